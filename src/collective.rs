@@ -1,0 +1,241 @@
+//! The moves between layouts: what each does to a sharding, and the bytes it must bring to a device.
+
+use crate::layout::{Layout, Sharding};
+use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::units::Bytes;
+
+/// One collective over the whole mesh, or the free local slice: an edge between two shardings of one array.
+///
+/// `dim` counts the dims of the array. Gathers remove suffixes of the axes on a dim; what is added to a dim becomes
+/// its minor-most axes: so pieces stay contiguous.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Collective {
+    /// Removes the axes from the dims they stand on: `A[I_X, J] -> A[I, J]`.
+    AllGather {
+        /// Together a suffix of every dim that has one of them.
+        axes: AxisSet,
+    },
+    /// Combines the pieces of an open sum and keeps one part: `C[I, K]{U_X} -> C[I_X, K]`.
+    ReduceScatter {
+        /// In the order in which they are appended to the dim.
+        axes: Axes,
+        /// The dim that is sharded then.
+        dim: usize,
+    },
+    /// Combines the pieces of an open sum: `C[I, K]{U_X} -> C[I, K]`.
+    AllReduce {
+        /// The axes removed from the open sum.
+        axes: AxisSet,
+    },
+    /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`.
+    AllToAll {
+        /// A suffix of the axes on `from`, appended to `to` in the same order.
+        axes: Axes,
+        /// The dim that loses them.
+        from: usize,
+        /// The dim that gets them.
+        to: usize,
+    },
+    /// Moves whole shards between devices: `A[I_XY] -> A[I_YX]`, `A[I_X] -> A[I_Y]`; the local extents stay.
+    Permute {
+        /// The sharding after it, equal in its open sum.
+        to: Sharding,
+    },
+    /// Each device keeps a part of what it has: `A[I, J] -> A[I_X, J]`. No communication.
+    Slice {
+        /// In the order in which they are appended to the dim.
+        axes: Axes,
+        /// The dim that is sharded then.
+        dim: usize,
+    },
+}
+
+/// The kinds, without what they are applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CollectiveKind {
+    /// See [`Collective::AllGather`].
+    AllGather,
+    /// See [`Collective::ReduceScatter`].
+    ReduceScatter,
+    /// See [`Collective::AllReduce`].
+    AllReduce,
+    /// See [`Collective::AllToAll`].
+    AllToAll,
+    /// See [`Collective::Permute`].
+    Permute,
+    /// See [`Collective::Slice`].
+    Slice,
+}
+
+impl CollectiveKind {
+    /// The book's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            CollectiveKind::AllGather => "AllGather",
+            CollectiveKind::ReduceScatter => "ReduceScatter",
+            CollectiveKind::AllReduce => "AllReduce",
+            CollectiveKind::AllToAll => "AllToAll",
+            CollectiveKind::Permute => "Permute",
+            CollectiveKind::Slice => "Slice",
+        }
+    }
+}
+
+impl Collective {
+    /// Which of the kinds it is.
+    pub fn kind(&self) -> CollectiveKind {
+        match self {
+            Collective::AllGather { .. } => CollectiveKind::AllGather,
+            Collective::ReduceScatter { .. } => CollectiveKind::ReduceScatter,
+            Collective::AllReduce { .. } => CollectiveKind::AllReduce,
+            Collective::AllToAll { .. } => CollectiveKind::AllToAll,
+            Collective::Permute { .. } => CollectiveKind::Permute,
+            Collective::Slice { .. } => CollectiveKind::Slice,
+        }
+    }
+
+    /// The axes along which devices exchange something; for a permute of `from`, those whose place changes.
+    pub fn axes(&self, from: &Sharding) -> AxisSet {
+        match self {
+            Collective::AllGather { axes } | Collective::AllReduce { axes } => *axes,
+            Collective::ReduceScatter { axes, .. }
+            | Collective::AllToAll { axes, .. }
+            | Collective::Slice { axes, .. } => axes.set(),
+            Collective::Permute { to } => {
+                let moved = from.dims.iter().zip(&to.dims).filter(|(before, after)| before != after);
+                moved.fold(AxisSet::NONE, |set, (before, after)| set.union(before.set()).union(after.set()))
+            }
+        }
+    }
+
+    /// The sharding after it; `None` where it cannot be applied to `from`.
+    pub fn apply(&self, from: &Sharding, mesh: &Mesh) -> Option<Sharding> {
+        let mut to = from.clone();
+        match self {
+            Collective::AllGather { axes } => {
+                if axes.is_empty() || !axes.is_subset(from.dim_axes()) {
+                    return None;
+                }
+                for dim in &mut to.dims {
+                    let gathered: Axes = dim.iter().filter(|axis| axes.contains(*axis)).collect();
+                    *dim = dim.strip_suffix(gathered)?;
+                }
+            }
+            Collective::ReduceScatter { axes, dim } => {
+                if axes.is_empty() || !axes.set().is_subset(from.open) {
+                    return None;
+                }
+                to.set_open(from.open.without(axes.set()));
+                let place = to.dims.get_mut(*dim)?;
+                *place = place.then(*axes);
+            }
+            Collective::AllReduce { axes } => {
+                if axes.is_empty() || !axes.is_subset(from.open) {
+                    return None;
+                }
+                to.set_open(from.open.without(*axes));
+            }
+            Collective::AllToAll { axes, from: source, to: target } => {
+                if axes.is_empty() || source == target || *target >= to.dims.len() {
+                    return None;
+                }
+                to.dims[*source] = to.dims.get(*source)?.strip_suffix(*axes)?;
+                to.dims[*target] = to.dims[*target].then(*axes);
+            }
+            Collective::Permute { to: wanted } => {
+                let same_extents = from.dims.len() == wanted.dims.len()
+                    && from.dims.iter().zip(&wanted.dims).all(|(a, b)| a.group_size(mesh) == b.group_size(mesh));
+                let same_sum = from.open == wanted.open && from.operator == wanted.operator;
+                let known = mesh.axis_ids().collect();
+                if !same_extents || !same_sum || from == wanted || !wanted.used().is_subset(known) {
+                    return None;
+                }
+                to = wanted.clone();
+            }
+            Collective::Slice { axes, dim } => {
+                if axes.is_empty() || !axes.set().intersection(from.used()).is_empty() {
+                    return None;
+                }
+                let place = to.dims.get_mut(*dim)?;
+                *place = place.then(*axes);
+            }
+        }
+        // An axis is spent once; the dims' lists are checked by counting.
+        let spent: usize = to.dims.iter().map(|axes| axes.len()).sum::<usize>() + to.open.len();
+        (spent == to.used().len()).then_some(to)
+    }
+
+    /// Bytes that the fullest device receives under the ideal collective.
+    ///
+    /// With n devices in a group and V the bytes of the *full form* on one device (the result of a gather, the
+    /// operand of a reduction, n times the shard of an AllToAll): (n-1)/n·V for AllGather and ReduceScatter, twice
+    /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute. Rounded up to whole bytes.
+    pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
+        let local = from.local_bytes(mesh).0;
+        let n = self.axes(&from.sharding).group_size(mesh);
+        let share = |bytes: u64| (u128::from(bytes) * u128::from(n - 1)).div_ceil(u128::from(n));
+        let bytes = match self {
+            Collective::AllGather { .. } => u128::from(local) * u128::from(n - 1),
+            Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => share(local),
+            Collective::AllReduce { .. } => 2 * share(local),
+            Collective::Permute { .. } => u128::from(local),
+            Collective::Slice { .. } => 0,
+        };
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
+    /// As it stands in the book: `AllGather_X`, `ReduceScatter_{X,K}`; `dim_name` names a dim of the array.
+    pub fn name(&self, from: &Sharding, mesh: &Mesh, dim_name: impl Fn(usize) -> String) -> String {
+        let kind = self.kind().name();
+        match self {
+            Collective::AllGather { axes } | Collective::AllReduce { axes } => format!("{kind}_{}", axes.names(mesh)),
+            Collective::ReduceScatter { axes, dim } | Collective::AllToAll { axes, to: dim, .. } => {
+                format!("{kind}_{{{},{}}}", axes.names(mesh).trim_matches(['{', '}']), dim_name(*dim))
+            }
+            Collective::Slice { axes, .. } => format!("{kind}_{}", axes.names(mesh)),
+            Collective::Permute { .. } => format!("{kind}_{}", self.axes(from).names(mesh)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::layout::Dims;
+    use crate::mesh::AxisId;
+
+    #[test]
+    fn the_types_of_the_book() {
+        let mesh = Mesh::of(&[("X", 4), ("Y", 2)]);
+        let [x, y] = [0, 1].map(AxisId::new);
+        let mut dims = Dims::default();
+        let (i, k) = (dims.add(Some("I".into()), 8), dims.add(Some("K".into()), 16));
+        let layout = |i_axes: &[AxisId], k_axes: &[AxisId], open: AxisSet| Layout {
+            dtype: DType::Bf16,
+            dims: vec![i, k],
+            sharding: Sharding {
+                dims: vec![i_axes.iter().copied().collect(), k_axes.iter().copied().collect()],
+                open,
+                ..Sharding::default()
+            },
+        };
+        let none = AxisSet::NONE;
+        let scatter = Collective::ReduceScatter { axes: Axes::one(x), dim: 1 };
+        let open = layout(&[], &[y], AxisSet::one(x));
+        assert_eq!(scatter.apply(&open.sharding, &mesh), Some(layout(&[], &[y, x], none).sharding));
+        assert_eq!(scatter.bytes_received(&open, &mesh), Bytes(8 * 8 * 2 * 3 / 4));
+        assert_eq!(scatter.name(&open.sharding, &mesh, |dim| ["I", "K"][dim].into()), "ReduceScatter_{X,K}");
+        // Only the minor-most axis can be gathered as it stands.
+        let both = layout(&[x, y], &[], none);
+        let gather = |axes| Collective::AllGather { axes };
+        assert_eq!(gather(AxisSet::one(x)).apply(&both.sharding, &mesh), None);
+        assert_eq!(gather(AxisSet::one(y)).apply(&both.sharding, &mesh), Some(layout(&[x], &[], none).sharding));
+        assert_eq!(gather(both.sharding.used()).apply(&both.sharding, &mesh), Some(layout(&[], &[], none).sharding));
+        assert_eq!(gather(both.sharding.used()).bytes_received(&both, &mesh), Bytes(8 * 16 * 2 * 7 / 8));
+        let slice = Collective::Slice { axes: Axes::one(x), dim: 0 };
+        assert_eq!(slice.apply(&open.sharding, &mesh), None);
+        let swap = Collective::Permute { to: layout(&[y, x], &[], none).sharding };
+        assert!(swap.apply(&both.sharding, &mesh).is_some());
+    }
+}

@@ -1,0 +1,161 @@
+//! Diagnostics as data: what every stage returns beside its result.
+//!
+//! A stage words its errors in one enum of its own (`thiserror` for the message, `miette` for code, labels and
+//! help); [`Diagnostic`] is what such a value looks like to everybody else, so that text, JSON and tests agree.
+
+use crate::span::Span;
+use std::fmt;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Something that was assumed and should be known.
+    Note,
+    /// Legal, but probably not meant, or wasteful.
+    Warning,
+    /// The program has no meaning.
+    Error,
+}
+
+/// A place in the source and what it has to do with the matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Where.
+    pub span: Span,
+    /// What is there.
+    pub text: String,
+    /// The place to look at first; exactly one label of a diagnostic has it.
+    pub primary: bool,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// A stable word, such as `axis-reused`.
+    pub code: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What is wrong, in lower case, without a full stop.
+    pub message: String,
+    /// The places involved.
+    pub labels: Vec<Label>,
+    /// What to do next.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// Takes over what a stage's own error says of itself.
+    pub fn new(error: &dyn miette::Diagnostic) -> Diagnostic {
+        let mut labels: Vec<Label> = error
+            .labels()
+            .into_iter()
+            .flatten()
+            .map(|label| Label {
+                span: Span::new(label.offset(), label.offset() + label.len()),
+                text: label.label().unwrap_or_default().to_owned(),
+                primary: label.primary(),
+            })
+            .collect();
+        if !labels.iter().any(|label| label.primary)
+            && let Some(first) = labels.first_mut()
+        {
+            first.primary = true;
+        }
+        Diagnostic {
+            code: error.code().map(|code| code.to_string()).unwrap_or_default(),
+            severity: match error.severity() {
+                None | Some(miette::Severity::Error) => Severity::Error,
+                Some(miette::Severity::Warning) => Severity::Warning,
+                Some(miette::Severity::Advice) => Severity::Note,
+            },
+            message: error.to_string(),
+            labels,
+            help: error.help().map(|help| help.to_string()),
+        }
+    }
+
+    /// Where to look first, the start of the file if the finding has no place.
+    pub fn span(&self) -> Span {
+        self.labels.iter().find(|label| label.primary).map(|label| label.span).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+impl miette::Diagnostic for Diagnostic {
+    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(&self.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+            Severity::Note => miette::Severity::Advice,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|help| Box::new(help) as Box<dyn fmt::Display>)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = miette::LabeledSpan> + '_>> {
+        Some(Box::new(self.labels.iter().map(|label| {
+            let text = (!label.text.is_empty()).then(|| label.text.clone());
+            if label.primary {
+                miette::LabeledSpan::new_primary_with_span(text, label.span)
+            } else {
+                miette::LabeledSpan::new_with_span(text, label.span)
+            }
+        })))
+    }
+}
+
+/// All findings of a stage, in the order in which they were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// Adds what a stage's own error says.
+    pub fn push(&mut self, error: &dyn miette::Diagnostic) {
+        self.list.push(Diagnostic::new(error));
+    }
+
+    /// Adds the findings of another stage.
+    pub fn extend(&mut self, other: Diagnostics) {
+        self.list.extend(other.list);
+    }
+
+    /// Whether the program has no meaning.
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// How many findings have this severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.list.iter().filter(|diagnostic| diagnostic.severity == severity).count()
+    }
+
+    /// The findings.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        self.list.iter()
+    }
+
+    /// Orders the findings by their place, so that a reader meets them as the file goes.
+    pub fn sort(&mut self) {
+        self.list.sort_by_key(|diagnostic| diagnostic.span());
+    }
+
+    /// Whether nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}

@@ -1,0 +1,114 @@
+//! Which indices meet in a local computation, with names taken out: `ab,bc->ac`.
+
+use crate::layout::DimId;
+use itertools::Itertools;
+use std::fmt;
+
+/// An index of an einsum, numbered by first appearance, so that equal computations compare equal.
+pub type Index = u8;
+
+/// The indices of the operands and of the result.
+///
+/// An index that the result lacks is contracted. Without such an index it says how the operands of an elementwise
+/// function line up: a missing index broadcasts, another order transposes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Einsum {
+    /// The indices of each operand.
+    pub operands: Vec<Vec<Index>>,
+    /// The indices of the result.
+    pub result: Vec<Index>,
+}
+
+impl Einsum {
+    /// Numbers the dims of the operands by first appearance.
+    ///
+    /// # Panics
+    /// If the result has a dim that no operand has, or there are more than 256 dims.
+    pub fn new(operands: &[Vec<DimId>], result: &[DimId]) -> Einsum {
+        let mut seen: Vec<DimId> = Vec::new();
+        let mut number = |dim: DimId| -> Index {
+            let place = seen.iter().position(|known| *known == dim).unwrap_or_else(|| {
+                seen.push(dim);
+                seen.len() - 1
+            });
+            Index::try_from(place).expect("an einsum has at most 256 dims")
+        };
+        let operands: Vec<Vec<Index>> =
+            operands.iter().map(|dims| dims.iter().map(|dim| number(*dim)).collect()).collect();
+        let result: Vec<Index> = result.iter().map(|dim| number(*dim)).collect();
+        assert!(
+            result.iter().all(|index| operands.iter().flatten().contains(index)),
+            "each dim of the result has a source"
+        );
+        Einsum { operands, result }
+    }
+
+    /// The number of different indices.
+    pub fn index_count(&self) -> usize {
+        self.operands.iter().flatten().chain(&self.result).max().map_or(0, |most| usize::from(*most) + 1)
+    }
+
+    /// The indices that are summed away, in order.
+    pub fn contracted(&self) -> Vec<Index> {
+        (0..self.index_count())
+            .filter_map(|index| Index::try_from(index).ok())
+            .filter(|index| !self.result.contains(index))
+            .collect()
+    }
+
+    /// The length of each index, from the extents of the operands; `None` where two disagree.
+    pub fn lengths(&self, extents: &[Vec<u64>]) -> Option<Vec<u64>> {
+        let mut lengths: Vec<Option<u64>> = vec![None; self.index_count()];
+        for (indices, extents) in self.operands.iter().zip(extents) {
+            if indices.len() != extents.len() {
+                return None;
+            }
+            for (index, extent) in indices.iter().zip(extents) {
+                let length = lengths[usize::from(*index)].get_or_insert(*extent);
+                if length != extent {
+                    return None;
+                }
+            }
+        }
+        lengths.into_iter().collect()
+    }
+
+    /// Floating-point operations of a product with these operand extents: two for each point of the iteration space.
+    pub fn flops(&self, extents: &[Vec<u64>]) -> u128 {
+        let lengths = self.lengths(extents).unwrap_or_default();
+        lengths.iter().fold(2u128, |product, length| product.saturating_mul(u128::from(*length)))
+    }
+}
+
+impl fmt::Display for Einsum {
+    /// `ab,bc->ac`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |indices: &Vec<Index>| -> String { indices.iter().map(|index| letter(*index)).collect() };
+        let operands: Vec<String> = self.operands.iter().map(word).collect();
+        write!(f, "{}->{}", operands.join(","), word(&self.result))
+    }
+}
+
+/// `a` to `z`, then `A` to `Z`, then Greek and on: one char for each index.
+fn letter(index: Index) -> char {
+    match index {
+        0..26 => char::from(b'a' + index),
+        26..52 => char::from(b'A' + index - 26),
+        _ => char::from_u32(0x3B1 + u32::from(index) - 52).unwrap_or('?'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matmul() {
+        let [i, j, k] = [7, 3, 5].map(DimId);
+        let einsum = Einsum::new(&[vec![i, j], vec![j, k]], &[i, k]);
+        assert_eq!(einsum.to_string(), "ab,bc->ac");
+        assert_eq!(einsum.contracted(), [1]);
+        assert_eq!(einsum.flops(&[vec![2, 3], vec![3, 4]]), 48);
+        assert_eq!(einsum.lengths(&[vec![2, 3], vec![4, 4]]), None);
+    }
+}

@@ -1,0 +1,3 @@
+//! The `shardc` command.
+
+fn main() {}

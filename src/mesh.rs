@@ -1,0 +1,412 @@
+//! The mesh: a named grid of devices.
+
+use std::fmt;
+use std::iter;
+
+/// An axis of the mesh, by its place in the declaration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AxisId(u8);
+
+impl AxisId {
+    /// The axis declared at place `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Mesh::MOST_AXES`].
+    pub fn new(index: usize) -> AxisId {
+        assert!(index < Mesh::MOST_AXES, "a mesh has at most {} axes", Mesh::MOST_AXES);
+        AxisId(u8::try_from(index).expect("checked above"))
+    }
+
+    /// The place in the declaration.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// A device, numbered row-major over the mesh: the last axis varies fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
+
+impl DeviceId {
+    /// As an index into a list with an entry per device.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for DeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "d{}", self.0)
+    }
+}
+
+/// How the devices along an axis are wired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wiring {
+    /// Neighbours are linked and the last device is linked to the first.
+    Ring,
+    /// Neighbours are linked, the ends are not.
+    Line,
+    /// Every device has one port into a switch that reaches all others.
+    Switch,
+}
+
+impl fmt::Display for Wiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Wiring::Ring => "ring",
+            Wiring::Line => "line",
+            Wiring::Switch => "switch",
+        })
+    }
+}
+
+/// One axis of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Its name, `X` or `data`.
+    pub name: String,
+    /// How many devices lie along it, at least 1.
+    pub size: u32,
+    /// The wiring the program asks for; without it the hardware's own rule decides.
+    pub wiring: Option<Wiring>,
+}
+
+/// A named grid of devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mesh {
+    axes: Vec<Axis>,
+}
+
+impl Mesh {
+    /// The most axes a mesh can have; [`Axes`] packs that many into a word.
+    pub const MOST_AXES: usize = 15;
+    /// The most devices a mesh can have, far above any machine that exists.
+    pub const MOST_DEVICES: u64 = 1 << 20;
+
+    /// A mesh of these axes; `None` if there are too many axes or devices, or an axis is empty.
+    pub fn new(axes: Vec<Axis>) -> Option<Mesh> {
+        let devices = axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::from(axis.size)));
+        let fits = axes.len() <= Self::MOST_AXES && devices.is_some_and(|n| (1..=Self::MOST_DEVICES).contains(&n));
+        fits.then_some(Mesh { axes })
+    }
+
+    /// A mesh from names and sizes, wired as the hardware has it; for tests and examples.
+    ///
+    /// # Panics
+    /// Where [`Mesh::new`] has no answer.
+    pub fn of(axes: &[(&str, u32)]) -> Mesh {
+        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None });
+        Mesh::new(axes.collect()).expect("a small mesh")
+    }
+
+    /// The axes in the order of the declaration.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// The ids of the axes in the order of the declaration.
+    pub fn axis_ids(&self) -> impl Iterator<Item = AxisId> + use<> {
+        (0..self.axes.len()).map(AxisId::new)
+    }
+
+    /// One axis.
+    pub fn axis(&self, axis: AxisId) -> &Axis {
+        &self.axes[axis.index()]
+    }
+
+    /// The axis of that name.
+    pub fn axis_named(&self, name: &str) -> Option<AxisId> {
+        self.axes.iter().position(|axis| axis.name == name).map(AxisId::new)
+    }
+
+    /// How many devices lie along the axis.
+    pub fn size(&self, axis: AxisId) -> u64 {
+        u64::from(self.axis(axis).size)
+    }
+
+    /// The size of the replica groups that the axes span: the product of their sizes.
+    pub fn group_size(&self, axes: impl IntoIterator<Item = AxisId>) -> u64 {
+        axes.into_iter().map(|axis| self.size(axis)).product()
+    }
+
+    /// The number of devices.
+    pub fn device_count(&self) -> usize {
+        self.axes.iter().map(|axis| axis.size as usize).product()
+    }
+
+    /// All devices in order.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceId> + use<> {
+        let count = u32::try_from(self.device_count()).expect("checked when the mesh was made");
+        (0..count).map(DeviceId)
+    }
+
+    /// By how much the device number grows from one coordinate of `axis` to the next.
+    pub fn stride(&self, axis: AxisId) -> u32 {
+        self.axes[axis.index() + 1..].iter().map(|axis| axis.size).product()
+    }
+
+    /// Where the device lies along the axis.
+    pub fn coordinate(&self, device: DeviceId, axis: AxisId) -> u32 {
+        device.0 / self.stride(axis) % self.axis(axis).size
+    }
+
+    /// The device at another coordinate of one axis.
+    pub fn with_coordinate(&self, device: DeviceId, axis: AxisId, coordinate: u32) -> DeviceId {
+        let stride = self.stride(axis);
+        DeviceId(device.0 - self.coordinate(device, axis) * stride + coordinate * stride)
+    }
+
+    /// The rank of the device in the replica group spanned by `axes`, the first of them major.
+    pub fn rank(&self, device: DeviceId, axes: impl IntoIterator<Item = AxisId>) -> u64 {
+        axes.into_iter().fold(0, |rank, axis| rank * self.size(axis) + u64::from(self.coordinate(device, axis)))
+    }
+
+    /// The device of the same group that has this rank along `axes`, the first of them major.
+    pub fn with_rank<I>(&self, device: DeviceId, axes: I, mut rank: u64) -> DeviceId
+    where
+        I: IntoIterator<Item = AxisId>,
+        I::IntoIter: DoubleEndedIterator,
+    {
+        let mut device = device;
+        for axis in axes.into_iter().rev() {
+            let coordinate = u32::try_from(rank % self.size(axis)).expect("below an axis size");
+            device = self.with_coordinate(device, axis, coordinate);
+            rank /= self.size(axis);
+        }
+        device
+    }
+}
+
+impl fmt::Display for Mesh {
+    /// `{X: 4, Y: 2 ring}`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (index, axis) in self.axes.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{}: {}", axis.name, axis.size)?;
+            if let Some(wiring) = axis.wiring {
+                write!(f, " {wiring}")?;
+            }
+        }
+        f.write_str("}")
+    }
+}
+
+/// An ordered list of distinct axes, major first, in one word: what shards a dim.
+///
+/// Four bits an axis, the last axis lowest; 0 is the empty list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Axes(u64);
+
+impl Axes {
+    /// No axes: the dim is whole on every device.
+    pub const NONE: Axes = Axes(0);
+
+    /// The list of one axis.
+    pub fn one(axis: AxisId) -> Axes {
+        Axes(axis.index() as u64 + 1)
+    }
+
+    /// The list with one more axis, as the minor-most.
+    pub fn with(self, axis: AxisId) -> Axes {
+        Axes(self.0 << 4 | (axis.index() as u64 + 1))
+    }
+
+    /// This list followed by another.
+    pub fn then(self, minor: Axes) -> Axes {
+        minor.iter().fold(self, Axes::with)
+    }
+
+    /// What stands before `suffix`, if the list ends with it.
+    pub fn strip_suffix(self, suffix: Axes) -> Option<Axes> {
+        let bits = 4 * suffix.len();
+        let (rest, end) = if bits == 64 { (0, self.0) } else { (self.0 >> bits, self.0 & ((1 << bits) - 1)) };
+        (end == suffix.0).then_some(Axes(rest))
+    }
+
+    /// The number of axes.
+    pub fn len(self) -> usize {
+        (64 - self.0.leading_zeros() as usize).div_ceil(4)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The axes, major first.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = AxisId> + Clone + use<> {
+        (0..self.len()).rev().map(move |place| AxisId::new((self.0 >> (4 * place) & 15) as usize - 1))
+    }
+
+    /// The minor-most axis.
+    pub fn last(self) -> Option<AxisId> {
+        self.iter().next_back()
+    }
+
+    /// Whether the axis is in the list.
+    pub fn contains(self, axis: AxisId) -> bool {
+        self.set().contains(axis)
+    }
+
+    /// The same axes without their order.
+    pub fn set(self) -> AxisSet {
+        self.iter().collect()
+    }
+
+    /// The product of their sizes.
+    pub fn group_size(self, mesh: &Mesh) -> u64 {
+        mesh.group_size(self.iter())
+    }
+
+    /// As a subscript: `` for none, `_X`, `_XY` for single letters, `_{data,model}` for longer names.
+    pub fn subscript(self, mesh: &Mesh) -> String {
+        if self.is_empty() { String::new() } else { format!("_{}", self.names(mesh)) }
+    }
+
+    /// The names as they stand after a collective: `X`, `XY`, `{data,model}`.
+    pub fn names(self, mesh: &Mesh) -> String {
+        join_names(mesh, self.iter())
+    }
+}
+
+impl FromIterator<AxisId> for Axes {
+    fn from_iter<I: IntoIterator<Item = AxisId>>(axes: I) -> Axes {
+        axes.into_iter().fold(Axes::NONE, Axes::with)
+    }
+}
+
+/// A set of axes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AxisSet(u16);
+
+impl AxisSet {
+    /// No axes.
+    pub const NONE: AxisSet = AxisSet(0);
+
+    /// The set of one axis.
+    pub fn one(axis: AxisId) -> AxisSet {
+        AxisSet(1 << axis.index())
+    }
+
+    /// Whether the axis is in the set.
+    pub fn contains(self, axis: AxisId) -> bool {
+        self.0 & AxisSet::one(axis).0 != 0
+    }
+
+    /// The axes of either.
+    pub fn union(self, other: AxisSet) -> AxisSet {
+        AxisSet(self.0 | other.0)
+    }
+
+    /// The axes of both.
+    pub fn intersection(self, other: AxisSet) -> AxisSet {
+        AxisSet(self.0 & other.0)
+    }
+
+    /// The axes of this that are not in the other.
+    pub fn without(self, other: AxisSet) -> AxisSet {
+        AxisSet(self.0 & !other.0)
+    }
+
+    /// Whether every axis of this is in the other.
+    pub fn is_subset(self, other: AxisSet) -> bool {
+        self.without(other).is_empty()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many there are.
+    pub fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// The axes in the order of the mesh.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = AxisId> + Clone + use<> {
+        (0..Mesh::MOST_AXES).filter(move |index| self.0 >> index & 1 == 1).map(AxisId::new)
+    }
+
+    /// The same axes as a list in the order of the mesh.
+    pub fn in_order(self) -> Axes {
+        self.iter().collect()
+    }
+
+    /// The product of their sizes.
+    pub fn group_size(self, mesh: &Mesh) -> u64 {
+        mesh.group_size(self.iter())
+    }
+
+    /// All subsets but the empty one.
+    pub fn subsets(self) -> impl Iterator<Item = AxisSet> + use<> {
+        let mut next = Some(self.0);
+        iter::from_fn(move || {
+            let subset = next.filter(|bits| *bits != 0)?;
+            next = Some((subset - 1) & self.0);
+            Some(AxisSet(subset))
+        })
+    }
+
+    /// The names as they stand after a collective: `X`, `XY`, `{data,model}`.
+    pub fn names(self, mesh: &Mesh) -> String {
+        join_names(mesh, self.iter())
+    }
+}
+
+impl FromIterator<AxisId> for AxisSet {
+    fn from_iter<I: IntoIterator<Item = AxisId>>(axes: I) -> AxisSet {
+        axes.into_iter().fold(AxisSet::NONE, |set, axis| set.union(AxisSet::one(axis)))
+    }
+}
+
+/// `X`, `XY`, or `{data,model}`; a single long name stands without braces, as `I_data` reads.
+fn join_names(mesh: &Mesh, axes: impl Iterator<Item = AxisId>) -> String {
+    let names: Vec<&str> = axes.map(|axis| mesh.axis(axis).name.as_str()).collect();
+    let run: String = names.concat();
+    let plain =
+        names.len() == 1 || names.iter().all(|name| name.chars().count() == 1) && mesh.axis_named(&run).is_none();
+    if plain { run } else { format!("{{{}}}", names.join(",")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_row_major() {
+        let mesh = Mesh::of(&[("X", 2), ("Y", 3)]);
+        let (x, y) = (AxisId::new(0), AxisId::new(1));
+        let device = DeviceId(5);
+        assert_eq!((mesh.coordinate(device, x), mesh.coordinate(device, y)), (1, 2));
+        assert_eq!(mesh.with_coordinate(device, y, 0), DeviceId(3));
+        assert_eq!(mesh.rank(DeviceId(1), [y, x]), 2);
+        for device in mesh.devices() {
+            let rank = mesh.rank(device, [y, x]);
+            assert_eq!(mesh.with_rank(DeviceId(0), [y, x], rank), device);
+        }
+    }
+
+    #[test]
+    fn axis_lists_are_words() {
+        let [x, y, z] = [0, 1, 2].map(AxisId::new);
+        let list: Axes = [x, y, z].into_iter().collect();
+        assert_eq!(list.iter().collect::<Vec<_>>(), [x, y, z]);
+        assert_eq!(list.strip_suffix(Axes::one(z)), Some([x, y].into_iter().collect()));
+        assert_eq!(list.strip_suffix(Axes::one(y)), None);
+        assert_eq!(list.last(), Some(z));
+        let full: Axes = (0..Mesh::MOST_AXES).map(AxisId::new).collect();
+        assert_eq!((full.len(), full.strip_suffix(full)), (15, Some(Axes::NONE)));
+        assert_eq!(list.set().subsets().count(), 7);
+    }
+
+    #[test]
+    fn huge_meshes_are_refused() {
+        let axis = |size| Axis { name: "X".into(), size, wiring: None };
+        assert!(Mesh::new(vec![axis(1 << 20)]).is_some());
+        assert!(Mesh::new(vec![axis(1 << 20), axis(1 << 20)]).is_none());
+        assert!(Mesh::new(vec![axis(0)]).is_none());
+    }
+}

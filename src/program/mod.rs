@@ -1,0 +1,152 @@
+//! Ast to [`Program`]: names resolved, sizes known, layouts checked.
+//!
+//! After this layer no user mistake is possible: every value has its dims and dtype, every written layout is legal,
+//! and every operation has a meaning. What is still open is how to get there, which is the planner's.
+
+use crate::collective::Collective;
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::Function;
+use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
+use crate::mesh::Mesh;
+use crate::span::Span;
+
+/// A value of the program, by its place in [`Program::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ValueId(pub u32);
+
+impl ValueId {
+    /// As an index into [`Program::values`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A checked program: values in an order in which each comes after its operands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The devices.
+    pub mesh: Mesh,
+    /// The hardware named in the `mesh` statement.
+    pub hardware: Option<String>,
+    /// The names of the dims.
+    pub dims: Dims,
+    /// Every value.
+    pub values: Vec<Value>,
+    /// What the program is for, in order; at least one.
+    pub outputs: Vec<ValueId>,
+}
+
+impl Program {
+    /// One value.
+    pub fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// The ids of all values, in order.
+    pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+        let count = u32::try_from(self.values.len()).expect("fewer values than bytes of source");
+        (0..count).map(ValueId)
+    }
+
+    /// The value in a certain sharding.
+    pub fn layout(&self, id: ValueId, sharding: Sharding) -> Layout {
+        let value = self.value(id);
+        Layout { dtype: value.dtype, dims: value.dims.clone(), sharding }
+    }
+
+    /// The einsum of a product or an elementwise function, by the dims of its operands and of its result.
+    ///
+    /// A rename lines its operand up by place, whatever the names.
+    pub fn einsum(&self, id: ValueId) -> Einsum {
+        let value = self.value(id);
+        let dims = |id: ValueId| -> Vec<DimId> { self.value(id).dims.iter().map(|dim| dim.id).collect() };
+        match &value.definition {
+            Definition::Rename { .. } => Einsum::new(&[dims(id)], &dims(id)),
+            definition => {
+                let operands: Vec<Vec<DimId>> = definition.operands().iter().map(|id| dims(*id)).collect();
+                Einsum::new(&operands, &dims(id))
+            }
+        }
+    }
+}
+
+/// One value: what it is, and what is known of its layout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// The user's name; `None` for the inside of an expression and for unnamed arrays.
+    pub name: Option<String>,
+    /// Of its elements.
+    pub dtype: DType,
+    /// Its dims in order, each once.
+    pub dims: Vec<Dim>,
+    /// How it comes about.
+    pub definition: Definition,
+    /// The layout that is asked for.
+    pub wanted: Wanted,
+    /// The statement or expression it comes from.
+    pub span: Span,
+}
+
+/// The layout that the program asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Exactly this one.
+    Exact(Sharding),
+    /// Any; an output is closed all the same.
+    Free,
+}
+
+/// How a value comes about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Definition {
+    /// Given from outside, in the exact layout.
+    Input,
+    /// An einsum of two operands: dims that the result lacks are contracted.
+    Product {
+        /// The factors.
+        operands: [ValueId; 2],
+        /// `_LOCAL`: nothing may be moved before, and the sum stays open as the exact layout says.
+        local: bool,
+    },
+    /// An elementwise function; operands line up by dim, a missing dim broadcasts.
+    Map {
+        /// Which.
+        function: Function,
+        /// As many as it takes.
+        operands: Vec<ValueId>,
+    },
+    /// The same array in the exact layout; the order of dims may differ.
+    Move {
+        /// What is moved.
+        operand: ValueId,
+    },
+    /// A collective written by hand.
+    Collective {
+        /// Which.
+        collective: Collective,
+        /// The layout that the operand has.
+        from: Sharding,
+        /// What it is applied to.
+        operand: ValueId,
+    },
+    /// The same array, its dims renamed by place.
+    Rename {
+        /// What is renamed.
+        operand: ValueId,
+    },
+}
+
+impl Definition {
+    /// The operands in order.
+    pub fn operands(&self) -> &[ValueId] {
+        match self {
+            Definition::Input => &[],
+            Definition::Product { operands, .. } => operands,
+            Definition::Map { operands, .. } => operands,
+            Definition::Move { operand } | Definition::Collective { operand, .. } | Definition::Rename { operand } => {
+                std::slice::from_ref(operand)
+            }
+        }
+    }
+}

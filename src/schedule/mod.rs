@@ -1,0 +1,393 @@
+//! What every device does: a DAG of operations, each written once for the whole mesh.
+//!
+//! A *value* is the result of one operation: on every device a block of the same extents, row-major, or nothing at
+//! all ([absent](CoordMap), which is not zero). What differs between devices is said by maps of the mesh
+//! coordinates, so a regular schedule grows with the lengths of the axes and not with the number of devices.
+//!
+//! A schedule carries what it claims to compute ([`Array`] and its [`Dense`] definition), so that it can be proven,
+//! timed and run by somebody who has nothing but the schedule.
+
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::Function;
+use crate::layout::Sharding;
+use crate::mesh::{AxisId, DeviceId, Mesh};
+use crate::operator::Operator;
+use crate::span::Span;
+use petgraph::Direction;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+
+/// An operation and the value it makes; the order of the ids is the order of the list.
+pub type OpId = NodeIndex<u32>;
+
+/// An array of the dense computation, by its place in [`Schedule::arrays`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ArrayId(pub u32);
+
+impl ArrayId {
+    /// As an index into [`Schedule::arrays`].
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A schedule for the whole mesh.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// The devices.
+    pub mesh: Mesh,
+    /// What is computed, on whole arrays: each after its operands.
+    pub arrays: Vec<Array>,
+    /// What the devices do. Node order is list order: operands come first, and each link serves messages in this
+    /// order. An edge runs from an operand to its user and carries the operand's place, from 0.
+    pub operations: DiGraph<Operation, u32>,
+    /// The values that the program is for.
+    pub outputs: Vec<Output>,
+}
+
+/// An array of the dense computation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// The user's name, or one made for it.
+    pub name: String,
+    /// Of its elements.
+    pub dtype: DType,
+    /// Names of its dims, for people.
+    pub dims: Vec<String>,
+    /// Its global extents.
+    pub extents: Vec<u64>,
+    /// How it is defined.
+    pub definition: Dense,
+}
+
+/// What an array is, said without any mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dense {
+    /// Given from outside.
+    Input,
+    /// The product of two arrays.
+    Product {
+        /// The factors.
+        operands: [ArrayId; 2],
+        /// How their dims meet.
+        einsum: Einsum,
+    },
+    /// An elementwise function. A change of names or of the order of dims is the identity.
+    Map {
+        /// Which.
+        function: Function,
+        /// As many as it takes.
+        operands: Vec<ArrayId>,
+        /// How their dims line up.
+        einsum: Einsum,
+    },
+}
+
+impl Dense {
+    /// The operands in order.
+    pub fn operands(&self) -> &[ArrayId] {
+        match self {
+            Dense::Input => &[],
+            Dense::Product { operands, .. } => operands,
+            Dense::Map { operands, .. } => operands,
+        }
+    }
+}
+
+/// A value that the program is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// The value.
+    pub value: OpId,
+    /// The array that it must be.
+    pub array: ArrayId,
+    /// Spread like this. The block of a device is its shard in row-major order.
+    pub sharding: Sharding,
+}
+
+/// One operation of the whole mesh.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// What it does.
+    pub kind: OpKind,
+    /// Of the elements of its result.
+    pub dtype: DType,
+    /// Extents of the block that each device has after it, if it has one.
+    pub extents: Vec<u64>,
+    /// The step of the plan it belongs to, an index from 0.
+    pub step: u32,
+    /// The method that made it, where a method did.
+    pub method: Option<&'static str>,
+    /// The statement it comes from.
+    pub span: Span,
+}
+
+impl Operation {
+    /// Elements of the block of one device.
+    pub fn elements(&self) -> u64 {
+        self.extents.iter().product()
+    }
+
+    /// Bytes of the block of one device.
+    pub fn bytes(&self) -> u64 {
+        self.elements() * self.dtype.size()
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpKind {
+    /// The shard of an array that is given from outside.
+    Input {
+        /// The array.
+        array: ArrayId,
+        /// Spread like this.
+        sharding: Sharding,
+    },
+    /// Each device keeps a region of its block. Outside the block, or from an absent block, the result is absent.
+    Slice {
+        /// The operand's extents, refined: some dims split in two or more, major first.
+        view: Vec<u64>,
+        /// What is kept.
+        region: Region,
+    },
+    /// Each device receives the block of another one, or nothing: then the result is absent there.
+    Shuffle {
+        /// From whom.
+        sources: Sources,
+        /// On which way.
+        route: Route,
+    },
+    /// Combines the operands element by element; absent ones are skipped, all absent gives absent.
+    Add {
+        /// With this operator.
+        operator: Operator,
+    },
+    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block.
+    Assemble {
+        /// The result's extents, refined: some dims split in two or more, major first.
+        view: Vec<u64>,
+        /// Where each operand goes.
+        places: Vec<Region>,
+    },
+    /// The blocks of a replica group, concatenated along one dim in the order of the ranks. One operation for what
+    /// a method spells out in many.
+    AllGather {
+        /// The axes that span the group, major first.
+        axes: Vec<AxisId>,
+        /// The dim of the block along which they are concatenated.
+        dim: usize,
+    },
+    /// A local product of two blocks.
+    MatMul {
+        /// How their dims meet.
+        einsum: Einsum,
+    },
+    /// An elementwise function of blocks.
+    Map {
+        /// Which.
+        function: Function,
+        /// How their dims line up.
+        einsum: Einsum,
+    },
+}
+
+/// A box in a refined view of a block: a cut for each dim.
+pub type Region = Vec<Cut>;
+
+/// What is taken of one dim of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// All of it.
+    Whole,
+    /// The same range on every device.
+    Range {
+        /// The first.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
+    /// One index, another on each device; where the map has none, or it is past the dim, there is nothing.
+    At(CoordMap),
+}
+
+/// A number for each device, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CoordMap {
+    /// `constant + sum of factor * coordinate`, modulo `modulo` where that is given; a negative value is none.
+    Affine {
+        /// Axis and factor.
+        terms: Vec<(AxisId, i64)>,
+        /// Added to it.
+        constant: i64,
+        /// At least 1.
+        modulo: Option<u64>,
+    },
+    /// An entry for each rank in the group that the axes span, major first.
+    Table {
+        /// The axes on which it depends.
+        axes: Vec<AxisId>,
+        /// As many as the group has members.
+        entries: Vec<Option<u64>>,
+    },
+}
+
+impl CoordMap {
+    /// `(coordinate + shift) mod n`
+    pub fn rotated(axis: AxisId, shift: i64, n: u64) -> CoordMap {
+        CoordMap::Affine { terms: vec![(axis, 1)], constant: shift, modulo: Some(n) }
+    }
+
+    /// `coordinate + shift`, none below 0
+    pub fn shifted(axis: AxisId, shift: i64) -> CoordMap {
+        CoordMap::Affine { terms: vec![(axis, 1)], constant: shift, modulo: None }
+    }
+
+    /// The same for all.
+    pub fn constant(value: i64) -> CoordMap {
+        CoordMap::Affine { terms: Vec::new(), constant: value, modulo: None }
+    }
+
+    /// The rank of a device in the group that the axes span, major first.
+    pub fn rank(mesh: &Mesh, axes: &[AxisId]) -> CoordMap {
+        let mut factor = 1;
+        let mut terms = Vec::new();
+        for axis in axes.iter().rev() {
+            terms.push((*axis, factor));
+            factor *= i64::from(mesh.axis(*axis).size);
+        }
+        terms.reverse();
+        CoordMap::Affine { terms, constant: 0, modulo: None }
+    }
+
+    /// The number of one device.
+    pub fn at(&self, mesh: &Mesh, device: DeviceId) -> Option<u64> {
+        match self {
+            CoordMap::Affine { terms, constant, modulo } => {
+                let value = terms.iter().try_fold(*constant, |sum, (axis, factor)| {
+                    sum.checked_add(factor.checked_mul(i64::from(mesh.coordinate(device, *axis)))?)
+                })?;
+                match modulo {
+                    Some(modulo) => u64::try_from(value.rem_euclid(i64::try_from(*modulo).ok()?)).ok(),
+                    None => u64::try_from(value).ok(),
+                }
+            }
+            CoordMap::Table { axes, entries } => {
+                let rank = usize::try_from(mesh.rank(device, axes.iter().copied())).ok()?;
+                entries.get(rank).copied().flatten()
+            }
+        }
+    }
+}
+
+/// From whom each device receives: a partial permutation, in gather form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// The device at coordinate c receives from the one at c + `by`.
+    Shift {
+        /// Along this axis.
+        axis: AxisId,
+        /// How far away the source is.
+        by: i64,
+        /// Whether coordinates wrap; without, devices near an end receive nothing.
+        wrap: bool,
+    },
+    /// In each group that the axes span, rank r receives from rank `entries[r]`.
+    Table {
+        /// The axes that span the groups, major first.
+        axes: Vec<AxisId>,
+        /// As many as a group has members.
+        entries: Vec<Option<u32>>,
+    },
+}
+
+impl Sources {
+    /// From whom the device receives, perhaps itself.
+    pub fn of(&self, mesh: &Mesh, device: DeviceId) -> Option<DeviceId> {
+        match self {
+            Sources::Shift { axis, by, wrap } => {
+                let n = i64::from(mesh.axis(*axis).size);
+                let source = i64::from(mesh.coordinate(device, *axis)).checked_add(*by)?;
+                let source = if *wrap { source.rem_euclid(n) } else { source };
+                let in_range = (0..n).contains(&source);
+                in_range
+                    .then(|| mesh.with_coordinate(device, *axis, u32::try_from(source).expect("below an axis size")))
+            }
+            Sources::Table { axes, entries } => {
+                let rank = usize::try_from(mesh.rank(device, axes.iter().copied())).ok()?;
+                let source = entries.get(rank).copied().flatten()?;
+                Some(mesh.with_rank(device, axes.iter().copied(), u64::from(source)))
+            }
+        }
+    }
+}
+
+/// The way of the messages of a shuffle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Every message goes this many links along the shift's axis, towards higher coordinates if positive. Says
+    /// which way round a ring, also for the antipode.
+    Hops(i64),
+    /// Axis after axis in the order of the mesh, each the shorter way round, towards higher coordinates if both are
+    /// equal. On a switch: one crossing.
+    Shortest,
+}
+
+impl Schedule {
+    /// A schedule without operations.
+    pub fn new(mesh: Mesh) -> Schedule {
+        Schedule { mesh, arrays: Vec::new(), operations: DiGraph::new(), outputs: Vec::new() }
+    }
+
+    /// Adds an operation at the end of the list.
+    pub fn push(&mut self, operation: Operation, operands: &[OpId]) -> OpId {
+        let id = self.operations.add_node(operation);
+        for (place, operand) in (0..).zip(operands) {
+            self.operations.add_edge(*operand, id, place);
+        }
+        id
+    }
+
+    /// One operation.
+    pub fn operation(&self, id: OpId) -> &Operation {
+        &self.operations[id]
+    }
+
+    /// All operations in list order.
+    pub fn ids(&self) -> impl Iterator<Item = OpId> + use<> {
+        self.operations.node_indices()
+    }
+
+    /// The operands of an operation, by their place.
+    pub fn operands(&self, id: OpId) -> Vec<OpId> {
+        let edges = self.operations.edges_directed(id, Direction::Incoming);
+        let mut operands: Vec<(u32, OpId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
+        operands.sort_unstable();
+        operands.into_iter().map(|(_, operand)| operand).collect()
+    }
+
+    /// One array.
+    pub fn array(&self, id: ArrayId) -> &Array {
+        &self.arrays[id.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_and_sources() {
+        let mesh = Mesh::of(&[("X", 4), ("Y", 2)]);
+        let [x, y] = [0, 1].map(AxisId::new);
+        let device = mesh.with_rank(DeviceId(0), [x, y], 7);
+        assert_eq!(CoordMap::rotated(x, 2, 4).at(&mesh, device), Some(1));
+        assert_eq!(CoordMap::shifted(y, -2).at(&mesh, device), None);
+        assert_eq!(CoordMap::rank(&mesh, &[y, x]).at(&mesh, device), Some(7));
+        let line = Sources::Shift { axis: x, by: 1, wrap: false };
+        assert_eq!(line.of(&mesh, device), None);
+        let table = Sources::Table { axes: vec![x], entries: vec![Some(3), None, Some(1), Some(0)] };
+        assert_eq!(table.of(&mesh, device), Some(DeviceId(1)));
+    }
+}

@@ -1,0 +1,247 @@
+//! Source text to [`Ast`]: what was written, nothing interpreted, every node with its span.
+//!
+//! pest reports one error and stops, so the text is cut into statements first ([`split`]); each piece is parsed by
+//! itself, and all that is wrong comes at once.
+
+use crate::dtype::DType;
+use crate::function::Scalar;
+use crate::mesh::Wiring;
+use crate::span::{Span, Spanned};
+
+/// A name as it was written.
+pub type Name = Spanned<String>;
+
+/// A program as it was written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ast {
+    /// The statements that could be read, in order.
+    pub statements: Vec<Statement>,
+}
+
+/// One statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Statement {
+    /// What it says.
+    pub kind: StatementKind,
+    /// All of it, without the comment behind it.
+    pub span: Span,
+}
+
+/// What a statement says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatementKind {
+    /// `mesh {X: 4, Y: 2 ring} on tpu_v5e`
+    Mesh {
+        /// The axes in order.
+        axes: Vec<AxisDecl>,
+        /// The hardware named after `on`.
+        hardware: Option<Name>,
+    },
+    /// `dims {I: 8192, J: 4096}`
+    Dims(Vec<DimDecl>),
+    /// `A: bf16[I_X, J]`, an input.
+    Input {
+        /// The array's name.
+        name: Name,
+        /// Its element type.
+        dtype: Spanned<DType>,
+        /// Its dims and sharding.
+        brackets: Brackets,
+    },
+    /// `C[I_X, K] = A * B`, or `A * B -> C[I_X, K]`.
+    Assign {
+        /// What is assigned. `None` for an arrow without a name on its right side (`AllGather_X A[I_X] -> [I]`).
+        target: Target,
+        /// What it is assigned.
+        value: Expr,
+    },
+    /// `output C, D`
+    Output(Vec<Name>),
+}
+
+/// `X: 4 ring`
+#[derive(Clone, Debug, PartialEq)]
+pub struct AxisDecl {
+    /// The axis.
+    pub name: Name,
+    /// Its size.
+    pub size: Spanned<u64>,
+    /// The wiring, if it is written.
+    pub wiring: Option<Spanned<Wiring>>,
+}
+
+/// `I: 8192`
+#[derive(Clone, Debug, PartialEq)]
+pub struct DimDecl {
+    /// The dim.
+    pub name: Name,
+    /// Its size.
+    pub size: Spanned<u64>,
+}
+
+/// The result of a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    /// The array; without a name it is an unnamed result, which is an output.
+    pub name: Option<Name>,
+    /// `C: f32[I, K] = ..`: the dtype asked for.
+    pub dtype: Option<Spanned<DType>>,
+    /// The layout asked for; without it the layout is free.
+    pub brackets: Option<Brackets>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// `[I_X, J]{U_Y}`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Brackets {
+    /// The dims in order.
+    pub dims: Vec<DimRef>,
+    /// The open sum, if it is written.
+    pub open: Option<OpenRef>,
+    /// From `[` to the last bracket or brace.
+    pub span: Span,
+}
+
+/// `I_X`, `128`, `I_{data,model}`, `I_?`
+#[derive(Clone, Debug, PartialEq)]
+pub struct DimRef {
+    /// The dim.
+    pub dim: DimName,
+    /// What shards it, if anything is written.
+    pub subscript: Option<Subscript>,
+    /// Dim and subscript.
+    pub span: Span,
+}
+
+/// A dim in brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DimName {
+    /// By its name, primes included.
+    Named(String),
+    /// By its size.
+    Literal(u64),
+}
+
+/// What stands after `_`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subscript {
+    /// Words as they were written, cut only at commas: `X`, `XY`, `data`; whether `XY` is one axis or two is the
+    /// checker's question.
+    Axes(Vec<Name>),
+    /// `?`: left to the compiler.
+    Hole(Span),
+}
+
+/// `{U_X}`, `{MAX_{X,Y}}`
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenRef {
+    /// `U`, `MAX`, .. as it was written.
+    pub operator: Name,
+    /// Words as they were written, cut only at commas.
+    pub axes: Vec<Name>,
+    /// With its braces.
+    pub span: Span,
+}
+
+/// A use of an array, with or without brackets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayRef {
+    /// Its name; an unnamed array has only brackets.
+    pub name: Option<Name>,
+    /// A dtype before the brackets of an undeclared array: `int8[128, 2048]`.
+    pub dtype: Option<Spanned<DType>>,
+    /// What the reader says its layout is.
+    pub brackets: Option<Brackets>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// How a product names its contraction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Contraction {
+    /// `*`: what the result's dims imply.
+    Implied,
+    /// `*_LOCAL`: local shards are multiplied, the sum stays open.
+    Local(Span),
+    /// `*_J`, `*_{N,H}`: exactly these dims.
+    Named(Vec<Name>),
+}
+
+/// The kinds of hand-written collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectiveName {
+    /// `AllGather`
+    AllGather,
+    /// `ReduceScatter`
+    ReduceScatter,
+    /// `AllReduce`
+    AllReduce,
+    /// `AllToAll`
+    AllToAll,
+}
+
+/// `+` or `-`, `/`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `/`
+    Div,
+}
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// The forms of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// `A`, `A[I_X, J]`
+    Array(ArrayRef),
+    /// `0.5`
+    Number(Scalar),
+    /// `A * B * C`: one einsum. A chain with named contractions nests to the left instead.
+    Product {
+        /// Two or more.
+        factors: Vec<Expr>,
+        /// How the contraction is named.
+        contraction: Contraction,
+    },
+    /// `A + B`, `A - B`, `A / B`
+    Binary {
+        /// Which.
+        op: BinaryOp,
+        /// On the left.
+        left: Box<Expr>,
+        /// On the right.
+        right: Box<Expr>,
+    },
+    /// `-A`
+    Neg(Box<Expr>),
+    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`: a function by its name.
+    Call {
+        /// As written, without subscript.
+        function: Name,
+        /// The items after `_`, cut at commas and arrows: `T`; `S`, `T`.
+        subscript: Vec<Name>,
+        /// What stands in the parentheses.
+        argument: Box<Expr>,
+    },
+    /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`
+    Collective {
+        /// Which.
+        kind: Spanned<CollectiveName>,
+        /// The items after `_`, cut at commas and arrows.
+        subscript: Vec<Name>,
+        /// What it is applied to.
+        argument: Box<Expr>,
+    },
+}

@@ -1,0 +1,233 @@
+//! Bytes, rates and exact time.
+//!
+//! Time is counted in whole ticks, never in floats, so that a run repeats to the last digit. A [`TimeScale`] makes
+//! the tick so short that one byte over each link, one byte of memory traffic and one floating-point operation each
+//! take a whole number of them.
+
+use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
+use thiserror::Error;
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    /// Decimal units with three digits: `16 B`, `4.19 MB`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(u64, &str); 5] = [
+            (1_000_000_000_000_000, "PB"),
+            (1_000_000_000_000, "TB"),
+            (1_000_000_000, "GB"),
+            (1_000_000, "MB"),
+            (1_000, "kB"),
+        ];
+        for (unit, name) in UNITS {
+            if self.0 >= unit {
+                return f.pad(&format!("{} {name}", three_digits(self.0 as f64 / unit as f64)));
+            }
+        }
+        f.pad(&format!("{} B", self.0))
+    }
+}
+
+impl Sum for Bytes {
+    fn sum<I: Iterator<Item = Bytes>>(iter: I) -> Bytes {
+        Bytes(iter.map(|bytes| bytes.0).sum())
+    }
+}
+
+/// A quantity per second, a whole number: bytes, or floating-point operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// `per_second` of something each second; `None` for zero, with which nothing would ever end.
+    pub fn new(per_second: u64) -> Option<Rate> {
+        (per_second > 0).then_some(Rate(per_second))
+    }
+
+    /// How much in a second.
+    pub fn per_second(self) -> u64 {
+        self.0
+    }
+}
+
+/// Simulated time, in whole ticks of a [`TimeScale`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u128);
+
+impl Time {
+    /// No time at all.
+    pub const ZERO: Time = Time(0);
+
+    /// A number of ticks.
+    pub fn from_ticks(ticks: u128) -> Time {
+        Time(ticks)
+    }
+
+    /// The number of ticks.
+    pub fn ticks(self) -> u128 {
+        self.0
+    }
+
+    /// This time as a multiple of another, as a float for people; 1 for 0 / 0.
+    pub fn ratio(self, other: Time) -> f64 {
+        if self.0 == other.0 { 1.0 } else { self.0 as f64 / other.0 as f64 }
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, other: Time) -> Time {
+        Time(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Time {
+    fn add_assign(&mut self, other: Time) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, other: Time) -> Time {
+        Time(self.0 - other.0)
+    }
+}
+
+impl Mul<u64> for Time {
+    type Output = Time;
+    fn mul(self, times: u64) -> Time {
+        Time(self.0 * u128::from(times))
+    }
+}
+
+impl Sum for Time {
+    fn sum<I: Iterator<Item = Time>>(iter: I) -> Time {
+        iter.fold(Time::ZERO, Add::add)
+    }
+}
+
+/// The rates of a machine have no common tick that is long enough to count with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the rates have no common tick of a usable length")]
+pub struct NoCommonTick;
+
+/// How long a tick is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeScale {
+    ticks_per_second: u128,
+}
+
+impl TimeScale {
+    /// Latencies are whole picoseconds, so a tick is never longer.
+    const LEAST: u128 = 1_000_000_000_000;
+    /// With at most this many ticks a second, 2^63 bytes at one byte a second still fit in 128 bits.
+    const MOST: u128 = 1_000_000_000_000_000_000;
+
+    /// The longest tick of which one picosecond and one unit at each of the rates take a whole number.
+    ///
+    /// # Errors
+    /// If there would be more than 10^18 ticks a second; rates with three or four leading digits stay far below.
+    pub fn for_rates(rates: impl IntoIterator<Item = Rate>) -> Result<TimeScale, NoCommonTick> {
+        let mut ticks_per_second = Self::LEAST;
+        for rate in rates {
+            let rate = u128::from(rate.per_second());
+            let step = rate / greatest_common_divisor(ticks_per_second, rate);
+            ticks_per_second = ticks_per_second.checked_mul(step).filter(|t| *t <= Self::MOST).ok_or(NoCommonTick)?;
+        }
+        Ok(TimeScale { ticks_per_second })
+    }
+
+    /// The time that `amount` takes at `rate`: exact for the rates the scale was made for, else rounded up.
+    pub fn at_rate(self, amount: u128, rate: Rate) -> Time {
+        let rate = u128::from(rate.per_second());
+        if self.ticks_per_second.is_multiple_of(rate) {
+            Time(amount.saturating_mul(self.ticks_per_second / rate))
+        } else {
+            Time(amount.saturating_mul(self.ticks_per_second).div_ceil(rate))
+        }
+    }
+
+    /// A number of picoseconds.
+    pub fn picoseconds(self, picoseconds: u64) -> Time {
+        Time(u128::from(picoseconds) * (self.ticks_per_second / Self::LEAST))
+    }
+
+    /// In seconds, as a float for people and JSON.
+    pub fn seconds(self, time: Time) -> f64 {
+        time.0 as f64 / self.ticks_per_second as f64
+    }
+
+    /// For people: three digits and a unit, `372.8 us` or `1.04 ms`.
+    pub fn show(self, time: Time) -> String {
+        show_seconds(self.seconds(time))
+    }
+}
+
+/// Seconds for people: `0 s`, `3.00 us`, `372.8 us`, `1.04 ms`.
+pub fn show_seconds(seconds: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")];
+    if seconds == 0.0 {
+        return "0 s".to_owned();
+    }
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit * 0.999_5).unwrap_or((1e-9, "ns"));
+    let value = seconds / unit;
+    let digits = if value >= 99.995 { 1 } else { 2 };
+    format!("{value:.digits$} {name}")
+}
+
+/// A float of 1 or more with three significant digits.
+fn three_digits(value: f64) -> String {
+    let digits = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$}")
+}
+
+fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(per_second: u64) -> Rate {
+        Rate::new(per_second).expect("not zero")
+    }
+
+    #[test]
+    fn a_byte_takes_whole_ticks_at_each_rate() {
+        let rates = [45_000_000_000, 810_000_000_000, 197_000_000_000_000].map(rate);
+        let scale = TimeScale::for_rates(rates).expect("a common tick");
+        for rate in rates {
+            assert_eq!(scale.at_rate(1, rate).ticks() * u128::from(rate.per_second()), scale.ticks_per_second);
+        }
+        assert_eq!(scale.show(scale.at_rate(8_388_608 * 3, rates[0])), "559.2 us");
+    }
+
+    #[test]
+    fn rates_without_a_common_tick_are_refused() {
+        assert_eq!(TimeScale::for_rates([rate(999_999_999_989), rate(999_999_999_961)]), Err(NoCommonTick));
+    }
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!(Bytes(16).to_string(), "16 B");
+        assert_eq!(Bytes(16_384).to_string(), "16.4 kB");
+        assert_eq!(Bytes(33_554_432).to_string(), "33.6 MB");
+        assert_eq!(show_seconds(1e-6), "1.00 us");
+        assert_eq!(show_seconds(1.044e-3), "1.04 ms");
+    }
+}
