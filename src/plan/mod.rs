@@ -3,19 +3,33 @@
 //! A product is a choice of what each mesh axis does in its iteration space; resharding is a shortest path between
 //! shardings. What a move costs is asked through one trait, [`Costs`].
 
+mod assignments;
+mod build;
+mod case;
+mod print;
+mod reshard;
+mod search;
+
+pub use print::collective_name;
+
 use crate::collective::Collective;
+use crate::dtype::DType;
 use crate::einsum::Einsum;
+use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::{Program, ValueId};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
+use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+use thiserror::Error;
 
 /// What a plan asks of a cost model. Times are isolated: nothing else runs meanwhile.
 pub trait Costs {
     /// The time of one collective, and what limits it.
-    fn collective(&self, collective: &Collective, from: &Layout, mesh: &Mesh) -> Cost;
+    fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
     /// The time of a local product.
     fn product(&self, work: &LocalWork) -> Cost;
@@ -23,19 +37,44 @@ pub trait Costs {
     /// The time of an elementwise function.
     fn map(&self, work: &LocalWork) -> Cost;
 
+    /// What a plan is chosen by.
+    fn objective(&self) -> Objective {
+        Objective::Time
+    }
+
     /// The name it has on the command line.
     fn name(&self) -> &'static str;
+}
+
+/// What a plan is chosen by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// The sum of the times of its steps; received bytes break ties.
+    Time,
+    /// The bytes that the fullest device receives; floating-point operations break ties.
+    Bytes,
 }
 
 /// What one device has to do in a local computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalWork {
-    /// The dtype of the narrowest operand, which picks the arithmetic unit.
-    pub dtype: crate::dtype::DType,
+    /// The dtype that picks the arithmetic unit: a float if any operand is one.
+    pub dtype: DType,
     /// Floating-point operations.
     pub flops: u128,
     /// Bytes read and written.
     pub traffic: Bytes,
+}
+
+impl LocalWork {
+    /// The work of one device on blocks of these layouts.
+    pub fn new(einsum: &Einsum, operands: &[Layout], result: &Layout, mesh: &Mesh) -> LocalWork {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|layout| layout.local_extents(mesh)).collect();
+        let traffic = operands.iter().chain([result]).map(|layout| layout.local_bytes(mesh)).sum();
+        // Integers take the integer unit only among themselves.
+        let unit = operands.iter().map(|layout| layout.dtype).max_by_key(|dtype| (dtype.is_float(), dtype.size()));
+        LocalWork { dtype: unit.unwrap_or(result.dtype), flops: einsum.flops(&extents), traffic }
+    }
 }
 
 /// A time and what it is made of.
@@ -75,6 +114,35 @@ impl Limit {
     }
 }
 
+/// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
+///
+/// Exact where each free value is used once; a free value with several uses gets the layout in which it is made
+/// most cheaply, and equal moves of one value are done once.
+///
+/// # Errors
+/// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
+pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    let search = search::Search::run(program, costs)?;
+    build::build(search)
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+pub enum PlanError {
+    /// No chain of moves leads to a layout that is asked for.
+    #[error("no plan brings `{name}` into the layout `{layout}`")]
+    #[diagnostic(code("no-plan"), help("ask for another layout, or leave the result's layout out"))]
+    Unreachable {
+        /// The array.
+        name: String,
+        /// The layout that is asked for.
+        layout: String,
+        /// The statement.
+        #[label("asked for here")]
+        span: miette::SourceSpan,
+    },
+}
+
 /// A step of a plan and the value it makes; the order of the ids is the order of the steps.
 pub type StepId = NodeIndex<u32>;
 
@@ -91,6 +159,96 @@ pub struct Plan {
     pub choices: Vec<Choice>,
     /// The name of the cost model.
     pub costs: &'static str,
+}
+
+impl Plan {
+    /// One step.
+    pub fn step(&self, id: StepId) -> &Step {
+        &self.steps[id]
+    }
+
+    /// All steps in program order.
+    pub fn ids(&self) -> impl Iterator<Item = StepId> + use<> {
+        self.steps.node_indices()
+    }
+
+    /// The operands of a step, by their place.
+    pub fn operands(&self, id: StepId) -> Vec<StepId> {
+        let edges = self.steps.edges_directed(id, Direction::Incoming);
+        let mut operands: Vec<(u32, StepId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
+        operands.sort_unstable();
+        operands.into_iter().map(|(_, operand)| operand).collect()
+    }
+
+    /// The choice that was made for a product.
+    pub fn choice(&self, value: ValueId) -> Option<&Choice> {
+        self.choices.iter().find(|choice| choice.value == value)
+    }
+
+    /// The sums over all steps.
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals { peak: self.peak_bytes(), ..Totals::default() };
+        for step in self.steps.node_weights() {
+            totals.received = Bytes(totals.received.0.saturating_add(step.received.0));
+            totals.flops = totals.flops.saturating_add(step.flops);
+            match step.op {
+                StepOp::Input => {}
+                StepOp::Collective(_) => totals.communication += step.cost.time,
+                StepOp::Product { .. } | StepOp::Map { .. } => totals.compute += step.cost.time,
+            }
+        }
+        totals
+    }
+
+    /// The most bytes that one device holds at once: a value lives from its step to its last use, outputs to the end.
+    fn peak_bytes(&self) -> Bytes {
+        let last_use = |id: StepId| {
+            let users = self.steps.neighbors_directed(id, Direction::Outgoing).max();
+            if self.outputs.contains(&id) { None } else { Some(users.unwrap_or(id)) }
+        };
+        let mesh = &self.program.mesh;
+        let (mut live, mut peak) = (0u64, 0u64);
+        let mut dying: Vec<Vec<u64>> = vec![Vec::new(); self.steps.node_count()];
+        // Inputs are there from the start.
+        let inputs = self.ids().filter(|id| self.step(*id).op == StepOp::Input);
+        for id in inputs {
+            live = live.saturating_add(self.step(id).layout.local_bytes(mesh).0);
+        }
+        for id in self.ids() {
+            let bytes = self.step(id).layout.local_bytes(mesh).0;
+            if self.step(id).op != StepOp::Input {
+                live = live.saturating_add(bytes);
+            }
+            if let Some(last) = last_use(id) {
+                dying[last.index()].push(bytes);
+            }
+            peak = peak.max(live);
+            live = dying[id.index()].iter().fold(live, |live, bytes| live.saturating_sub(*bytes));
+        }
+        Bytes(peak)
+    }
+}
+
+/// The sums over the steps of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Of the collectives.
+    pub communication: Time,
+    /// Of products and elementwise functions.
+    pub compute: Time,
+    /// What the fullest device receives.
+    pub received: Bytes,
+    /// Of one device.
+    pub flops: u128,
+    /// The most that one device holds at once.
+    pub peak: Bytes,
+}
+
+impl Totals {
+    /// All steps one after the other.
+    pub fn time(&self) -> Time {
+        self.communication + self.compute
+    }
 }
 
 /// One step.
@@ -127,7 +285,7 @@ pub enum StepOp {
     /// An elementwise function, a transposition or a new name.
     Map {
         /// Which.
-        function: crate::function::Function,
+        function: Function,
         /// How the local blocks line up.
         einsum: Einsum,
     },

@@ -1,0 +1,118 @@
+//! The iteration space of a local computation: what each mesh axis does there.
+//!
+//! An axis splits one index (in some order with the other axes on that index), passes through in an open sum, or is
+//! idle. That fixes the layout that each operand must have and the layout that the local result has; for a product
+//! the book's four cases are regions of this space.
+
+use crate::einsum::{Einsum, Index};
+use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::operator::Operator;
+
+/// One choice for all axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Assignment {
+    /// The layout that each operand has at the computation.
+    pub(super) operands: Vec<Sharding>,
+    /// The layout of the local result.
+    pub(super) result: Sharding,
+}
+
+/// A way in which an axis can pass through in open sums: these operands are open over it, the others are whole.
+///
+/// A product is linear in each factor alone, a sum in all its terms together.
+#[derive(Clone, Debug)]
+pub(super) struct OpenWay {
+    /// Places of the operands.
+    pub(super) operands: Vec<usize>,
+    /// The axes over which all of them can be had open.
+    pub(super) axes: AxisSet,
+}
+
+/// Every assignment of the axes of the mesh.
+///
+/// - `lengths`: global size of each index; a split must divide it.
+pub(super) fn assignments(einsum: &Einsum, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh) -> Vec<Assignment> {
+    let start = Partial { lists: vec![Axes::NONE; lengths.len()], open: vec![AxisSet::NONE; einsum.operands.len()] };
+    let mut partial = vec![start];
+    for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1) {
+        partial = partial.iter().flat_map(|partial| partial.grow(axis, lengths, ways, mesh)).collect();
+    }
+    partial.iter().map(|partial| partial.finish(einsum)).collect()
+}
+
+/// The axes placed so far.
+#[derive(Clone)]
+struct Partial {
+    /// The axes on each index, major first.
+    lists: Vec<Axes>,
+    /// The axes over which each operand stays open.
+    open: Vec<AxisSet>,
+}
+
+impl Partial {
+    /// The same with one more axis: idle, in open sums, or at any place on any index.
+    fn grow(&self, axis: AxisId, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh) -> Vec<Partial> {
+        let mut grown = vec![self.clone()];
+        for way in ways.iter().filter(|way| way.axes.contains(axis)) {
+            let mut next = self.clone();
+            for operand in &way.operands {
+                next.open[*operand] = next.open[*operand].union(AxisSet::one(axis));
+            }
+            grown.push(next);
+        }
+        for (index, list) in self.lists.iter().enumerate() {
+            if !lengths[index].is_multiple_of(list.group_size(mesh) * mesh.size(axis)) {
+                continue;
+            }
+            for place in 0..=list.len() {
+                let mut next = self.clone();
+                next.lists[index] = list.iter().take(place).chain([axis]).chain(list.iter().skip(place)).collect();
+                grown.push(next);
+            }
+        }
+        grown
+    }
+
+    fn finish(&self, einsum: &Einsum) -> Assignment {
+        let sharding = |indices: &[Index], open: AxisSet| {
+            let dims = indices.iter().map(|index| self.lists[usize::from(*index)]).collect();
+            Sharding { dims, open, operator: Operator::Sum }
+        };
+        let contracted = einsum.contracted().into_iter().map(|index| self.lists[usize::from(index)].set());
+        let open = contracted.chain(self.open.iter().copied()).fold(AxisSet::NONE, AxisSet::union);
+        let operands = einsum.operands.iter().zip(&self.open);
+        Assignment {
+            operands: operands.map(|(indices, open)| sharding(indices, *open)).collect(),
+            result: sharding(&einsum.result, open),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::DimId;
+
+    fn matmul() -> Einsum {
+        let [i, j, k] = [0, 1, 2].map(DimId);
+        Einsum::new(&[vec![i, j], vec![j, k]], &[i, k])
+    }
+
+    /// A[I, J] * B[J, K] on one axis: idle, on I, on J, on K; and open on a side where that is offered.
+    #[test]
+    fn one_axis_does_one_thing() {
+        let mesh = Mesh::of(&[("X", 4)]);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], &mesh).len(), 4);
+        assert_eq!(assignments(&matmul(), &[8, 6, 8], &[], &mesh).len(), 3);
+        let left = OpenWay { operands: vec![0], axes: AxisSet::one(AxisId::new(0)) };
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[left], &mesh).len(), 5);
+    }
+
+    /// Two axes: each on one of 3 indices or idle is 16, and the 3 pairs on one index come in two orders.
+    #[test]
+    fn orders_count() {
+        let mesh = Mesh::of(&[("X", 2), ("Y", 2)]);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], &mesh).len(), 19);
+    }
+}

@@ -1,0 +1,228 @@
+//! From the search to the plan: the steps on the chosen ways, each once.
+
+use super::case::case;
+use super::reshard::{Back, Distances, Node};
+use super::search::{FREE, Origin, Search};
+use super::{Alternative, Choice, Plan, PlanError, Step, StepId, StepOp, collective_name};
+use crate::collective::Collective;
+use crate::function::Function;
+use crate::layout::Layout;
+use crate::program::{Definition, Program, ValueId};
+use crate::units::{Bytes, Time};
+use petgraph::graph::DiGraph;
+use std::collections::HashMap;
+
+/// How many ways to do a product are kept.
+const MOST_ALTERNATIVES: usize = 8;
+
+/// Follows the ways back from the outputs.
+pub(super) fn build(search: Search<'_>) -> Result<Plan, PlanError> {
+    let program = search.program.clone();
+    let mut builder = Builder { search, program, steps: DiGraph::new(), made: HashMap::new(), chosen: Vec::new() };
+    let mut outputs = Vec::new();
+    // Values in program order, so that steps read as the program does; an unused one is planned all the same.
+    for id in builder.program.value_ids() {
+        if let Some(settled) = builder.search.found[id.index()].settled {
+            builder.make(id, settled);
+        }
+    }
+    for id in builder.program.outputs.clone() {
+        let settled = builder.search.found[id.index()].settled;
+        outputs.push(builder.make(id, settled.expect("outputs are settled")));
+    }
+    let chosen = std::mem::take(&mut builder.chosen);
+    let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
+    let costs = builder.search.costs.name();
+    Ok(Plan { program: builder.program, steps: builder.steps, outputs, choices, costs })
+}
+
+struct Builder<'a> {
+    search: Search<'a>,
+    program: Program,
+    steps: DiGraph<Step, u32>,
+    /// The step that has a value in a sharding: what is asked for twice is done once.
+    made: HashMap<(ValueId, Node), StepId>,
+    /// The products, with the sharding in which each leaves its statement.
+    chosen: Vec<(ValueId, Node)>,
+}
+
+impl Builder<'_> {
+    /// The step that has the value in this sharding, made if it is not there yet.
+    fn make(&mut self, id: ValueId, node: Node) -> StepId {
+        if let Some(step) = self.made.get(&(id, node)) {
+            return *step;
+        }
+        let found = &self.search.found[id.index()];
+        let settled_elsewhere = found.settled.is_some_and(|settled| settled != node);
+        let ways = if settled_elsewhere { found.offered() } else { &found.made };
+        let (_, back) = ways.get(node).expect("asked for only where it was reached");
+        let step = match back.clone() {
+            Back::Move(from, collective) => {
+                let operand = if settled_elsewhere { self.make(id, from) } else { self.make_inside(id, from) };
+                self.push_collective(id, collective, operand)
+            }
+            Back::Source(_) => self.make_inside(id, node),
+        };
+        if !settled_elsewhere && matches!(self.program.value(id).definition, Definition::Product { .. }) {
+            self.chosen.push((id, node));
+        }
+        self.made.insert((id, node), step);
+        step
+    }
+
+    /// On the way between the making of a value and the sharding in which it is settled or taken.
+    fn make_inside(&mut self, id: ValueId, node: Node) -> StepId {
+        let (_, back) = self.search.found[id.index()].made.get(node).expect("on a way that was found").clone();
+        match back {
+            Back::Move(from, collective) => {
+                let operand = self.make_inside(id, from);
+                self.push_collective(id, collective, operand)
+            }
+            Back::Source(origin) => self.make_source(id, node, &origin),
+        }
+    }
+
+    fn make_source(&mut self, id: ValueId, node: Node, origin: &Origin) -> StepId {
+        let value = self.program.value(id).clone();
+        let operands: Vec<StepId> = value
+            .definition
+            .operands()
+            .iter()
+            .zip(&origin.operands)
+            .map(|(operand, node)| self.make(*operand, *node))
+            .collect();
+        let layout = self.search.space(id).layout(node);
+        let einsum = match &value.definition {
+            Definition::Input => None,
+            _ => Some(self.program.einsum(id)),
+        };
+        let op = match (&value.definition, einsum) {
+            (Definition::Collective { collective, .. }, _) => {
+                return self.push_collective(id, collective.clone(), operands[0]);
+            }
+            (Definition::Product { .. }, Some(einsum)) => StepOp::Product { einsum },
+            (Definition::Map { function, .. }, Some(einsum)) => StepOp::Map { function: *function, einsum },
+            // A new name for the same blocks is no step; another order of the dims is.
+            (Definition::Move { .. } | Definition::Rename { .. }, Some(einsum)) => {
+                if einsum.operands[0] == einsum.result {
+                    return operands[0];
+                }
+                StepOp::Map { function: Function::Identity, einsum }
+            }
+            (_, _) => StepOp::Input,
+        };
+        self.push_local(id, op, layout, &operands)
+    }
+
+    fn push_local(&mut self, id: ValueId, op: StepOp, layout: Layout, operands: &[StepId]) -> StepId {
+        let mesh = &self.program.mesh;
+        let layouts: Vec<Layout> = operands.iter().map(|step| self.steps[*step].layout.clone()).collect();
+        let costs = self.search.costs;
+        let (cost, flops) = match &op {
+            StepOp::Input | StepOp::Collective(_) => (FREE, 0),
+            StepOp::Product { einsum } => {
+                let work = super::LocalWork::new(einsum, &layouts, &layout, mesh);
+                (costs.product(&work), work.flops)
+            }
+            StepOp::Map { einsum, .. } => (costs.map(&super::LocalWork::new(einsum, &layouts, &layout, mesh)), 0),
+        };
+        let span = self.program.value(id).span;
+        self.push(Step { op, value: id, layout, cost, received: Bytes(0), flops, span }, operands)
+    }
+
+    fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId) -> StepId {
+        let from = self.steps[operand].layout.clone();
+        let mesh = &self.program.mesh;
+        let to = collective.apply(&from.sharding, mesh).expect("an edge of the graph");
+        // A renamed or moved value still goes by the layout of its first step; the dims are those of the value.
+        let dims = self.program.value(id).dims.clone();
+        let layout = Layout { dtype: from.dtype, dims, sharding: to };
+        let cost = self.search.costs.collective(&collective, &from);
+        let received = collective.bytes_received(&from, mesh);
+        let span = self.program.value(id).span;
+        let op = StepOp::Collective(collective);
+        self.push(Step { op, value: id, layout, cost, received, flops: 0, span }, &[operand])
+    }
+
+    fn push(&mut self, step: Step, operands: &[StepId]) -> StepId {
+        let id = self.steps.add_node(step);
+        for (place, operand) in (0..).zip(operands) {
+            self.steps.add_edge(*operand, id, place);
+        }
+        id
+    }
+
+    /// The ways in which the product could have been done, cheapest first.
+    fn choice(&mut self, id: ValueId, target: Node) -> Choice {
+        let operands = self.program.value(id).definition.operands().to_vec();
+        let mut alternatives: Vec<Alternative> = Vec::new();
+        let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
+        for assignment in self.search.assignments(id) {
+            let (program, costs) = (self.search.program, self.search.costs);
+            let node = self.search.space_mut(id).node(&assignment.result);
+            let ways = onward.entry(node).or_insert_with(|| {
+                let start = (node, super::reshard::Score::default(), Origin { operands: Vec::new() });
+                self.search.space_mut(id).distances([start], Some(target), &program.mesh, costs)
+            });
+            let mut path = Vec::new();
+            let mut reachable = true;
+            for (operand, sharding) in operands.iter().zip(&assignment.operands) {
+                let space = self.search.space(*operand);
+                let ways = self.search.found[operand.index()].offered();
+                let moves = space.known(sharding).and_then(|node| walk_back(ways, node));
+                reachable &= moves.is_some();
+                path.extend(moves.into_iter().flatten().map(|(from, collective)| (*operand, from, collective)));
+            }
+            let Some(after) = walk_back(ways, target).filter(|_| reachable) else { continue };
+            path.extend(after.into_iter().map(|(from, collective)| (id, from, collective)));
+            let (compute, _) = self.search.compute_cost(id, &assignment);
+            alternatives.push(self.alternative(&path, compute.time));
+        }
+        alternatives.sort_by(|a, b| (a.time, a.moves.len(), &a.moves).cmp(&(b.time, b.moves.len(), &b.moves)));
+        alternatives.dedup_by(|a, b| a.moves == b.moves);
+        alternatives.truncate(MOST_ALTERNATIVES);
+        let einsum = self.program.einsum(id);
+        let given = |place: usize| self.given(operands[place]);
+        let (left, right) = (given(0), given(1));
+        Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives }
+    }
+
+    /// The layout that an operand has before anything is done for the product.
+    fn given(&self, operand: ValueId) -> Layout {
+        let settled = self.search.found[operand.index()].settled;
+        let step = settled.and_then(|node| self.made.get(&(operand, node)));
+        let taken = || self.made.iter().filter(|((id, _), _)| *id == operand).map(|(_, step)| *step).min();
+        let step = step.copied().or_else(taken).expect("an operand has been made");
+        self.steps[step].layout.clone()
+    }
+
+    fn alternative(&self, path: &[(ValueId, Node, Collective)], compute: Time) -> Alternative {
+        let (mesh, dims) = (&self.program.mesh, &self.program.dims);
+        let mut communication = Time::ZERO;
+        let mut moves = Vec::new();
+        for (id, from, collective) in path {
+            let from = self.search.space(*id).layout(*from);
+            communication += self.search.costs.collective(collective, &from).time;
+            let name = self.program.value(*id).name.clone().unwrap_or_default();
+            moves.push(format!("{}({name}{})", collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims)));
+        }
+        Alternative { moves, time: communication + compute, communication }
+    }
+}
+
+/// The moves from a source to a node, in order, each with where it starts.
+fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Collective)>> {
+    let mut moves = Vec::new();
+    let mut node = target;
+    loop {
+        match &ways.get(node)?.1 {
+            Back::Source(_) => break,
+            Back::Move(from, collective) => {
+                moves.push((*from, collective.clone()));
+                node = *from;
+            }
+        }
+    }
+    moves.reverse();
+    Some(moves)
+}

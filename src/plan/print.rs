@@ -1,0 +1,60 @@
+//! A plan as text: `%2 A[I, J] = AllGather_X %0 : A[I, J_X] -> A[I, J]`.
+
+use super::{Plan, StepId, StepOp};
+use crate::collective::Collective;
+use crate::layout::{Dims, Layout};
+use crate::mesh::Mesh;
+use itertools::Itertools;
+use std::fmt;
+
+/// A collective as it stands in the book: `AllGather_X`, `ReduceScatter_{X,K}`.
+pub fn collective_name(collective: &Collective, from: &Layout, mesh: &Mesh, dims: &Dims) -> String {
+    collective.name(&from.sharding, mesh, |dim| dims.name(from.dims[dim].id))
+}
+
+impl Plan {
+    /// The array of a step with its layout: `A[I_X, J]`.
+    pub fn array(&self, id: StepId) -> String {
+        let step = self.step(id);
+        let program = &self.program;
+        let name = program.value(step.value).name.clone().unwrap_or_default();
+        format!("{name}{}", step.layout.brackets(&program.mesh, &program.dims))
+    }
+
+    /// What a step does, in the book's words: `AllGather_X`, `product ab,bc->ac`, `relu`.
+    pub fn op_name(&self, id: StepId) -> String {
+        match &self.step(id).op {
+            StepOp::Input => "input".to_owned(),
+            StepOp::Collective(collective) => {
+                let from = &self.step(self.operands(id)[0]).layout;
+                collective_name(collective, from, &self.program.mesh, &self.program.dims)
+            }
+            StepOp::Product { einsum } => format!("product {einsum}"),
+            StepOp::Map { function, einsum } if einsum.operands.iter().all(|operand| *operand == einsum.result) => {
+                function.to_string()
+            }
+            StepOp::Map { function, einsum } => format!("{function} {einsum}"),
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "plan on mesh {}, costs {}", self.program.mesh, self.costs)?;
+        for id in self.ids() {
+            let step = self.step(id);
+            let operands = self.operands(id).iter().map(|operand| format!(" %{}", operand.index())).join("");
+            let array = self.array(id);
+            write!(f, "%{} {array}: {} = {}{operands}", id.index(), step.layout.dtype, self.op_name(id))?;
+            if let (StepOp::Product { .. }, Some(choice)) = (&step.op, self.choice(step.value)) {
+                write!(f, "  # case {}", choice.case)?;
+            }
+            writeln!(f)?;
+        }
+        for (output, value) in self.outputs.iter().zip(&self.program.outputs) {
+            let name = self.program.value(*value).name.clone().unwrap_or_default();
+            writeln!(f, "output {name} = %{}", output.index())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! The search over layouts: for every value, the cheapest way to have it in each sharding.
+//!
+//! Values are taken in program order. A value that is used once and whose layout is free keeps all its shardings
+//! with their least scores, so that its consumer chooses (exact on trees); every other value is settled in one.
+
+use super::assignments::{Assignment, OpenWay, assignments};
+use super::reshard::{Distances, Node, Score, Space};
+use super::{Cost, Costs, LocalWork, PlanError};
+use crate::function::Function;
+use crate::layout::{Layout, Sharding};
+use crate::mesh::AxisSet;
+use crate::operator::Operator;
+use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::units::{Bytes, Time};
+use itertools::Itertools;
+
+/// The shardings in which the operands of a local computation are taken, a node in the space of each.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) operands: Vec<Node>,
+}
+
+/// What the search knows of a value.
+pub(super) struct Found {
+    /// The ways to make it.
+    pub(super) made: Distances<Origin>,
+    /// The one sharding it is made in, if that is settled.
+    pub(super) settled: Option<Node>,
+    /// The ways on from there, once a consumer asked.
+    pub(super) onward: Option<Distances<Origin>>,
+}
+
+impl Found {
+    /// What a consumer chooses from.
+    pub(super) fn offered(&self) -> &Distances<Origin> {
+        self.onward.as_ref().unwrap_or(&self.made)
+    }
+}
+
+/// The state of the search, and its result.
+pub(super) struct Search<'a> {
+    pub(super) program: &'a Program,
+    pub(super) costs: &'a dyn Costs,
+    /// One for each array type.
+    pub(super) spaces: Vec<Space>,
+    /// The space of each value.
+    space_of: Vec<usize>,
+    /// As far as the search has come.
+    pub(super) found: Vec<Found>,
+}
+
+impl<'a> Search<'a> {
+    /// Searches the whole program.
+    pub(super) fn run(program: &'a Program, costs: &'a dyn Costs) -> Result<Search<'a>, PlanError> {
+        let mut spaces = Vec::new();
+        let mut types = Vec::new();
+        let mut space_of = Vec::new();
+        for value in &program.values {
+            let kind = (value.dtype, &value.dims);
+            let place = types.iter().position(|known| *known == kind).unwrap_or_else(|| {
+                types.push(kind);
+                spaces.push(Space::new(value.dtype, value.dims.clone()));
+                types.len() - 1
+            });
+            space_of.push(place);
+        }
+        let mut search = Search { program, costs, spaces, space_of, found: Vec::new() };
+        let uses = count_uses(program);
+        for id in program.value_ids() {
+            let found = search.find(id, uses[id.index()])?;
+            search.found.push(found);
+        }
+        Ok(search)
+    }
+
+    /// The space of a value's shardings.
+    pub(super) fn space(&self, value: ValueId) -> &Space {
+        &self.spaces[self.space_of[value.index()]]
+    }
+
+    pub(super) fn space_mut(&mut self, value: ValueId) -> &mut Space {
+        &mut self.spaces[self.space_of[value.index()]]
+    }
+
+    /// The ways to make one value, settled where that is due.
+    fn find(&mut self, id: ValueId, uses: usize) -> Result<Found, PlanError> {
+        for operand in self.program.value(id).definition.operands() {
+            self.walk_on(*operand);
+        }
+        let sources = self.sources(id);
+        let (program, costs) = (self.program, self.costs);
+        let value = program.value(id);
+        let is_output = program.outputs.contains(&id);
+        let target = match &value.wanted {
+            Wanted::Exact(sharding) => Some(self.space_mut(id).node(sharding)),
+            Wanted::Free => None,
+        };
+        let made = self.space_mut(id).distances(sources, target, &program.mesh, costs);
+        let settled = match target {
+            Some(target) => made.get(target).map(|_| target),
+            None if uses == 1 && !is_output => return Ok(Found { made, settled: None, onward: None }),
+            None => self.cheapest(id, &made, is_output),
+        };
+        if settled.is_none() {
+            return Err(self.unreachable(id));
+        }
+        Ok(Found { made, settled, onward: None })
+    }
+
+    /// The cheapest sharding of a value; an output is closed.
+    fn cheapest(&self, id: ValueId, made: &Distances<Origin>, closed: bool) -> Option<Node> {
+        let space = self.space(id);
+        let fits = |node: Node| !closed || space.sharding(node).open.is_empty();
+        made.iter().filter(|(node, _)| fits(*node)).min_by_key(|(node, score)| (*score, *node)).map(|(node, _)| node)
+    }
+
+    /// For a settled value, finds the ways from its sharding to all others.
+    fn walk_on(&mut self, id: ValueId) {
+        let found = &self.found[id.index()];
+        let Some(settled) = found.settled.filter(|_| found.onward.is_none()) else { return };
+        let (program, costs) = (self.program, self.costs);
+        let start = (settled, Score::default(), Origin { operands: Vec::new() });
+        let onward = self.space_mut(id).distances([start], None, &program.mesh, costs);
+        self.found[id.index()].onward = Some(onward);
+    }
+
+    /// The shardings in which a value can be made without a move after it.
+    fn sources(&mut self, id: ValueId) -> Vec<(Node, Score, Origin)> {
+        let program = self.program;
+        let value = program.value(id);
+        match &value.definition {
+            Definition::Input => {
+                let Wanted::Exact(sharding) = &value.wanted else { return Vec::new() };
+                vec![(self.space_mut(id).node(sharding), Score::default(), Origin { operands: Vec::new() })]
+            }
+            Definition::Move { operand } | Definition::Rename { operand } => self.relabelled(id, *operand),
+            Definition::Collective { collective, from, operand } => {
+                let Some(source) = self.space(*operand).known(from) else { return Vec::new() };
+                let Some((score, _)) = self.found[operand.index()].offered().get(source) else { return Vec::new() };
+                let (score, layout) = (*score, self.space(*operand).layout(source));
+                let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
+                let cost = self.costs.collective(collective, &layout);
+                let received = collective.bytes_received(&layout, &program.mesh);
+                let own = Score::new(self.costs.objective(), cost, received, 0);
+                vec![(self.space_mut(id).node(&to), score + own, Origin { operands: vec![source] })]
+            }
+            Definition::Product { .. } | Definition::Map { .. } => {
+                let assignments = self.assignments(id);
+                assignments.iter().filter_map(|assignment| self.source(id, assignment)).collect()
+            }
+        }
+    }
+
+    /// The same blocks under another order or other names of the dims; moves come after, as moves of the new value.
+    fn relabelled(&mut self, id: ValueId, operand: ValueId) -> Vec<(Node, Score, Origin)> {
+        let einsum = self.program.einsum(id);
+        let offered: Vec<(Node, Score)> = self.found[operand.index()].offered().sources().collect();
+        let mut sources = Vec::new();
+        for (node, score) in offered {
+            let from = self.space(operand).sharding(node);
+            let place = |index| einsum.operands[0].iter().position(|other| other == index);
+            let dims = einsum.result.iter().filter_map(place).map(|dim| from.dims[dim]).collect();
+            let sharding = Sharding { dims, open: from.open, operator: from.operator };
+            sources.push((self.space_mut(id).node(&sharding), score, Origin { operands: vec![node] }));
+        }
+        sources
+    }
+
+    /// What the mesh axes can do in a product or an elementwise function.
+    pub(super) fn assignments(&self, id: ValueId) -> Vec<Assignment> {
+        let program = self.program;
+        let value = program.value(id);
+        let operands = value.definition.operands();
+        let einsum = program.einsum(id);
+        let extents: Vec<Vec<u64>> =
+            operands.iter().map(|id| program.value(*id).dims.iter().map(|dim| dim.size).collect()).collect();
+        let lengths = einsum.lengths(&extents).unwrap_or_default();
+        let (ways, whole) = match &value.definition {
+            Definition::Product { local: true, .. } => return self.local_product(id).into_iter().collect(),
+            Definition::Product { .. } => {
+                let way = |place: usize| OpenWay { operands: vec![place], axes: self.open_axes(operands[place]) };
+                (vec![way(0), way(1)], None)
+            }
+            Definition::Map { function, .. } => (self.map_ways(*function, operands), softmax_dim(*function)),
+            Definition::Input
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => return Vec::new(),
+        };
+        let mut assignments = assignments(&einsum, &lengths, &ways, &program.mesh);
+        if let Some(dim) = whole {
+            assignments.retain(|assignment| assignment.result.dims[dim].is_empty());
+        }
+        assignments
+    }
+
+    /// A linear function may be applied to open sums, to all operands alike.
+    fn map_ways(&self, function: Function, operands: &[ValueId]) -> Vec<OpenWay> {
+        if !function.is_linear() {
+            return Vec::new();
+        }
+        let axes = operands.iter().map(|id| self.open_axes(*id)).reduce(AxisSet::intersection);
+        vec![OpenWay { operands: (0..operands.len()).collect(), axes: axes.unwrap_or_default() }]
+    }
+
+    /// The axes over which a value can be had as an open sum.
+    fn open_axes(&self, id: ValueId) -> AxisSet {
+        let space = self.space(id);
+        let sharding = self.found[id.index()].offered().iter().map(|(node, _)| space.sharding(node));
+        sharding.filter(|sharding| sharding.operator == Operator::Sum).fold(AxisSet::NONE, |set, s| set.union(s.open))
+    }
+
+    /// `_LOCAL`: the operands as they are.
+    fn local_product(&self, id: ValueId) -> Option<Assignment> {
+        let value = self.program.value(id);
+        let exact = |id: ValueId| match &self.program.value(id).wanted {
+            Wanted::Exact(sharding) => Some(sharding.clone()),
+            Wanted::Free => None,
+        };
+        let operands: Option<Vec<Sharding>> = value.definition.operands().iter().map(|id| exact(*id)).collect();
+        Some(Assignment { operands: operands?, result: exact(id)? })
+    }
+
+    /// One assignment as a source of the value, if its operands can be had like that.
+    fn source(&mut self, id: ValueId, assignment: &Assignment) -> Option<(Node, Score, Origin)> {
+        let program = self.program;
+        let operands = program.value(id).definition.operands();
+        let mut nodes = Vec::with_capacity(operands.len());
+        let mut score = Score::default();
+        for (operand, sharding) in operands.iter().zip(&assignment.operands) {
+            let node = self.space(*operand).known(sharding)?;
+            let (through, _) = self.found[operand.index()].offered().get(node)?;
+            score = score + *through;
+            nodes.push(node);
+        }
+        let (cost, flops) = self.compute_cost(id, assignment);
+        let score = score + Score::new(self.costs.objective(), cost, Bytes(0), flops);
+        Some((self.space_mut(id).node(&assignment.result), score, Origin { operands: nodes }))
+    }
+
+    /// Time and operations of the local computation under an assignment.
+    pub(super) fn compute_cost(&self, id: ValueId, assignment: &Assignment) -> (Cost, u128) {
+        let program = self.program;
+        let operands = program.value(id).definition.operands().iter().zip(&assignment.operands);
+        let layouts: Vec<Layout> = operands.map(|(id, sharding)| program.layout(*id, sharding.clone())).collect();
+        let result = program.layout(id, assignment.result.clone());
+        let work = LocalWork::new(&program.einsum(id), &layouts, &result, &program.mesh);
+        match &program.value(id).definition {
+            Definition::Product { .. } => (self.costs.product(&work), work.flops),
+            Definition::Input
+            | Definition::Map { .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => (self.costs.map(&work), 0),
+        }
+    }
+
+    fn unreachable(&self, id: ValueId) -> PlanError {
+        let value = self.program.value(id);
+        let layout = match &value.wanted {
+            Wanted::Exact(sharding) => {
+                self.program.layout(id, sharding.clone()).brackets(&self.program.mesh, &self.program.dims)
+            }
+            Wanted::Free => "any".to_owned(),
+        };
+        let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
+        PlanError::Unreachable { name, layout, span: value.span.into() }
+    }
+}
+
+/// No time at all.
+pub(super) const FREE: Cost = Cost { time: Time::ZERO, limit: super::Limit::Free };
+
+fn softmax_dim(function: Function) -> Option<usize> {
+    match function {
+        Function::Softmax { dim } => Some(usize::from(dim)),
+        Function::Identity
+        | Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Neg
+        | Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Relu
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh
+        | Function::Cast(_) => None,
+    }
+}
+
+/// How often each value is an operand.
+fn count_uses(program: &Program) -> Vec<usize> {
+    let mut uses = vec![0; program.values.len()];
+    for operand in program.values.iter().flat_map(|value| value.definition.operands().iter().unique()) {
+        uses[operand.index()] += 1;
+    }
+    uses
+}
