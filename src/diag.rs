@@ -124,6 +124,11 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
+    /// A single finding.
+    pub fn of(error: &dyn miette::Diagnostic) -> Diagnostics {
+        Diagnostics { list: vec![Diagnostic::new(error)] }
+    }
+
     /// Adds what a stage's own error says.
     pub fn push(&mut self, error: &dyn miette::Diagnostic) {
         self.list.push(Diagnostic::new(error));

@@ -1,3 +1,5 @@
 //! The `shardc` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    shardc::cli::main()
+}

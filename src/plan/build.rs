@@ -3,10 +3,10 @@
 use super::case::case;
 use super::reshard::{Back, Distances, Node};
 use super::search::{FREE, Origin, Search};
-use super::{Alternative, Choice, Plan, PlanError, Step, StepId, StepOp, collective_name};
+use super::{Alternative, Choice, LocalWork, Objective, Plan, PlanError, Step, StepId, StepOp, collective_name};
 use crate::collective::Collective;
 use crate::function::Function;
-use crate::layout::Layout;
+use crate::layout::{Layout, Sharding};
 use crate::program::{Definition, Program, ValueId};
 use crate::units::{Bytes, Time};
 use petgraph::graph::DiGraph;
@@ -32,8 +32,15 @@ pub(super) fn build(search: Search<'_>) -> Result<Plan, PlanError> {
     }
     let chosen = std::mem::take(&mut builder.chosen);
     let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
-    let costs = builder.search.costs.name();
-    Ok(Plan { program: builder.program, steps: builder.steps, outputs, choices, costs })
+    let costs = builder.search.costs;
+    let exact = builder.search.exact;
+    let least = builder.least_compute();
+    let (program, steps) = (builder.program, builder.steps);
+    let mut plan = Plan { program, steps, outputs, choices, costs: costs.name(), exact, lower_bound: least };
+    if exact && costs.objective() == Objective::Time {
+        plan.lower_bound = plan.totals().time();
+    }
+    Ok(plan)
 }
 
 struct Builder<'a> {
@@ -121,10 +128,10 @@ impl Builder<'_> {
         let (cost, flops) = match &op {
             StepOp::Input | StepOp::Collective(_) => (FREE, 0),
             StepOp::Product { einsum } => {
-                let work = super::LocalWork::new(einsum, &layouts, &layout, mesh);
+                let work = LocalWork::new(einsum, &layouts, &layout, mesh);
                 (costs.product(&work), work.flops)
             }
-            StepOp::Map { einsum, .. } => (costs.map(&super::LocalWork::new(einsum, &layouts, &layout, mesh)), 0),
+            StepOp::Map { einsum, .. } => (costs.map(&LocalWork::new(einsum, &layouts, &layout, mesh)), 0),
         };
         let span = self.program.value(id).span;
         self.push(Step { op, value: id, layout, cost, received: Bytes(0), flops, span }, operands)
@@ -150,6 +157,24 @@ impl Builder<'_> {
             self.steps.add_edge(*operand, id, place);
         }
         id
+    }
+
+    /// All products, spread over all devices without any waste.
+    fn least_compute(&self) -> Time {
+        let program = &self.program;
+        let products = program.value_ids().filter(|id| {
+            matches!(program.value(*id).definition, Definition::Product { .. })
+        });
+        let devices = program.mesh.device_count() as u128;
+        let time = |id: ValueId| {
+            let operands = program.value(id).definition.operands();
+            let whole = |id: ValueId| program.layout(id, Sharding::replicated(program.value(id).dims.len()));
+            let layouts: Vec<Layout> = operands.iter().map(|id| whole(*id)).collect();
+            let work = LocalWork::new(&program.einsum(id), &layouts, &whole(id), &program.mesh);
+            let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), ..work };
+            self.search.costs.product(&share).time
+        };
+        products.map(time).sum()
     }
 
     /// The ways in which the product could have been done, cheapest first.

@@ -116,8 +116,8 @@ impl Limit {
 
 /// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
 ///
-/// Exact where each free value is used once; a free value with several uses gets the layout in which it is made
-/// most cheaply, and equal moves of one value are done once.
+/// Exact where each value is used once; a free value with several uses gets the layout in which it is made most
+/// cheaply, and equal moves of one value are done once.
 ///
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
@@ -159,6 +159,10 @@ pub struct Plan {
     pub choices: Vec<Choice>,
     /// The name of the cost model.
     pub costs: &'static str,
+    /// Whether no plan of whole axes and the moves of [`Collective`] takes less time under the cost model.
+    pub exact: bool,
+    /// What no plan takes less than under the cost model; the plan's own time where it is exact.
+    pub lower_bound: Time,
 }
 
 impl Plan {
@@ -183,6 +187,13 @@ impl Plan {
     /// The choice that was made for a product.
     pub fn choice(&self, value: ValueId) -> Option<&Choice> {
         self.choices.iter().find(|choice| choice.value == value)
+    }
+
+    /// The book's case of a product step.
+    pub fn case(&self, id: StepId) -> Option<u8> {
+        let step = self.step(id);
+        let is_product = matches!(step.op, StepOp::Product { .. });
+        is_product.then(|| self.choice(step.value).map(|choice| choice.case)).flatten()
     }
 
     /// The sums over all steps.

@@ -47,6 +47,8 @@ pub(super) struct Search<'a> {
     space_of: Vec<usize>,
     /// As far as the search has come.
     pub(super) found: Vec<Found>,
+    /// Whether the program is a tree, so that the least score is found.
+    pub(super) exact: bool,
 }
 
 impl<'a> Search<'a> {
@@ -64,8 +66,9 @@ impl<'a> Search<'a> {
             });
             space_of.push(place);
         }
-        let mut search = Search { program, costs, spaces, space_of, found: Vec::new() };
         let uses = count_uses(program);
+        let exact = uses.iter().all(|uses| *uses <= 1);
+        let mut search = Search { program, costs, spaces, space_of, found: Vec::new(), exact };
         for id in program.value_ids() {
             let found = search.find(id, uses[id.index()])?;
             search.found.push(found);

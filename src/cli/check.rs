@@ -1,0 +1,40 @@
+//! `shardc check`
+
+use super::{Failure, Format, Output, input};
+use crate::compiler;
+use crate::report::document;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// Programs; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let mut bad = false;
+        for path in &self.files {
+            let source = input::source(path)?;
+            let (program, diagnostics) = compiler::check(&source.text);
+            bad |= program.is_none();
+            match self.output.format {
+                Format::Json => input::print_json(&document::check(&source.name, &source.text, &diagnostics))?,
+                Format::Text => {
+                    input::say(&input::render(&diagnostics, &source));
+                    let verdict = match program {
+                        Some(_) if diagnostics.is_empty() => "fine".to_owned(),
+                        Some(_) => input::summary(&diagnostics).trim_end().to_owned(),
+                        None => input::summary(&diagnostics).trim_end().to_owned(),
+                    };
+                    let verdict = if verdict.is_empty() { "fine".to_owned() } else { verdict };
+                    input::print(&format!("{}: {verdict}\n", source.name))?;
+                }
+            }
+        }
+        if bad { Err(Failure::Program) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,130 @@
+//! Files in, text out.
+
+use super::render::{self, RenderOptions};
+use super::{Failure, Format};
+use crate::compiler;
+use crate::diag::{Diagnostics, Severity};
+use crate::program::Program;
+use crate::report::document;
+use crate::topology;
+use std::io::{IsTerminal, Read, Write};
+use std::path::Path;
+
+/// The most bytes of a source that are read; the parser refuses less than that with a better message.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A source text with the name to call it by.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// Reads a file, or standard input for `-`.
+pub(super) fn source(path: &str) -> Result<Source, Failure> {
+    let call = |error: std::io::Error| Failure::Call(format!("cannot read `{path}`: {error}"));
+    let mut bytes = Vec::new();
+    if path == "-" {
+        std::io::stdin().take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(call)?;
+    } else {
+        std::fs::File::open(path).map_err(call)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(call)?;
+    }
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Failure::Call(format!("`{path}` is larger than {} MiB", MOST_BYTES >> 20)));
+    }
+    let name = if path == "-" { "<stdin>".to_owned() } else { path.to_owned() };
+    let text = String::from_utf8(bytes).map_err(|_| Failure::Call(format!("`{path}` is not text (UTF-8)")))?;
+    Ok(Source { name, text })
+}
+
+/// A profile by name, or from a TOML file.
+pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
+    if let Some(hardware) = topology::Hardware::named(name) {
+        return Ok(hardware);
+    }
+    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        let names: Vec<String> = topology::Hardware::names().map(|name| name.to_string()).collect();
+        return Err(Failure::Call(format!("no hardware is called `{name}`; known are {}, or a .toml file", names.join(", "))));
+    }
+    let file = source(name)?;
+    topology::Hardware::from_toml(&file.text).map_err(|error| {
+        say(&render(&Diagnostics::of(&error), &file));
+        Failure::Call(format!("`{name}` is not a hardware profile"))
+    })
+}
+
+/// Checks a source and says what was found; text goes to standard error.
+pub(super) fn checked(source: &Source, format: Format) -> Result<(Program, Diagnostics), Failure> {
+    let (program, diagnostics) = compiler::check(&source.text);
+    match (program, format) {
+        (Some(program), Format::Text) => {
+            say(&render(&diagnostics, source));
+            Ok((program, diagnostics))
+        }
+        (Some(program), Format::Json) => Ok((program, diagnostics)),
+        (None, _) => Err(fault(source, &diagnostics, format)),
+    }
+}
+
+/// Says what is wrong with a program.
+pub(super) fn fault(source: &Source, diagnostics: &Diagnostics, format: Format) -> Failure {
+    match format {
+        Format::Text => {
+            say(&render(diagnostics, source));
+            say(&summary(diagnostics));
+        }
+        Format::Json => {
+            let document = document::check(&source.name, &source.text, diagnostics);
+            print_json(&document).ok();
+        }
+    }
+    Failure::Program
+}
+
+/// Diagnostics as text for this terminal.
+pub(super) fn render(diagnostics: &Diagnostics, source: &Source) -> String {
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    render::render(diagnostics, &source.name, &source.text, RenderOptions { color, ..RenderOptions::default() })
+}
+
+/// `2 errors, 1 warning`
+pub(super) fn summary(diagnostics: &Diagnostics) -> String {
+    let count = |severity, word: &str| {
+        let n = diagnostics.count(severity);
+        (n > 0).then(|| format!("{n} {word}{}", if n == 1 { "" } else { "s" }))
+    };
+    let counts: Vec<String> =
+        [count(Severity::Error, "error"), count(Severity::Warning, "warning")].into_iter().flatten().collect();
+    if counts.is_empty() { String::new() } else { format!("{}\n", counts.join(", ")) }
+}
+
+/// To standard error; a closed pipe is nobody's fault.
+pub(super) fn say(text: &str) {
+    anstream::stderr().write_all(text.as_bytes()).ok();
+}
+
+/// To standard output. A reader that has gone away ends the command quietly.
+pub(super) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// One JSON document on a line.
+pub(super) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(document).map_err(|error| Failure::Call(error.to_string()))?;
+    print(&format!("{json}\n"))
+}
+
+/// Writes a file whole or not at all.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let call = |error: std::io::Error| Failure::Call(format!("cannot write `{}`: {error}", path.display()));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    std::fs::write(&beside, text).map_err(call)?;
+    std::fs::rename(&beside, path).map_err(|error| {
+        std::fs::remove_file(&beside).ok();
+        call(error)
+    })
+}

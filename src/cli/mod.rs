@@ -1,0 +1,119 @@
+//! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
+
+mod check;
+mod compile;
+mod hardware;
+mod input;
+mod plan;
+pub mod render;
+mod run;
+
+use crate::compiler::Options;
+use crate::costs::CostModel;
+use crate::lower::Lowering;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+/// A compiler for the sharding notation of "How To Scale Your Model".
+///
+/// It checks the layouts of a `.shard` program, picks the cheapest communication, lowers it to operations that it
+/// proves right, runs them on a simulated mesh and tells the time.
+#[derive(Debug, Parser)]
+#[command(name = "shardc", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tell all errors and warnings
+    Check(check::Check),
+    /// Tell what moves, what it costs, and what was not chosen
+    Plan(plan::Plan),
+    /// Print what a stage makes of a program
+    Compile(compile::Compile),
+    /// Prove, compute, compare with the dense result, and tell the time
+    Run(run::Run),
+    /// Prove and tell the time only; for any size
+    Time(run::Time),
+    /// List the hardware profiles, or print one as a file to start from
+    Hardware(hardware::Hardware),
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One document a line, with a `schema` field
+    Json,
+}
+
+/// What every command that plans can be told.
+#[derive(Debug, Args)]
+struct Common {
+    /// Instead of the hardware that the program names: a profile's name, or a TOML file
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    hardware: Option<String>,
+    /// What moves cost while planning: simulated, by the book's closed forms, or in bytes
+    #[arg(long, value_enum, default_value_t)]
+    costs: CostModel,
+    /// Leave each AllGather one operation instead of spelling it out
+    #[arg(long)]
+    keep_allgather: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, Args)]
+struct Output {
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+impl Common {
+    fn options(&self) -> Result<Options, Failure> {
+        let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
+        let lowering = Lowering { keep_all_gather: self.keep_allgather };
+        Ok(Options { hardware, costs: self.costs, lowering })
+    }
+}
+
+/// Why a command stops early.
+#[derive(Debug)]
+enum Failure {
+    /// The program is at fault, and it has been said: exit 1.
+    Program,
+    /// The call is at fault, in words: exit 2.
+    Call(String),
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::Call(error.to_string())
+    }
+}
+
+/// Runs the command of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Check(check) => check.run(),
+        Command::Plan(plan) => plan.run(),
+        Command::Compile(compile) => compile.run(),
+        Command::Run(run) => run.run(),
+        Command::Time(time) => time.run(),
+        Command::Hardware(hardware) => hardware.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Program) => ExitCode::from(1),
+        Err(Failure::Call(message)) => {
+            input::say(&format!("error: {message}\n"));
+            ExitCode::from(2)
+        }
+    }
+}

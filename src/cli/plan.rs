@@ -1,0 +1,36 @@
+//! `shardc plan`
+
+use super::{Common, Failure, Format, input};
+use crate::compiler;
+use crate::report::{document, text};
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(super) struct Plan {
+    /// A program; `-` is standard input
+    file: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Plan {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let format = self.common.output.format;
+        let options = self.common.options()?;
+        let source = input::source(&self.file)?;
+        let (program, diagnostics) = input::checked(&source, format)?;
+        let compiled =
+            compiler::compile(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+        match format {
+            Format::Text => {
+                let assumed = program.hardware.is_none() && options.hardware.is_none();
+                let machine = text::machine(topology, assumed);
+                input::print(&format!("{machine}\n{}", text::plan(plan, topology, schedule)))
+            }
+            Format::Json => {
+                input::print_json(&document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics))
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `shardc run` and `shardc time`
+
+use super::{Common, Failure, Format, input};
+use crate::compiler::{self, Compiled};
+use crate::report::document::{self, PlanDocument};
+use crate::report::text;
+use crate::sim::clock::Timing;
+use crate::sim::values::{self, Numerics};
+use crate::sim::clock;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// A program; `-` is standard input
+    file: String,
+    /// Which small integers the inputs are made of
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Time {
+    /// A program; `-` is standard input
+    file: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Run {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        report(&self.file, &self.common, Some(self.seed))
+    }
+}
+
+impl Time {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        report(&self.file, &self.common, None)
+    }
+}
+
+/// Proves and times a program; with a seed, also computes it.
+fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure> {
+    let format = common.output.format;
+    let options = common.options()?;
+    let source = input::source(file)?;
+    let (program, diagnostics) = input::checked(&source, format)?;
+    let fault = |found| input::fault(&source, &found, format);
+    let compiled = compiler::compile(&program, &options).map_err(fault)?;
+    let timing = clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
+    let numerics = seed.map(|seed| compute(&compiled, seed)).transpose()?;
+    match format {
+        Format::Text => {
+            let assumed = program.hardware.is_none() && options.hardware.is_none();
+            input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
+        }
+        Format::Json => {
+            let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+            let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);
+            let document = document.timed(&compiled, &timing);
+            let document = numerics.iter().fold(document, PlanDocument::ran);
+            input::print_json(&document)?;
+        }
+    }
+    match numerics {
+        Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
+        _ => Ok(()),
+    }
+}
+
+fn show(compiled: &Compiled, timing: &Timing, numerics: Option<&Numerics>, assumed: bool) -> String {
+    let plan = text::steps(&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+    [
+        text::machine(&compiled.topology, assumed),
+        "\n".to_owned(),
+        plan,
+        "\n".to_owned(),
+        text::proof(compiled),
+        numerics.map(text::numerics).unwrap_or_default(),
+        text::timing(compiled, timing),
+    ]
+    .concat()
+}
+
+/// Runs the schedule on numbers and compares with the dense result.
+fn compute(compiled: &Compiled, seed: u64) -> Result<Numerics, Failure> {
+    let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
+    let schedule = &compiled.schedule;
+    let inputs = values::inputs(schedule, seed);
+    let dense = values::dense(schedule, &inputs).map_err(call)?;
+    let run = values::run(schedule, &inputs).map_err(call)?;
+    values::compare(schedule, &dense, &run).map_err(call)
+}

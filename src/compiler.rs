@@ -1,0 +1,89 @@
+//! The stages wired together.
+
+use crate::costs::CostModel;
+use crate::diag::Diagnostics;
+use crate::lower::{self, Lowering};
+use crate::plan::{self, Plan};
+use crate::program::{self, Program};
+use crate::schedule::Schedule;
+use crate::sim::proof::{self, Proof};
+use crate::syntax;
+use crate::topology::{Hardware, Topology};
+
+/// What a compilation can be told.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Instead of what the program names.
+    pub hardware: Option<Hardware>,
+    /// What moves cost while planning.
+    pub costs: CostModel,
+    /// How collectives become operations.
+    pub lowering: Lowering,
+}
+
+/// A program with all that follows from it.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The machine.
+    pub topology: Topology,
+    /// What moves, and why.
+    pub plan: Plan,
+    /// What each device does.
+    pub schedule: Schedule,
+    /// That this is right.
+    pub proof: Proof,
+}
+
+/// Text to program: everything that is wrong at once, notes and warnings on success.
+pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
+    let (ast, mut diagnostics) = syntax::parse(source);
+    let (program, more) = program::check(&ast);
+    diagnostics.extend(more);
+    diagnostics.sort();
+    (program.filter(|_| !diagnostics.has_errors()), diagnostics)
+}
+
+/// The machine of a program: what it names, unless the caller knows better.
+///
+/// # Errors
+/// If the program names hardware that has no profile, or its rates have no common tick.
+pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnostics> {
+    let hardware = match (&options.hardware, &program.hardware) {
+        (Some(hardware), _) => Some(hardware.clone()),
+        (None, Some(name)) => Hardware::named(&name.node),
+        (None, None) => Hardware::named(Hardware::DEFAULT),
+    };
+    let unknown = || program.hardware.as_ref().map(program::CheckError::unknown_hardware);
+    let Some(hardware) = hardware else { return Err(Diagnostics::of(&unknown().expect("the default is known"))) };
+    Topology::new(program.mesh.clone(), hardware).map_err(|error| Diagnostics::of(&error))
+}
+
+/// Program to plan.
+///
+/// # Errors
+/// If some layout cannot be reached.
+pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
+    let costs = options.costs.on(topology, options.lowering);
+    plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error))
+}
+
+/// Plan to schedule, proven. No schedule leaves the compiler unproven.
+///
+/// # Errors
+/// If a method that was asked for does not apply, or the proof finds a flaw.
+pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
+    let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
+    let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
+    Ok((schedule, proof))
+}
+
+/// All stages after `check`.
+///
+/// # Errors
+/// Whatever one of the stages finds.
+pub fn compile(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
+    let topology = machine(program, options)?;
+    let plan = plan(program, &topology, options)?;
+    let (schedule, proof) = schedule(&plan, &topology, options)?;
+    Ok(Compiled { topology, plan, schedule, proof })
+}

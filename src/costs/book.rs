@@ -1,0 +1,57 @@
+//! The closed forms of the book: steps by themselves, no overlap, elementwise functions and memory free.
+
+use super::limited;
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::topology::{self, ClosedForm, Topology};
+use crate::units::{Bytes, Time};
+
+/// The book's formulas on one machine.
+pub(super) struct Book<'a> {
+    topology: &'a Topology,
+}
+
+impl<'a> Book<'a> {
+    pub(super) fn new(topology: &'a Topology) -> Book<'a> {
+        Book { topology }
+    }
+}
+
+impl Costs for Book<'_> {
+    fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
+        let axes = collective.axes(&from.sharding);
+        let local = from.local_bytes(&self.topology.mesh);
+        // The full form of one group member; the checker has kept all sizes below 2^60 elements.
+        let full = Bytes(local.0.saturating_mul(axes.group_size(&self.topology.mesh)));
+        let form = match collective {
+            Collective::AllGather { .. } => self.topology.all_gather(axes.iter(), full),
+            Collective::ReduceScatter { .. } => self.topology.reduce_scatter(axes.iter(), local),
+            Collective::AllReduce { .. } => self.topology.all_reduce(axes.iter(), local),
+            Collective::AllToAll { .. } => self.topology.all_to_all(axes.iter(), full),
+            Collective::Permute { .. } => self.topology.permute(axes.iter(), local),
+            Collective::Slice { .. } => return limited(Time::ZERO, Limit::Free),
+        };
+        limited(form.time, limit(&form))
+    }
+
+    fn product(&self, work: &LocalWork) -> Cost {
+        let rate = self.topology.hardware.flops(work.dtype);
+        limited(self.topology.scale.at_rate(work.flops, rate), Limit::Compute)
+    }
+
+    fn map(&self, _: &LocalWork) -> Cost {
+        limited(Time::ZERO, Limit::Free)
+    }
+
+    fn name(&self) -> &'static str {
+        "book"
+    }
+}
+
+fn limit(form: &ClosedForm) -> Limit {
+    match form.limit() {
+        topology::Limit::Latency => Limit::Latency,
+        topology::Limit::Bandwidth => Limit::Bandwidth,
+    }
+}

@@ -1,0 +1,40 @@
+//! Plans by received bytes. Ideal rings, whatever the wiring; operations break ties.
+
+use super::book::Book;
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::plan::{Cost, Costs, LocalWork, Objective};
+use crate::topology::Topology;
+
+/// The book's times, but the plan with the fewest bytes.
+pub(super) struct ReceivedBytes<'a> {
+    book: Book<'a>,
+}
+
+impl<'a> ReceivedBytes<'a> {
+    pub(super) fn new(topology: &'a Topology) -> ReceivedBytes<'a> {
+        ReceivedBytes { book: Book::new(topology) }
+    }
+}
+
+impl Costs for ReceivedBytes<'_> {
+    fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
+        self.book.collective(collective, from)
+    }
+
+    fn product(&self, work: &LocalWork) -> Cost {
+        self.book.product(work)
+    }
+
+    fn map(&self, work: &LocalWork) -> Cost {
+        self.book.map(work)
+    }
+
+    fn objective(&self) -> Objective {
+        Objective::Bytes
+    }
+
+    fn name(&self) -> &'static str {
+        "bytes"
+    }
+}

@@ -1,0 +1,52 @@
+//! What moves cost while planning: three answers to one trait.
+
+mod book;
+mod bytes;
+mod exact;
+
+use crate::lower::Lowering;
+use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::topology::Topology;
+use crate::units::Time;
+
+/// Which of the answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum CostModel {
+    /// Simulated time of the best method on the real links
+    Exact,
+    /// The closed forms of the book
+    #[default]
+    Book,
+    /// Received bytes; times by the book
+    Bytes,
+}
+
+impl CostModel {
+    /// The costs of this model on a machine.
+    pub fn on(self, topology: &Topology, lowering: Lowering) -> Box<dyn Costs + '_> {
+        match self {
+            CostModel::Exact => Box::new(exact::Exact::new(topology, lowering)),
+            CostModel::Book => Box::new(book::Book::new(topology)),
+            CostModel::Bytes => Box::new(bytes::ReceivedBytes::new(topology)),
+        }
+    }
+}
+
+/// A local computation that takes the longer of its operations and its memory traffic.
+fn roofline(work: &LocalWork, topology: &Topology) -> Cost {
+    let compute = topology.scale.at_rate(work.flops, topology.hardware.flops(work.dtype));
+    let memory = traffic(work, topology);
+    if compute >= memory.time { Cost { time: compute, limit: Limit::Compute } } else { memory }
+}
+
+/// The time of reading the operands and writing the result.
+fn traffic(work: &LocalWork, topology: &Topology) -> Cost {
+    let time = topology.scale.at_rate(u128::from(work.traffic.0), topology.hardware.hbm_bandwidth);
+    limited(time, Limit::Memory)
+}
+
+/// Nothing limits what takes no time.
+fn limited(time: Time, limit: Limit) -> Cost {
+    Cost { time, limit: if time == Time::ZERO { Limit::Free } else { limit } }
+}

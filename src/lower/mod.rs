@@ -1,0 +1,85 @@
+//! Plan to [`Schedule`]: every step becomes operations, collectives by the method that is simulated fastest.
+
+mod auto;
+mod collective;
+mod permute;
+
+pub(crate) use auto::simulate;
+pub use collective::Lowerer;
+
+use crate::layout::Dim;
+use crate::plan::{Plan, StepOp};
+use crate::program::{Definition, Program, ValueId};
+use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
+use crate::topology::Topology;
+use std::collections::HashMap;
+
+/// How collectives become operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lowering {
+    /// Leave an AllGather one operation.
+    pub keep_all_gather: bool,
+}
+
+/// Lowers every step of a plan.
+pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Schedule {
+    let program = &plan.program;
+    let mut schedule = Schedule::new(program.mesh.clone());
+    schedule.arrays = program.value_ids().map(|id| array(program, id)).collect();
+    let mut lowerer = Lowerer::new(topology, lowering);
+    let mut made: HashMap<_, OpId> = HashMap::new();
+    for id in plan.ids() {
+        let step = plan.step(id);
+        let operands: Vec<OpId> = plan.operands(id).iter().map(|operand| made[operand]).collect();
+        let number = u32::try_from(id.index()).expect("steps are numbered in 32 bits");
+        let mut builder = Builder::new(&mut schedule, number, step.span);
+        let value = match &step.op {
+            StepOp::Input => builder.input(array_id(step.value), step.layout.sharding.clone()),
+            StepOp::Product { einsum } => builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype),
+            StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
+            StepOp::Collective(collective) => {
+                let from = &plan.step(plan.operands(id)[0]).layout;
+                let method = program.value(step.value).method;
+                lowerer.collective(&mut builder, collective, from, operands[0], method)
+            }
+        };
+        made.insert(id, value);
+    }
+    for (step, value) in plan.outputs.iter().zip(&program.outputs) {
+        let sharding = plan.step(*step).layout.sharding.clone();
+        schedule.outputs.push(Output { value: made[step], array: array_id(*value), sharding });
+    }
+    schedule
+}
+
+/// Arrays are numbered as the values are.
+fn array_id(value: ValueId) -> ArrayId {
+    ArrayId(value.0)
+}
+
+/// What a value is, without any layout.
+fn array(program: &Program, id: ValueId) -> Array {
+    let value = program.value(id);
+    let operands: Vec<ArrayId> = value.definition.operands().iter().map(|operand| array_id(*operand)).collect();
+    let definition = match &value.definition {
+        Definition::Input => Dense::Input,
+        Definition::Product { operands: [left, right], .. } => {
+            Dense::Product { operands: [array_id(*left), array_id(*right)], einsum: program.einsum(id) }
+        }
+        Definition::Map { function, .. } => Dense::Map { function: *function, operands, einsum: program.einsum(id) },
+        // The same array in another layout, in another order of its dims, or under other names.
+        Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => Dense::Map {
+            function: crate::function::Function::Identity,
+            operands,
+            einsum: program.einsum(id),
+        },
+    };
+    let name = |dim: &Dim| program.dims.name(dim.id);
+    Array {
+        name: value.name.clone().unwrap_or_else(|| format!("_{}", id.0)),
+        dtype: value.dtype,
+        dims: value.dims.iter().map(name).collect(),
+        extents: value.dims.iter().map(|dim| dim.size).collect(),
+        definition,
+    }
+}

@@ -1,0 +1,273 @@
+//! The JSON documents, one line each, with a `schema` field.
+
+use crate::compiler::Compiled;
+use crate::diag::{Diagnostics, Severity};
+use crate::mesh::Mesh;
+use crate::plan::{Plan, StepId, StepOp};
+use crate::report::{plan_bound, step_bound, step_methods};
+use crate::schedule::Schedule;
+use crate::sim::clock::Timing;
+use crate::sim::values::Numerics;
+use crate::span::LineIndex;
+use crate::topology::Topology;
+use serde::Serialize;
+
+/// `shardc.check/1`
+#[derive(Debug, Serialize)]
+pub struct CheckDocument {
+    schema: &'static str,
+    file: String,
+    diagnostics: Vec<DiagnosticDocument>,
+}
+
+/// One diagnostic with its places.
+#[derive(Debug, Serialize)]
+pub struct DiagnosticDocument {
+    code: String,
+    severity: &'static str,
+    message: String,
+    help: Option<String>,
+    labels: Vec<LabelDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct LabelDocument {
+    primary: bool,
+    start: u32,
+    end: u32,
+    line: usize,
+    column: usize,
+    text: String,
+}
+
+/// The findings in a file.
+pub fn check(file: &str, source: &str, diagnostics: &Diagnostics) -> CheckDocument {
+    CheckDocument { schema: "shardc.check/1", file: file.to_owned(), diagnostics: list(source, diagnostics) }
+}
+
+fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDocument> {
+    let index = LineIndex::new(source);
+    let label = |label: &crate::diag::Label| {
+        let (line, column) = index.line_column(source, label.span.start);
+        let (start, end) = (label.span.start, label.span.end);
+        LabelDocument { primary: label.primary, start, end, line, column, text: label.text.clone() }
+    };
+    let diagnostic = |diagnostic: &crate::diag::Diagnostic| DiagnosticDocument {
+        code: diagnostic.code.clone(),
+        severity: match diagnostic.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        },
+        message: diagnostic.message.clone(),
+        help: diagnostic.help.clone(),
+        labels: diagnostic.labels.iter().map(label).collect(),
+    };
+    diagnostics.iter().map(diagnostic).collect()
+}
+
+/// `shardc.plan/1`, and with more fields `shardc.time/1` and `shardc.run/1`
+#[derive(Debug, Serialize)]
+pub struct PlanDocument {
+    schema: &'static str,
+    file: String,
+    mesh: MeshDocument,
+    costs: &'static str,
+    steps: Vec<StepDocument>,
+    totals: TotalsDocument,
+    optimal: OptimalDocument,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<TimeDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proof: Option<ProofDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numerics: Option<NumericsDocument>,
+    diagnostics: Vec<DiagnosticDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct MeshDocument {
+    axes: Vec<AxisDocument>,
+    hardware: String,
+}
+
+#[derive(Debug, Serialize)]
+struct AxisDocument {
+    name: String,
+    size: u32,
+    physical: Vec<PhysicalDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct PhysicalDocument {
+    size: u32,
+    link: String,
+    network: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct StepDocument {
+    op: &'static str,
+    axes: Vec<String>,
+    dim: Option<String>,
+    operands: Vec<String>,
+    result: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    case: Option<u8>,
+    method: Option<String>,
+    times: u64,
+    span: [u32; 2],
+    bytes_received_per_device: u64,
+    flops_per_device: u128,
+    time_s: f64,
+    bound_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct TotalsDocument {
+    time_s: f64,
+    communication_s: f64,
+    compute_s: f64,
+    bytes_received_per_device: u64,
+    flops_per_device: u128,
+    peak_bytes_per_device: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OptimalDocument {
+    proven: bool,
+    lower_bound_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct TimeDocument {
+    makespan_s: f64,
+    bound_s: f64,
+    ratio: f64,
+    busiest_link: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ProofDocument {
+    proven: bool,
+    operations: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct NumericsDocument {
+    equal: bool,
+    max_abs_error: f64,
+    max_rel_error: f64,
+    elements: u64,
+}
+
+/// A plan; methods are told where it has been lowered.
+pub fn plan(
+    file: &str,
+    source: &str,
+    plan: &Plan,
+    topology: &Topology,
+    schedule: Option<&Schedule>,
+    diagnostics: &Diagnostics,
+) -> PlanDocument {
+    let totals = plan.totals();
+    let seconds = |time| topology.scale.seconds(time);
+    let steps = plan.ids().filter(|id| plan.step(*id).op != StepOp::Input);
+    PlanDocument {
+        schema: "shardc.plan/1",
+        file: file.to_owned(),
+        mesh: mesh(&plan.program.mesh, topology),
+        costs: plan.costs,
+        steps: steps.map(|id| step(plan, id, topology, schedule)).collect(),
+        totals: TotalsDocument {
+            time_s: seconds(totals.time()),
+            communication_s: seconds(totals.communication),
+            compute_s: seconds(totals.compute),
+            bytes_received_per_device: totals.received.0,
+            flops_per_device: totals.flops,
+            peak_bytes_per_device: totals.peak.0,
+        },
+        optimal: OptimalDocument { proven: plan.exact, lower_bound_s: seconds(plan.lower_bound) },
+        time: None,
+        proof: None,
+        numerics: None,
+        diagnostics: list(source, diagnostics),
+    }
+}
+
+impl PlanDocument {
+    /// Adds what the clock and the proof say.
+    pub fn timed(mut self, compiled: &Compiled, timing: &Timing) -> PlanDocument {
+        let bound = plan_bound(&compiled.plan, &compiled.topology);
+        let seconds = |time| compiled.topology.scale.seconds(time);
+        self.schema = "shardc.time/1";
+        self.time = Some(TimeDocument {
+            makespan_s: seconds(timing.makespan),
+            bound_s: seconds(bound),
+            ratio: timing.makespan.ratio(bound),
+            busiest_link: timing.busiest.as_ref().map(|(link, _)| link.clone()),
+        });
+        self.proof = Some(ProofDocument { proven: true, operations: compiled.proof.operations });
+        self
+    }
+
+    /// Adds the comparison with the dense result.
+    pub fn ran(mut self, numerics: &Numerics) -> PlanDocument {
+        self.schema = "shardc.run/1";
+        self.numerics = Some(NumericsDocument {
+            equal: numerics.equal,
+            max_abs_error: numerics.max_abs_error,
+            max_rel_error: numerics.max_rel_error,
+            elements: numerics.elements,
+        });
+        self
+    }
+}
+
+fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
+    let axis = |(axis, id): (&crate::mesh::Axis, _)| {
+        let link = topology.links(id).wiring.to_string();
+        let physical = vec![PhysicalDocument { size: axis.size, link, network: "ici" }];
+        AxisDocument { name: axis.name.clone(), size: axis.size, physical }
+    };
+    let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).collect();
+    MeshDocument { axes, hardware: topology.hardware.name.clone() }
+}
+
+fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule>) -> StepDocument {
+    use crate::collective::Collective;
+    let step = plan.step(id);
+    let mesh = &plan.program.mesh;
+    let names = |axes: crate::mesh::AxisSet| axes.iter().map(|axis| mesh.axis(axis).name.clone()).collect();
+    let (op, axes, dim) = match &step.op {
+        StepOp::Input => ("Input", Vec::new(), None),
+        StepOp::Product { .. } => ("MatMul", Vec::new(), None),
+        StepOp::Map { .. } => ("Map", Vec::new(), None),
+        StepOp::Collective(collective) => {
+            let from = &plan.step(plan.operands(id)[0]).layout.sharding;
+            let dim = match collective {
+                Collective::AllGather { axes } => from.dims.iter().position(|on| !on.set().intersection(*axes).is_empty()),
+                Collective::ReduceScatter { dim, .. } | Collective::Slice { dim, .. } => Some(*dim),
+                Collective::AllToAll { to, .. } => Some(*to),
+                Collective::AllReduce { .. } | Collective::Permute { .. } => None,
+            };
+            (collective.kind().name(), names(collective.axes(from)), dim)
+        }
+    };
+    let seconds = |time| topology.scale.seconds(time);
+    StepDocument {
+        op,
+        axes,
+        dim: dim.map(|dim| plan.program.dims.name(step.layout.dims[dim].id)),
+        operands: plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect(),
+        result: plan.array(id),
+        case: plan.case(id),
+        method: schedule.map(|schedule| step_methods(schedule, id)).filter(|name| !name.is_empty()),
+        times: 1,
+        span: [step.span.start, step.span.end],
+        bytes_received_per_device: step.received.0,
+        flops_per_device: step.flops,
+        time_s: seconds(step.cost.time),
+        bound_s: seconds(step_bound(plan, id, topology).time()),
+    }
+}

@@ -1,0 +1,40 @@
+//! What people and scripts read: text for a terminal, JSON for everything else.
+//!
+//! Reads every stage; nothing reads it.
+
+pub mod document;
+pub mod text;
+
+use crate::bounds::{self, Bound};
+use crate::plan::{Plan, StepId, StepOp};
+use crate::schedule::Schedule;
+use crate::topology::Topology;
+use crate::units::Time;
+use itertools::Itertools;
+
+/// The bound of one step: what no schedule of it can beat.
+pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Bound {
+    match &plan.step(id).op {
+        StepOp::Collective(collective) => {
+            bounds::collective(collective, &plan.step(plan.operands(id)[0]).layout, topology)
+        }
+        StepOp::Input => Bound::default(),
+        StepOp::Product { .. } | StepOp::Map { .. } => {
+            Bound { latency: Time::ZERO, bandwidth: plan.step(id).cost.time }
+        }
+    }
+}
+
+/// What no schedule of the plan can beat: all computation on one device, or the slowest collective, however well they overlap.
+pub fn plan_bound(plan: &Plan, topology: &Topology) -> Time {
+    let collectives = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
+    let slowest = collectives.map(|id| step_bound(plan, id, topology).time()).max();
+    plan.totals().compute.max(slowest.unwrap_or_default())
+}
+
+/// The methods that made the operations of a step, in order: `meet_in_middle_ring`.
+pub fn step_methods(schedule: &Schedule, step: StepId) -> String {
+    let operations = schedule.ids().map(|id| schedule.operation(id));
+    let of_step = operations.filter(|operation| operation.step as usize == step.index());
+    of_step.filter_map(|operation| operation.method).unique().join(" + ")
+}

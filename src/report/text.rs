@@ -1,0 +1,171 @@
+//! Reports for people.
+
+use crate::bounds::Bound;
+use crate::compiler::Compiled;
+use crate::plan::{Choice, Plan, StepId, StepOp};
+use crate::report::{plan_bound, step_bound, step_methods};
+use crate::schedule::Schedule;
+use crate::sim::clock::Timing;
+use crate::sim::values::Numerics;
+use crate::topology::Topology;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use itertools::Itertools;
+use std::fmt::Write as _;
+
+/// The machine in a line: `8 devices, mesh {X: 8} on tpu_v5e; X is a ring of 8 links of 45.0 GB/s each way`.
+pub fn machine(topology: &Topology, assumed: bool) -> String {
+    let mesh = &topology.mesh;
+    let axis = |(axis, id): (&crate::mesh::Axis, _)| {
+        let links = topology.links(id);
+        let rate = crate::units::Bytes(links.one_way.per_second());
+        format!("{} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+    };
+    let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).join(", ");
+    let assumed = if assumed { " (assumed)" } else { "" };
+    format!("{} devices on {}{assumed}: {axes}\n", mesh.device_count(), topology.hardware.name)
+}
+
+/// What moves and what it costs, step by step; then the totals and, for each product, what was not chosen.
+pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> String {
+    let mut text = steps(plan, topology, schedule);
+    text.push('\n');
+    text.push_str(&totals(plan, topology));
+    for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1) {
+        text.push('\n');
+        text.push_str(&alternatives(plan, choice, topology));
+    }
+    text
+}
+
+/// What moves, step by step.
+pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["step", "layouts", "received", "time", "bound by", "method"]);
+    for id in plan.ids().filter(|id| plan.step(*id).op != StepOp::Input) {
+        let step = plan.step(id);
+        let method = schedule.map(|schedule| step_methods(schedule, id)).unwrap_or_default();
+        let method = plan.case(id).map_or(method, |case| format!("case {case}"));
+        table.add_row([
+            step_name(plan, id),
+            step_layouts(plan, id),
+            if step.received.0 == 0 { "-".to_owned() } else { step.received.to_string() },
+            topology.scale.show(step.cost.time),
+            step.cost.limit.name().to_owned(),
+            method,
+        ]);
+    }
+    for column in [2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn step_name(plan: &Plan, id: StepId) -> String {
+    match &plan.step(id).op {
+        StepOp::Product { .. } => "product".to_owned(),
+        StepOp::Input | StepOp::Collective(_) | StepOp::Map { .. } => plan.op_name(id),
+    }
+}
+
+/// `A[I, J] * B[J, K_X] -> C[I, K_X]`
+fn step_layouts(plan: &Plan, id: StepId) -> String {
+    let sign = match plan.step(id).op {
+        StepOp::Product { .. } => " * ",
+        StepOp::Input | StepOp::Collective(_) | StepOp::Map { .. } => ", ",
+    };
+    let operands = plan.operands(id).into_iter().map(|operand| plan.array(operand)).join(sign);
+    format!("{operands} -> {}", plan.array(id))
+}
+
+fn totals(plan: &Plan, topology: &Topology) -> String {
+    let totals = plan.totals();
+    let show = |time| topology.scale.show(time);
+    let mut text = format!(
+        "total {}: communication {} + compute {}, one step after the other ({} costs)\n",
+        show(totals.time()),
+        show(totals.communication),
+        show(totals.compute),
+        plan.costs
+    );
+    writeln!(text, "each device receives {} and holds {} at most", totals.received, totals.peak).expect("a string");
+    let optimal = if plan.exact {
+        "no plan of these moves is faster under these costs".to_owned()
+    } else {
+        format!("no plan takes less than {}; values with several uses were settled one by one", show(plan.lower_bound))
+    };
+    writeln!(text, "{optimal}").expect("a string");
+    text
+}
+
+fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
+    let value = plan.program.value(choice.value);
+    let name = value.name.as_deref().unwrap_or("the product");
+    let mut text = format!("{name} is case {}: {}\n", choice.case, CASES[usize::from(choice.case - 1)]);
+    for (place, alternative) in choice.alternatives.iter().enumerate() {
+        let sign = if place == 0 { "chosen " } else { "instead" };
+        let moves = if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") };
+        writeln!(text, "  {sign} {:>9}  {moves}", topology.scale.show(alternative.time)).expect("a string");
+    }
+    text
+}
+
+/// The book's cases in a line each.
+const CASES: [&str; 4] = [
+    "local blocks can be multiplied as they are",
+    "a dim on which the operands meet is sharded in one of them only",
+    "a contracted dim is sharded alike in both",
+    "an axis shards different dims of the result in both operands",
+];
+
+/// What was proven, in a line.
+pub fn proof(compiled: &Compiled) -> String {
+    let devices = compiled.topology.mesh.device_count();
+    format!(
+        "proven   {} operations on {devices} devices give the right result for all data\n",
+        compiled.proof.operations
+    )
+}
+
+/// The comparison with the dense result, a line for all outputs together.
+pub fn numerics(numerics: &Numerics) -> String {
+    if numerics.equal {
+        format!("equal    all {} elements equal the dense result\n", numerics.elements)
+    } else if numerics.within {
+        format!(
+            "close    {} elements, off by at most {:.3e} where rounding may cost {:.3e}\n",
+            numerics.elements, numerics.max_abs_error, numerics.tolerance
+        )
+    } else {
+        format!(
+            "WRONG    {} elements, off by {:.3e} where rounding may cost {:.3e}\n",
+            numerics.elements, numerics.max_abs_error, numerics.tolerance
+        )
+    }
+}
+
+/// The simulated time against its bound.
+pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
+    let show = |time| compiled.topology.scale.show(time);
+    let bound = plan_bound(&compiled.plan, &compiled.topology);
+    let mut text = format!(
+        "time     {} on the simulated links, {:.2}x the bound of {}\n",
+        show(timing.makespan),
+        timing.makespan.ratio(bound),
+        show(bound)
+    );
+    let slowest = compiled.plan.ids().map(|id| (step_bound(&compiled.plan, id, &compiled.topology), id));
+    if let Some((bound, id)) = slowest.max_by_key(|(bound, id)| (bound.time(), std::cmp::Reverse(*id))) {
+        writeln!(text, "         the longest step is {}: {}", step_name(&compiled.plan, id), reason(bound)).expect("a string");
+    }
+    if let Some((link, busy)) = &timing.busiest {
+        writeln!(text, "         the busiest link is {link}, for {}", show(*busy)).expect("a string");
+    }
+    text
+}
+
+fn reason(bound: Bound) -> &'static str {
+    if bound.latency > bound.bandwidth { "hops, not bytes, take the time" } else { "bytes and operations, not hops, take the time" }
+}

@@ -1,0 +1,71 @@
+//! What several tests need.
+#![allow(dead_code)]
+
+use shardc::compiler::{self, Compiled, Options};
+use shardc::costs::CostModel;
+use shardc::diag::Diagnostics;
+use shardc::plan::{StepId, StepOp};
+use std::path::{Path, PathBuf};
+
+/// Compiles a program that is right.
+pub fn compile(source: &str) -> Compiled {
+    compile_with(source, CostModel::Book)
+}
+
+/// Compiles a program that is right, planned by these costs.
+pub fn compile_with(source: &str, costs: CostModel) -> Compiled {
+    let options = Options { costs, ..Options::default() };
+    let (program, diagnostics) = compiler::check(source);
+    let program = program.unwrap_or_else(|| panic!("{}\n{source}", codes(&diagnostics).join(", ")));
+    compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
+}
+
+/// The codes of all errors of a program.
+pub fn errors(source: &str) -> Vec<String> {
+    let (_, diagnostics) = compiler::check(source);
+    let errors = diagnostics.iter().filter(|found| found.severity == shardc::diag::Severity::Error);
+    errors.map(|found| found.code.clone()).collect()
+}
+
+fn codes(diagnostics: &Diagnostics) -> Vec<String> {
+    diagnostics.iter().map(|found| format!("{}: {}", found.code, found.message)).collect()
+}
+
+/// The collectives of a plan in the book's words, free slices left out.
+pub fn collectives(compiled: &Compiled) -> Vec<String> {
+    let plan = &compiled.plan;
+    let moved = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)) && plan.step(*id).received.0 > 0);
+    moved.map(|id| format!("{} -> {}", plan.op_name(id), plan.array(id))).collect()
+}
+
+/// The first step that is a collective.
+pub fn first_collective(compiled: &Compiled) -> StepId {
+    let plan = &compiled.plan;
+    plan.ids().find(|id| matches!(plan.step(*id).op, StepOp::Collective(_))).expect("a collective")
+}
+
+/// All `.shard` files below a folder of the repository, in order.
+pub fn programs(folder: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);
+    found.sort();
+    assert!(!found.is_empty(), "no programs in {folder}");
+    found
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
+        let path = entry.expect("a readable entry").path();
+        if path.is_dir() {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "shard") {
+            found.push(path);
+        }
+    }
+}
+
+/// The path below the repository, with `/`, without the ending: `examples/book/case1`.
+pub fn short_name(path: &Path) -> String {
+    let below = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("below the repository").with_extension("");
+    below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,206 @@
+//! The golden cases, from program text to figures. Each test names its number.
+
+mod common;
+
+use common::{collectives, compile, errors, first_collective};
+use shardc::compiler::Compiled;
+use shardc::layout::Layout;
+use shardc::mesh::DeviceId;
+use shardc::plan::StepOp;
+use shardc::sim::{clock, values};
+use shardc::units::Bytes;
+
+/// The layout of the first input.
+fn input(compiled: &Compiled) -> &Layout {
+    let plan = &compiled.plan;
+    let id = plan.ids().find(|id| plan.step(*id).op == StepOp::Input).expect("an input");
+    &plan.step(id).layout
+}
+
+/// The time of the first collective under the book's closed forms, in microseconds.
+fn book_us(compiled: &Compiled) -> f64 {
+    let time = compiled.plan.step(first_collective(compiled)).cost.time;
+    compiled.topology.scale.seconds(time) * 1e6
+}
+
+/// The simulated time of the whole program, in microseconds.
+fn simulated_us(compiled: &Compiled) -> f64 {
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+    compiled.topology.scale.seconds(timing.makespan) * 1e6
+}
+
+#[track_caller]
+fn close(figure: f64, expected: f64) {
+    assert!((figure - expected).abs() <= expected * 0.002, "{figure} is not {expected}");
+}
+
+#[test]
+fn g1_local_shape() {
+    let compiled = compile("mesh {X: 2, Y: 2}\ndims {I: 4, J: 128}\nA: bf16[I_X, J_Y]\noutput A");
+    assert_eq!(input(&compiled).local_extents(&compiled.topology.mesh), [2, 64]);
+}
+
+#[test]
+fn g2_bytes_of_a_partly_replicated_array() {
+    let compiled = compile("mesh {X: 2, Y: 8, Z: 2}\ndims {I: 128, J: 2048}\nA: int8[I_{XY}, J]\noutput A");
+    let (layout, mesh) = (input(&compiled), &compiled.topology.mesh);
+    assert_eq!(layout.local_extents(mesh), [8, 2048]);
+    assert_eq!(layout.local_bytes(mesh), Bytes(16_384));
+    assert_eq!(layout.local_bytes(mesh).0 * mesh.device_count() as u64, 524_288);
+}
+
+#[test]
+fn g3_total_over_one_copy() {
+    let compiled = compile("mesh {X: 4, Y: 8, Z: 2}\ndims {I: 8, J: 3, K: 5}\nA: bf16[I_X, J, K]\noutput A");
+    let (layout, mesh) = (input(&compiled), &compiled.topology.mesh);
+    assert_eq!(layout.local_bytes(mesh).0 * mesh.device_count() as u64 / layout.global_bytes().0, 16);
+}
+
+#[test]
+fn g4_local_shapes_of_the_book_s_code() {
+    let shapes = |x: u64| {
+        let source = format!(
+            "mesh {{X: {x}, Y: 2}}\ndims {{B: 8, D: 2048, F: 8192}}\n\
+             P: bf16[B_X, D_Y]\nQ: bf16[D, F_Y]\noutput P, Q"
+        );
+        let compiled = compile(&source);
+        let plan = &compiled.plan;
+        let local = |id| plan.step(id).layout.local_extents(&compiled.topology.mesh);
+        plan.ids().map(local).collect::<Vec<_>>()
+    };
+    assert_eq!(shapes(4), [[2, 1024], [2048, 4096]]);
+    assert_eq!(shapes(2)[0], [4, 1024]);
+}
+
+#[test]
+fn g5_an_axis_is_spent_once() {
+    assert_eq!(errors("mesh {X: 2}\ndims {I: 4, J: 4}\nA: bf16[I_X, J_X]\noutput A"), ["axis-reused"]);
+}
+
+/// Which elements of the first output each device holds, when the input holds 0, 1, 2, ..
+fn held(source: &str) -> Vec<Vec<i64>> {
+    let compiled = compile(source);
+    let schedule = &compiled.schedule;
+    let mut inputs = values::inputs(schedule, 0);
+    for (array, tensor) in &mut inputs {
+        let extents = schedule.array(*array).extents.clone();
+        let count = i64::try_from(extents.iter().product::<u64>()).expect("small");
+        *tensor = values::Tensor::from_i64(shardc::dtype::DType::I32, &extents, &(0..count).collect::<Vec<_>>());
+    }
+    let run = values::run(schedule, &inputs).expect("small");
+    let devices = compiled.topology.mesh.devices();
+    devices.map(|device: DeviceId| run.block(0, device).expect("a shard").to_i64()).collect()
+}
+
+const TWO_BY_THREE: &str = "mesh {X: 2, Y: 3}\ndims {I: 12}\n";
+
+#[test]
+fn g6_g7_the_first_axis_is_major() {
+    let xy = held(&format!("{TWO_BY_THREE}A: i32[I_XY]\noutput A"));
+    assert_eq!(xy, [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]);
+    let yx = held(&format!("{TWO_BY_THREE}A: i32[I_YX]\noutput A"));
+    assert_eq!(yx, [[0, 1], [4, 5], [8, 9], [2, 3], [6, 7], [10, 11]]);
+}
+
+#[test]
+fn g8_gathering_the_minor_axis() {
+    let x = held(&format!("{TWO_BY_THREE}A: i32[I_XY]\nAllGather_Y(A[I_XY]) -> A[I_X]"));
+    let (low, high): (Vec<i64>, Vec<i64>) = ((0..6).collect(), (6..12).collect());
+    assert_eq!(x, [low.clone(), low.clone(), low, high.clone(), high.clone(), high]);
+}
+
+#[test]
+fn g9_gathering_the_major_axis_needs_a_permute() {
+    let source = format!("{TWO_BY_THREE}A: i32[I_XY]\nA[I_XY] -> A[I_Y]");
+    let thirds: Vec<Vec<i64>> = vec![(0..4).collect(), (4..8).collect(), (8..12).collect()];
+    assert_eq!(held(&source), [thirds.clone(), thirds].concat());
+    let by_hand = format!("{TWO_BY_THREE}A: i32[I_XY]\nAllGather_X(A[I_XY]) -> A[I_Y]");
+    assert_eq!(errors(&by_hand), ["gather-major"]);
+}
+
+#[test]
+fn g17_a_gather_on_a_ring_and_on_the_line_it_really_is() {
+    let program = |y: &str| {
+        format!("mesh {{X: 8, Y: 4{y}}} on tpu_v5e\ndims {{E: 2048, F: 8192}}\nA: bf16[E_Y, F]\nAllGather_Y(A[E_Y, F]) -> A[E, F]")
+    };
+    close(book_us(&compile(&program(" ring"))), 372.8);
+    let line = compile(&program(""));
+    close(book_us(&line), 559.2);
+    close(simulated_us(&line), 559.2);
+}
+
+#[test]
+fn g18_hops_take_the_time_of_a_small_gather() {
+    let source = "mesh {X: 8, Y: 4} on tpu_v5e\ndims {E: 256, F: 256}\nA: bf16[E_Y, F]\nAllGather_Y(A[E_Y, F]) -> A[E, F]";
+    let compiled = compile(source);
+    close(book_us(&compiled), 3.0);
+    close(simulated_us(&compiled), 3.0);
+}
+
+const CUBE: &str = "mesh {X: 4, Y: 4, Z: 4} on tpu_v4p\ndims {B: 1024, D: 4096}\n";
+
+#[test]
+fn g19_a_gather_over_one_axis_of_a_cube() {
+    let compiled = compile(&format!("{CUBE}A: bf16[B_X, D_Y]\nAllGather_X(A[B_X, D_Y]) -> A[B, D_Y]"));
+    close(book_us(&compiled), 23.3);
+    // Half shards, or the antipode's shard in halves, are better than the book's whole shards.
+    close(simulated_us(&compiled), 17.5);
+}
+
+#[test]
+fn g20_a_gather_over_two_axes() {
+    let compiled = compile(&format!("{CUBE}A: bf16[B_X, D_Y]\nAllGather_{{XY}}(A[B_X, D_Y]) -> A[B, D]"));
+    close(book_us(&compiled), 46.6);
+}
+
+#[test]
+fn g21_reductions_over_an_idle_axis() {
+    let open = format!("{CUBE}A: bf16[B_X, D_Y]{{U_Z}}\n");
+    close(book_us(&compile(&format!("{open}AllReduce_Z(A[B_X, D_Y]{{U_Z}}) -> A[B_X, D_Y]"))), 11.65);
+    close(book_us(&compile(&format!("{open}ReduceScatter_{{Z,B}}(A[B_X, D_Y]{{U_Z}}) -> A[B_XZ, D_Y]"))), 5.83);
+}
+
+#[test]
+fn g22_a_gather_of_a_few_bytes() {
+    let source = "mesh {X: 4, Y: 4, Z: 4} on tpu_v4p\ndims {B: 128}\nA: bf16[B_X]\nAllGather_X(A[B_X]) -> A[B]";
+    let compiled = compile(source);
+    assert_eq!(input(&compiled).local_bytes(&compiled.topology.mesh), Bytes(64));
+    close(book_us(&compiled), 2.0);
+    close(simulated_us(&compiled), 2.0);
+}
+
+#[test]
+fn g27_the_four_cases() {
+    let of = |line: &str| {
+        let compiled = compile(&format!("mesh {{X: 4 ring, Y: 2}} on tpu_v5e\ndims {{I: 4096, J: 4096, K: 4096}}\n{line}"));
+        let case = compiled.plan.choices[0].case;
+        (case, collectives(&compiled))
+    };
+    assert_eq!(of("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"), (1, vec![]));
+    let (case, moved) = of("A[I, J_X] * B[J, K] -> C[I, K]");
+    assert_eq!(case, 2);
+    let listed = compile(
+        "mesh {X: 4 ring} on tpu_v5e\ndims {I: 4096, J: 4096, K: 4096}\nA[I, J_X] * B[J, K] -> C[I, K]",
+    );
+    let ways = &listed.plan.choices[0].alternatives;
+    assert!(ways.iter().any(|way| way.moves == ["AllGather_X(A[I, J_X])"]), "{ways:?}");
+    assert!(ways.iter().any(|way| way.moves == ["Slice_X(B[J, K])", "AllReduce_X(C[I, K]{U_X})"]), "{ways:?}");
+    assert_eq!(moved.len(), 1);
+    assert_eq!(of("A[I, J_X] * B[J_X, K] -> C[I, K]"), (3, vec!["AllReduce_X -> C[I, K]".to_owned()]));
+    assert_eq!(of("A[I_X, J] * B[J, K_X] -> C[I_X, K]"), (4, vec!["AllGather_X -> B[J, K]".to_owned()]));
+    assert_eq!(of("A[I_X, J] * B[J, K_X] -> C[I, K_X]"), (4, vec!["AllGather_X -> A[I, J]".to_owned()]));
+}
+
+#[test]
+fn g28_a_reduce_scatter_is_half_an_all_reduce() {
+    let of = |result: &str| {
+        compile(&format!(
+            "mesh {{X: 4 ring}} on tpu_v5e\ndims {{I: 4096, J: 4096, K: 4096}}\nA[I, J_X] * B[J_X, K] -> C[{result}]"
+        ))
+    };
+    let (scattered, whole) = (of("I, K_X"), of("I, K"));
+    assert_eq!(collectives(&scattered), ["ReduceScatter_{X,K} -> C[I, K_X]"]);
+    assert_eq!(scattered.plan.totals().communication * 2, whole.plan.totals().communication);
+    let received = |compiled: &Compiled| compiled.plan.totals().received.0;
+    assert_eq!(received(&scattered) * 2, received(&whole));
+}
