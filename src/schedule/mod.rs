@@ -7,6 +7,18 @@
 //! A schedule carries what it claims to compute ([`Array`] and its [`Dense`] definition), so that it can be proven,
 //! timed and run by somebody who has nothing but the schedule.
 
+mod builder;
+mod display;
+mod document;
+pub mod methods;
+#[cfg(test)]
+mod tests {}
+mod verify;
+
+pub use builder::Builder;
+//pub use document::{DocumentError, from_json, to_json};
+pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
+
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -370,24 +382,5 @@ impl Schedule {
     /// One array.
     pub fn array(&self, id: ArrayId) -> &Array {
         &self.arrays[id.index()]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn maps_and_sources() {
-        let mesh = Mesh::of(&[("X", 4), ("Y", 2)]);
-        let [x, y] = [0, 1].map(AxisId::new);
-        let device = mesh.with_rank(DeviceId(0), [x, y], 7);
-        assert_eq!(CoordMap::rotated(x, 2, 4).at(&mesh, device), Some(1));
-        assert_eq!(CoordMap::shifted(y, -2).at(&mesh, device), None);
-        assert_eq!(CoordMap::rank(&mesh, &[y, x]).at(&mesh, device), Some(7));
-        let line = Sources::Shift { axis: x, by: 1, wrap: false };
-        assert_eq!(line.of(&mesh, device), None);
-        let table = Sources::Table { axes: vec![x], entries: vec![Some(3), None, Some(1), Some(0)] };
-        assert_eq!(table.of(&mesh, device), Some(DeviceId(1)));
     }
 }

@@ -1,0 +1,174 @@
+//! Adds operations to a schedule; extents and dtypes of the results follow from the operands.
+
+use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::Function;
+use crate::layout::Sharding;
+use crate::mesh::{AxisId, Mesh};
+use crate::operator::Operator;
+use crate::span::Span;
+use std::ops::Range;
+
+/// Adds operations that belong to one step of a plan.
+///
+/// Its callers come after the checker: operands fit, blocks divide, and the elements of every block can be counted.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    schedule: &'a mut Schedule,
+    step: u32,
+    method: Option<&'static str>,
+    span: Span,
+}
+
+impl<'a> Builder<'a> {
+    /// Adds to the end of `schedule`.
+    pub fn new(schedule: &'a mut Schedule, step: u32, span: Span) -> Builder<'a> {
+        Builder { schedule, step, method: None, span }
+    }
+
+    /// The same, for operations made by a method of this name.
+    pub fn by(&mut self, method: &'static str) -> Builder<'_> {
+        Builder { schedule: self.schedule, step: self.step, method: Some(method), span: self.span }
+    }
+
+    /// The devices.
+    pub fn mesh(&self) -> &Mesh {
+        &self.schedule.mesh
+    }
+
+    /// The local extents of a value.
+    pub fn extents(&self, value: OpId) -> &[u64] {
+        &self.schedule.operation(value).extents
+    }
+
+    /// The element type of a value.
+    pub fn dtype(&self, value: OpId) -> DType {
+        self.schedule.operation(value).dtype
+    }
+
+    /// The shard of an array that is given from outside.
+    pub fn input(&mut self, array: ArrayId, sharding: Sharding) -> OpId {
+        let Schedule { mesh, arrays, .. } = &*self.schedule;
+        let dense = &arrays[array.index()];
+        let extents = dense.extents.iter().zip(&sharding.dims).map(|(size, axes)| size / axes.group_size(mesh));
+        let (dtype, extents) = (dense.dtype, extents.collect());
+        self.push(OpKind::Input { array, sharding }, dtype, extents, &[])
+    }
+
+    /// Keeps a region of a view of the block.
+    pub fn slice(&mut self, value: OpId, view: Vec<u64>, region: Region) -> OpId {
+        let extents = grouped(self.extents(value), &view, &region);
+        self.push_like(value, OpKind::Slice { view, region }, extents)
+    }
+
+    /// Keeps one of `count` blocks of a dim: `[.., e, ..] -> [.., e / count, ..]`.
+    pub fn slice_block(&mut self, value: OpId, dim: usize, count: u64, block: CoordMap) -> OpId {
+        let view = split(self.extents(value), dim, count);
+        let mut region = vec![Cut::Whole; view.len()];
+        region[dim] = Cut::At(block);
+        self.slice(value, view, region)
+    }
+
+    /// Keeps the same range of a dim on every device.
+    pub fn slice_range(&mut self, value: OpId, dim: usize, range: Range<u64>) -> OpId {
+        let view = self.extents(value).to_vec();
+        let mut region = vec![Cut::Whole; view.len()];
+        region[dim] = Cut::Range { start: range.start, end: range.end };
+        self.slice(value, view, region)
+    }
+
+    /// Moves whole blocks between devices.
+    pub fn shuffle(&mut self, value: OpId, sources: Sources, route: Route) -> OpId {
+        let extents = self.extents(value).to_vec();
+        self.push_like(value, OpKind::Shuffle { sources, route }, extents)
+    }
+
+    /// Combines values element by element; one value is its own combination.
+    ///
+    /// # Panics
+    /// Without a value.
+    pub fn add(&mut self, values: &[OpId], operator: Operator) -> OpId {
+        if let [only] = values {
+            return *only;
+        }
+        let extents = self.extents(values[0]).to_vec();
+        let dtype = self.dtype(values[0]);
+        self.push(OpKind::Add { operator }, dtype, extents, values)
+    }
+
+    /// Puts pieces into a new block of these extents, each into its region of the view.
+    ///
+    /// # Panics
+    /// Without a piece.
+    pub fn assemble(&mut self, extents: Vec<u64>, view: Vec<u64>, pieces: Vec<(OpId, Region)>) -> OpId {
+        let (values, places): (Vec<OpId>, Vec<Region>) = pieces.into_iter().unzip();
+        let dtype = self.dtype(values[0]);
+        self.push(OpKind::Assemble { view, places }, dtype, extents, &values)
+    }
+
+    /// The blocks of a replica group, concatenated along a dim in the order of the ranks, as one operation.
+    pub fn all_gather_kept(&mut self, axes: Vec<AxisId>, value: OpId, dim: usize) -> OpId {
+        let mut extents = self.extents(value).to_vec();
+        extents[dim] *= self.mesh().group_size(axes.iter().copied());
+        self.push_like(value, OpKind::AllGather { axes, dim }, extents)
+    }
+
+    /// A local product with elements of the type `dtype`.
+    ///
+    /// # Panics
+    /// If the extents of the operands do not meet as the einsum says.
+    pub fn mat_mul(&mut self, operands: [OpId; 2], einsum: Einsum, dtype: DType) -> OpId {
+        let extents = self.result_extents(&operands, &einsum);
+        self.push(OpKind::MatMul { einsum }, dtype, extents, &operands)
+    }
+
+    /// An elementwise function of blocks.
+    ///
+    /// # Panics
+    /// If the extents or dtypes of the operands do not fit each other.
+    pub fn map(&mut self, function: Function, operands: &[OpId], einsum: Einsum) -> OpId {
+        let extents = self.result_extents(operands, &einsum);
+        let dtypes: Vec<DType> = operands.iter().map(|operand| self.dtype(*operand)).collect();
+        let dtype = map_dtype(function, &dtypes).expect("the checker has seen the dtypes");
+        self.push(OpKind::Map { function, einsum }, dtype, extents, operands)
+    }
+
+    fn result_extents(&self, operands: &[OpId], einsum: &Einsum) -> Vec<u64> {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|operand| self.extents(*operand).to_vec()).collect();
+        let lengths = einsum.lengths(&extents).expect("blocks that meet have equal extents");
+        einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect()
+    }
+
+    fn push_like(&mut self, value: OpId, kind: OpKind, extents: Vec<u64>) -> OpId {
+        self.push(kind, self.dtype(value), extents, &[value])
+    }
+
+    fn push(&mut self, kind: OpKind, dtype: DType, extents: Vec<u64>, operands: &[OpId]) -> OpId {
+        let operation = Operation { kind, dtype, extents, step: self.step, method: self.method, span: self.span };
+        self.schedule.push(operation, operands)
+    }
+}
+
+/// The dtype that a function gives; `None` where it has none.
+pub(super) fn map_dtype(function: Function, operands: &[DType]) -> Option<DType> {
+    match (function, operands) {
+        (Function::Cast(dtype), [_]) => Some(dtype),
+        (_, [only]) => Some(*only),
+        (_, [left, right]) => left.elementwise(*right),
+        _ => None,
+    }
+}
+
+/// Extents with one dim cut in `count` blocks: `[.., e, ..] -> [.., count, e / count, ..]`.
+pub(super) fn split(extents: &[u64], dim: usize, count: u64) -> Vec<u64> {
+    let mut view = extents.to_vec();
+    view[dim] /= count;
+    view.insert(dim, count);
+    view
+}
+
+/// The extents of a region, by the dims that the view refines.
+fn grouped(extents: &[u64], view: &[u64], region: &Region) -> Vec<u64> {
+    super::verify::grouped(extents, view, region).expect("the view refines the block")
+}

@@ -1,0 +1,301 @@
+//! Whether a schedule is one at all: what every reader of a schedule may rely on.
+
+mod arrays;
+mod operations;
+
+use super::{ArrayId, CoordMap, Cut, OpId, Region, Schedule};
+use crate::layout::Sharding;
+use crate::mesh::{AxisId, AxisSet, Mesh};
+use itertools::Itertools;
+use petgraph::Direction;
+use petgraph::visit::EdgeRef;
+use std::fmt;
+
+/// The most dims that an array, a block or a view may have; also the most indices of an einsum.
+pub const MOST_DIMS: usize = 64;
+/// The most bytes that a block or an array may have: sums of a few of them stay countable.
+pub const MOST_BYTES: u64 = 1 << 60;
+/// The largest constant or factor of a map of coordinates.
+const MOST_FACTOR: u64 = 1 << 40;
+
+/// Where a schedule is malformed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the mesh.
+    Mesh,
+    /// In an array, by its place in the list.
+    Array(usize),
+    /// In an operation, by its place in the list.
+    Operation(usize),
+    /// In an output, by its place in the list.
+    Output(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Mesh => f.write_str("mesh"),
+            Place::Array(index) => write!(f, "array {index}"),
+            Place::Operation(index) => write!(f, "operation %{index}"),
+            Place::Output(index) => write!(f, "output {index}"),
+        }
+    }
+}
+
+/// The first thing that is wrong with a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, miette::Diagnostic)]
+#[error("{place}: {flaw}")]
+#[diagnostic(code("schedule-malformed"))]
+pub struct Malformed {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub flaw: Flaw,
+}
+
+/// What can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// A name is empty or stands twice.
+    #[error("two axes are named `{0}`")]
+    SameName(String),
+    /// An axis is not one of the mesh, or stands twice where it may stand once.
+    #[error("an axis is unknown or stands twice")]
+    Axes,
+    /// Too many dims, an extent of 0, or more bytes than can be counted.
+    #[error("the extents {0:?} are too many, empty or too large")]
+    Extents(Vec<u64>),
+    /// The names of the dims are not as many as the extents.
+    #[error("{extents} extents have {names} names")]
+    Names {
+        /// How many names.
+        names: usize,
+        /// How many extents.
+        extents: usize,
+    },
+    /// An array is not in the list, or comes later.
+    #[error("array {0} is not known here")]
+    UnknownArray(u32),
+    /// A value is not in the list.
+    #[error("value %{0} does not exist")]
+    UnknownValue(usize),
+    /// An operand stands at or after its user.
+    #[error("operand %{0} is not made before")]
+    LateOperand(usize),
+    /// The places of the operands are not 0, 1, 2, ..
+    #[error("the operands are not numbered one by one")]
+    OperandPlaces,
+    /// Another number of operands is needed.
+    #[error("{found} operands where {wanted} are needed")]
+    OperandCount {
+        /// So many are needed.
+        wanted: usize,
+        /// So many there are.
+        found: usize,
+    },
+    /// An input operation is of an array that is computed.
+    #[error("the array is not an input")]
+    NotAnInput,
+    /// The sharding has another number of dims, or does not divide.
+    #[error("the sharding does not fit the extents {0:?}")]
+    Sharding(Vec<u64>),
+    /// The extents are not those that follow.
+    #[error("extents {found:?} where {wanted:?} follow from the operands")]
+    WrongExtents {
+        /// What follows.
+        wanted: Vec<u64>,
+        /// What is said.
+        found: Vec<u64>,
+    },
+    /// The element type is not the one that follows.
+    #[error("the element types do not fit")]
+    WrongDType,
+    /// A view does not split the dims of the extents.
+    #[error("the view {view:?} does not refine the extents {extents:?}")]
+    View {
+        /// The view.
+        view: Vec<u64>,
+        /// What it should refine.
+        extents: Vec<u64>,
+    },
+    /// A region does not lie in its view.
+    #[error("a region does not lie in the view {0:?}")]
+    Region(Vec<u64>),
+    /// The numbers of a map are too large, or its table has another length than the group.
+    #[error("a map of coordinates has numbers too large or a table of the wrong length")]
+    Map,
+    /// A shuffle is no partial permutation.
+    #[error("the sources of a shuffle are no partial permutation of the group")]
+    Sources,
+    /// A route does not lead from the sources.
+    #[error("{hops} hops do not lead to the sources of the shuffle")]
+    Route {
+        /// The hops.
+        hops: i64,
+    },
+    /// A dim does not exist.
+    #[error("dim {0} does not exist")]
+    UnknownDim(usize),
+    /// An einsum does not fit its operands.
+    #[error("the indices of the einsum do not fit")]
+    Einsum,
+}
+
+/// Checks the form of a schedule, so that whoever works on it may index and multiply without care.
+///
+/// - The axes of the mesh have distinct names.
+/// - Arrays come after their operands; einsums have at most [`MOST_DIMS`] indices, numbered by first appearance, none
+///   twice in one operand, all known in the result; extents are positive and at most [`MOST_BYTES`] in all, and follow
+///   from the operands'.
+/// - Operations come after their operands, whose places count from 0, as many as the kind needs.
+/// - Extents and element types of each result follow from its operands. A product may be kept in any type.
+/// - Shardings name known axes once and divide their array. Views refine extents. Ranges lie in their view.
+/// - Tables have an entry per rank; a shuffle is a partial permutation; a shift is shorter than its axis; hops lead
+///   from the source to the device that receives.
+///
+/// What is *not* checked is whether the schedule computes what it says: that is the proof's.
+///
+/// # Errors
+/// The first breach in the order mesh, arrays, operations, outputs.
+pub fn verify(schedule: &Schedule) -> Result<(), Malformed> {
+    let at = |place: Place| move |flaw: Flaw| Malformed { place, flaw };
+    check_mesh(&schedule.mesh).map_err(at(Place::Mesh))?;
+    for index in 0..schedule.arrays.len() {
+        arrays::check(schedule, index).map_err(at(Place::Array(index)))?;
+    }
+    for id in schedule.ids() {
+        operations::check(schedule, id).map_err(at(Place::Operation(id.index())))?;
+    }
+    for (index, output) in schedule.outputs.iter().enumerate() {
+        let place = at(Place::Output(index));
+        let operation = schedule.operations.node_weight(output.value);
+        let operation = operation.ok_or(Flaw::UnknownValue(output.value.index())).map_err(place)?;
+        let shard = local_extents(schedule, output.array, &output.sharding).map_err(place)?;
+        equal_extents(&shard, &operation.extents).map_err(place)?;
+        ensure(operation.dtype == schedule.array(output.array).dtype, Flaw::WrongDType).map_err(place)?;
+    }
+    Ok(())
+}
+
+fn check_mesh(mesh: &Mesh) -> Result<(), Flaw> {
+    let twice = mesh.axes().iter().map(|axis| &axis.name).duplicates().next();
+    let empty = mesh.axes().iter().map(|axis| &axis.name).find(|name| name.is_empty());
+    match twice.or(empty) {
+        Some(name) => Err(Flaw::SameName(name.clone())),
+        None => Ok(()),
+    }
+}
+
+fn ensure(condition: bool, flaw: Flaw) -> Result<(), Flaw> {
+    if condition { Ok(()) } else { Err(flaw) }
+}
+
+fn equal_extents(wanted: &[u64], found: &[u64]) -> Result<(), Flaw> {
+    ensure(wanted == found, Flaw::WrongExtents { wanted: wanted.to_vec(), found: found.to_vec() })
+}
+
+/// At most [`MOST_DIMS`] positive extents whose product times `size` is at most [`MOST_BYTES`].
+fn check_extents(extents: &[u64], size: u64) -> Result<(), Flaw> {
+    let bytes = extents.iter().try_fold(size, |bytes, extent| bytes.checked_mul(*extent));
+    let fits = extents.len() <= MOST_DIMS && bytes.is_some_and(|bytes| (1..=MOST_BYTES).contains(&bytes));
+    ensure(fits, Flaw::Extents(extents.iter().copied().take(MOST_DIMS).collect()))
+}
+
+/// Known axes, each once.
+fn check_axes(mesh: &Mesh, axes: impl IntoIterator<Item = AxisId>) -> Result<(), Flaw> {
+    let mut seen = AxisSet::NONE;
+    for axis in axes {
+        ensure(axis.index() < mesh.axes().len() && !seen.contains(axis), Flaw::Axes)?;
+        seen = seen.union(AxisSet::one(axis));
+    }
+    Ok(())
+}
+
+/// The extents of a shard of an array, if there is such an array and it can be spread so.
+fn local_extents(schedule: &Schedule, array: ArrayId, sharding: &Sharding) -> Result<Vec<u64>, Flaw> {
+    let mesh = &schedule.mesh;
+    let global = schedule.arrays.get(array.index()).ok_or(Flaw::UnknownArray(array.0))?;
+    let spent = sharding.dims.iter().flat_map(|axes| axes.iter());
+    check_axes(mesh, spent.chain(sharding.open.iter()))?;
+    let misfit = || Flaw::Sharding(global.extents.clone());
+    ensure(sharding.dims.len() == global.extents.len(), misfit())?;
+    let shard = |(extent, axes): (&u64, &crate::mesh::Axes)| {
+        let parts = axes.group_size(mesh);
+        extent.is_multiple_of(parts).then(|| extent / parts)
+    };
+    global.extents.iter().zip(&sharding.dims).map(shard).collect::<Option<Vec<u64>>>().ok_or_else(misfit)
+}
+
+/// The operands by their place.
+fn operands(schedule: &Schedule, id: OpId) -> Result<Vec<OpId>, Flaw> {
+    let edges = schedule.operations.edges_directed(id, Direction::Incoming);
+    let mut operands: Vec<(u32, OpId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
+    operands.sort_unstable();
+    for (wanted, (place, operand)) in (0..).zip(&operands) {
+        ensure(*place == wanted, Flaw::OperandPlaces)?;
+        ensure(operand.index() < id.index(), Flaw::LateOperand(operand.index()))?;
+    }
+    Ok(operands.into_iter().map(|(_, operand)| operand).collect())
+}
+
+/// The extents of a region of a view, by the dims that the view refines; `None` where it refines none or the region
+/// does not lie in it.
+///
+/// Each dim takes view dims until their product is its extent; ones that are left over belong to the last dim.
+pub(super) fn grouped(extents: &[u64], view: &[u64], region: &Region) -> Option<Vec<u64>> {
+    let lengths = lengths(view, region)?;
+    let mut next = 0;
+    let mut result = Vec::new();
+    for extent in extents {
+        let (mut product, mut length) = (*view.get(next)?, *lengths.get(next)?);
+        next += 1;
+        while product < *extent {
+            product = product.checked_mul(*view.get(next)?)?;
+            length *= lengths[next];
+            next += 1;
+        }
+        if product != *extent || product == 0 {
+            return None;
+        }
+        result.push(length);
+    }
+    view[next..].iter().all(|extent| *extent == 1).then_some(result)
+}
+
+/// How much of each dim of the view the region takes.
+fn lengths(view: &[u64], region: &Region) -> Option<Vec<u64>> {
+    let length = |(extent, cut): (&u64, &Cut)| match cut {
+        Cut::Whole => Some(*extent),
+        Cut::Range { start, end } => (start < end && end <= extent).then(|| end - start),
+        Cut::At(_) => Some(1),
+    };
+    (view.len() == region.len()).then(|| view.iter().zip(region).map(length).collect::<Option<Vec<u64>>>())?
+}
+
+/// A region of a view of these extents, and its own.
+fn check_region(mesh: &Mesh, extents: &[u64], view: &[u64], region: &Region) -> Result<Vec<u64>, Flaw> {
+    ensure(view.len() <= 2 * MOST_DIMS && !view.contains(&0), Flaw::Extents(view.iter().copied().take(MOST_DIMS).collect()))?;
+    ensure(lengths(view, region).is_some(), Flaw::Region(view.to_vec()))?;
+    for cut in region {
+        match cut {
+            Cut::At(map) => check_map(mesh, map)?,
+            Cut::Whole | Cut::Range { .. } => {}
+        }
+    }
+    grouped(extents, view, region).ok_or_else(|| Flaw::View { view: view.to_vec(), extents: extents.to_vec() })
+}
+
+fn check_map(mesh: &Mesh, map: &CoordMap) -> Result<(), Flaw> {
+    match map {
+        CoordMap::Affine { terms, constant, modulo } => {
+            check_axes(mesh, terms.iter().map(|(axis, _)| *axis))?;
+            let factors = terms.iter().map(|(_, factor)| factor.unsigned_abs());
+            let small = factors.chain([constant.unsigned_abs()]).all(|number| number <= MOST_FACTOR);
+            ensure(small && modulo.is_none_or(|modulo| (1..=MOST_FACTOR).contains(&modulo)), Flaw::Map)
+        }
+        CoordMap::Table { axes, entries } => {
+            check_axes(mesh, axes.iter().copied())?;
+            ensure(entries.len() as u64 == mesh.group_size(axes.iter().copied()), Flaw::Map)
+        }
+    }
+}

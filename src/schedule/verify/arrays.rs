@@ -1,0 +1,94 @@
+//! The dense side of a schedule.
+
+use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::function::Function;
+use crate::schedule::builder::map_dtype;
+use crate::schedule::{Array, ArrayId, Dense, Schedule};
+
+pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
+    let array = &schedule.arrays[index];
+    check_extents(&array.extents, array.dtype.size())?;
+    let (names, extents) = (array.dims.len(), array.extents.len());
+    ensure(names == extents, Flaw::Names { names, extents })?;
+    let operands = operands(schedule, index, array.definition.operands())?;
+    let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
+    let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
+    match &array.definition {
+        Dense::Input => Ok(()),
+        Dense::Product { einsum, .. } => {
+            check_product(&dtypes)?;
+            equal_extents(&result_extents(einsum, &extents)?, &array.extents)
+        }
+        Dense::Map { function, einsum, .. } => {
+            ensure(map_dtype(*function, &dtypes) == Some(array.dtype), Flaw::WrongDType)?;
+            equal_extents(&map_extents(*function, einsum, &extents)?, &array.extents)
+        }
+    }
+}
+
+fn operands<'a>(schedule: &'a Schedule, index: usize, ids: &[ArrayId]) -> Result<Vec<&'a Array>, Flaw> {
+    let known = |id: &ArrayId| schedule.arrays[..index].get(id.index()).ok_or(Flaw::UnknownArray(id.0));
+    ids.iter().map(known).collect()
+}
+
+/// Two factors that have a product.
+pub(super) fn check_product(dtypes: &[DType]) -> Result<(), Flaw> {
+    match dtypes {
+        [left, right] => ensure(left.product(*right).is_some(), Flaw::WrongDType),
+        _ => Err(Flaw::OperandCount { wanted: 2, found: dtypes.len() }),
+    }
+}
+
+/// The extents of an elementwise result: every index of the operands is one of its.
+pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<u64>, Flaw> {
+    let (wanted, found) = (function.arity(), extents.len());
+    ensure(wanted == found, Flaw::OperandCount { wanted, found })?;
+    ensure(einsum.operands.iter().flatten().all(|index| einsum.result.contains(index)), Flaw::Einsum)?;
+    let result = result_extents(einsum, extents)?;
+    match function {
+        Function::Softmax { dim } => ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?,
+        Function::Identity
+        | Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Neg
+        | Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Relu
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh
+        | Function::Cast(_) => {}
+    }
+    Ok(result)
+}
+
+/// The extents of the result of an einsum that fits its operands.
+pub(super) fn result_extents(einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<u64>, Flaw> {
+    ensure(einsum.operands.len() == extents.len() && is_canonical(einsum), Flaw::Einsum)?;
+    let extents: Vec<Vec<u64>> = extents.iter().map(|extents| extents.to_vec()).collect();
+    let lengths = einsum.lengths(&extents).ok_or(Flaw::Einsum)?;
+    Ok(einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect())
+}
+
+/// Indices are numbered by first appearance, none stands twice in one word, and the result has no new one.
+fn is_canonical(einsum: &Einsum) -> bool {
+    let mut known = 0;
+    let mut distinct = |word: &[Index]| {
+        let once = word.iter().enumerate().all(|(place, index)| !word[..place].contains(index));
+        let numbered = word.iter().all(|index| {
+            known += usize::from(usize::from(*index) == known);
+            usize::from(*index) < known
+        });
+        once && numbered
+    };
+    // The result comes last and may not open a new number.
+    let fits = einsum.operands.iter().all(|word| word.len() <= MOST_DIMS && distinct(word));
+    let operands_know = einsum.operands.iter().flatten().max().map_or(0, |most| usize::from(*most) + 1);
+    fits && operands_know <= MOST_DIMS
+        && einsum.result.len() <= MOST_DIMS
+        && distinct(&einsum.result)
+        && einsum.result.iter().all(|index| usize::from(*index) < operands_know)
+}

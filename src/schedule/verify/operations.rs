@@ -1,0 +1,136 @@
+//! Operations, each on its own.
+
+use super::arrays::{check_product, map_extents, result_extents};
+use super::{Flaw, check_axes, check_extents, check_region, ensure, equal_extents, local_extents, operands};
+use crate::dtype::DType;
+use crate::mesh::Mesh;
+use crate::schedule::builder::map_dtype;
+use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use crate::layout::Sharding;
+
+pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
+    let operation = schedule.operation(id);
+    check_extents(&operation.extents, operation.dtype.size())?;
+    let ids = operands(schedule, id)?;
+    let operands: Vec<&Operation> = ids.iter().map(|operand| schedule.operation(*operand)).collect();
+    let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
+    let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
+    let mesh = &schedule.mesh;
+    let result = match &operation.kind {
+        OpKind::Input { array, sharding } => {
+            count(&operands, 0)?;
+            return check_input(schedule, operation, *array, sharding);
+        }
+        OpKind::MatMul { einsum } => {
+            check_product(&dtypes)?;
+            return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
+        }
+        OpKind::Map { function, einsum } => {
+            ensure(map_dtype(*function, &dtypes) == Some(operation.dtype), Flaw::WrongDType)?;
+            return equal_extents(&map_extents(*function, einsum, &extents)?, &operation.extents);
+        }
+        OpKind::Slice { view, region } => {
+            count(&operands, 1)?;
+            check_region(mesh, extents[0], view, region)?
+        }
+        OpKind::Shuffle { sources, route } => {
+            count(&operands, 1)?;
+            check_shuffle(mesh, sources, *route)?;
+            extents[0].to_vec()
+        }
+        OpKind::AllGather { axes, dim } => {
+            count(&operands, 1)?;
+            check_axes(mesh, axes.iter().copied())?;
+            gathered(extents[0], *dim, mesh.group_size(axes.iter().copied()))?
+        }
+        OpKind::Add { .. } => {
+            some(&operands)?;
+            extents.iter().try_for_each(|other| equal_extents(extents[0], other))?;
+            extents[0].to_vec()
+        }
+        OpKind::Assemble { view, places } => {
+            some(&operands)?;
+            check_pieces(mesh, operation, view, places, &extents)?;
+            operation.extents.clone()
+        }
+    };
+    ensure(dtypes.iter().all(|dtype| *dtype == operation.dtype), Flaw::WrongDType)?;
+    equal_extents(&result, &operation.extents)
+}
+
+fn count(operands: &[&Operation], wanted: usize) -> Result<(), Flaw> {
+    ensure(operands.len() == wanted, Flaw::OperandCount { wanted, found: operands.len() })
+}
+
+fn some(operands: &[&Operation]) -> Result<(), Flaw> {
+    ensure(!operands.is_empty(), Flaw::OperandCount { wanted: 1, found: 0 })
+}
+
+fn check_input(schedule: &Schedule, operation: &Operation, array: ArrayId, sharding: &Sharding) -> Result<(), Flaw> {
+    let shard = local_extents(schedule, array, sharding)?;
+    let dense = schedule.array(array);
+    ensure(dense.definition == Dense::Input, Flaw::NotAnInput)?;
+    ensure(dense.dtype == operation.dtype, Flaw::WrongDType)?;
+    equal_extents(&shard, &operation.extents)
+}
+
+fn check_pieces(
+    mesh: &Mesh,
+    operation: &Operation,
+    view: &[u64],
+    places: &[Region],
+    pieces: &[&[u64]],
+) -> Result<(), Flaw> {
+    let (wanted, found) = (places.len(), pieces.len());
+    ensure(wanted == found, Flaw::OperandCount { wanted, found })?;
+    places.iter().zip(pieces).try_for_each(|(place, piece)| {
+        let wanted = check_region(mesh, &operation.extents, view, place)?;
+        equal_extents(&wanted, piece)
+    })
+}
+
+fn gathered(extents: &[u64], dim: usize, count: u64) -> Result<Vec<u64>, Flaw> {
+    let mut extents = extents.to_vec();
+    let extent = extents.get_mut(dim).ok_or(Flaw::UnknownDim(dim))?;
+    let longer = extent.checked_mul(count);
+    *extent = longer.ok_or_else(|| Flaw::Extents(vec![*extent, count]))?;
+    Ok(extents)
+}
+
+fn check_shuffle(mesh: &Mesh, sources: &Sources, route: Route) -> Result<(), Flaw> {
+    match sources {
+        Sources::Shift { axis, by, wrap } => {
+            check_axes(mesh, [*axis])?;
+            let n = i64::from(mesh.axis(*axis).size);
+            ensure((1 - n..n).contains(by), Flaw::Sources)?;
+            match route {
+                Route::Shortest => Ok(()),
+                Route::Hops(hops) => {
+                    let leads = if *wrap { hops.checked_add(*by).is_some_and(|sum| sum % n == 0) } else { hops == -by };
+                    ensure(leads && (1 - n..n).contains(&hops), Flaw::Route { hops })
+                }
+            }
+        }
+        Sources::Table { axes, entries } => {
+            check_axes(mesh, axes.iter().copied())?;
+            check_permutation(entries, mesh.group_size(axes.iter().copied()))?;
+            match route {
+                Route::Shortest => Ok(()),
+                Route::Hops(hops) => Err(Flaw::Route { hops }),
+            }
+        }
+    }
+}
+
+/// An entry for each of `n` ranks, below `n`, none twice.
+fn check_permutation(entries: &[Option<u32>], n: u64) -> Result<(), Flaw> {
+    ensure(entries.len() as u64 == n, Flaw::Sources)?;
+    let mut used = vec![false; entries.len()];
+    for source in entries.iter().flatten() {
+        match used.get_mut(*source as usize) {
+            Some(used) if !*used => *used = true,
+            Some(_) | None => return Err(Flaw::Sources),
+        }
+    }
+    Ok(())
+}
