@@ -105,9 +105,9 @@ fn a_left_out_or_doubled_contribution_is_seen() {
             let last = schedule.outputs[0].value;
             let mut operands = schedule.operands(last);
             if doubled {
-                operands.push(operands[2])
+                operands.push(operands[2]);
             } else {
-                drop(operands.remove(2))
+                operands.remove(2);
             }
             let value = push(&mut schedule, OpKind::Add { operator: Operator::Sum }, dtype, &[1, 8], &operands);
             schedule.outputs[0].value = value;
