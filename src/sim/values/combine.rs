@@ -1,0 +1,164 @@
+//! Blocks put together: added, assembled, concatenated.
+
+use super::element::{Element, with_dtype};
+use super::tensor::Tensor;
+use super::view::{Line, View, row_major, walk};
+use crate::dtype::DType;
+use crate::operator::Operator;
+use std::ops::Range;
+
+/// Combines blocks of one shape and dtype element by element, in their order; `None` of no blocks.
+///
+/// bf16 and f16 are combined in f32 and rounded once. A first block that nobody else holds is overwritten, and so is
+/// a second one of two.
+pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor> {
+    let dtype = blocks.first()?.dtype();
+    let half = match dtype {
+        DType::Bf16 | DType::F16 => true,
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => false,
+    };
+    if blocks.len() == 1 {
+        return blocks.pop();
+    }
+    if half && blocks.len() > 2 && operator == Operator::Sum {
+        return Some(with_dtype!(dtype, T => add_wide::<T>(&blocks)));
+    }
+    Some(with_dtype!(dtype, T => match operator {
+        Operator::Sum => fold(blocks, <T as Element>::sum),
+        Operator::Max => fold(blocks, <T as Element>::largest),
+        Operator::Min => fold(blocks, <T as Element>::smallest),
+    }))
+}
+
+/// Many blocks of a half-precision type: the sum lives in f32.
+fn add_wide<T: Element>(blocks: &[Tensor]) -> Tensor {
+    let extents = blocks[0].view().extents.clone();
+    let mut sums: Vec<f32> = blocks[0].collect(|element: T| element.to_f32());
+    for block in &blocks[1..] {
+        zip_into(&mut sums, block, |sum, element: T| sum + element.to_f32());
+    }
+    Tensor::owned(&extents, sums.into_iter().map(T::from_f32).collect())
+}
+
+fn fold<T: Element>(blocks: Vec<Tensor>, combine: impl Fn(T, T) -> T + Copy) -> Tensor {
+    let extents = blocks[0].view().extents.clone();
+    let pair = blocks.len() == 2;
+    let mut blocks = blocks.into_iter();
+    let (first, second) = (blocks.next().expect("two or more"), blocks.next().expect("two or more"));
+    let mut sums = match (first.into_buffer::<T>(), second) {
+        (Ok(mut sums), second) => {
+            zip_into(&mut sums, &second, combine);
+            sums
+        }
+        (Err(first), second) => match if pair { second.into_buffer::<T>() } else { Err(second) } {
+            Ok(mut sums) => {
+                zip_into(&mut sums, &first, |sum, element| combine(element, sum));
+                sums
+            }
+            Err(second) => zip(&first, &second, combine),
+        },
+    };
+    for block in blocks {
+        zip_into(&mut sums, &block, combine);
+    }
+    Tensor::owned(&extents, sums)
+}
+
+/// A new buffer of two blocks.
+fn zip<T: Element>(a: &Tensor, b: &Tensor, combine: impl Fn(T, T) -> T) -> Vec<T> {
+    let (left, right) = (a.buffer::<T>(), b.buffer::<T>());
+    let mut sums = Vec::with_capacity(a.view().elements());
+    let (offsets, strides) = ([a.view().offset, b.view().offset], [&a.view().strides[..], &b.view().strides[..]]);
+    walk(&a.view().extents, offsets, strides, |Line { starts: [i, j], steps, length }| {
+        if steps == [1, 1] {
+            let pairs = left[i..i + length].iter().zip(&right[j..j + length]);
+            sums.extend(pairs.map(|(x, y)| combine(*x, *y)));
+        } else {
+            sums.extend((0..length).map(|n| combine(left[i + n * steps[0]], right[j + n * steps[1]])));
+        }
+    });
+    sums
+}
+
+/// Combines a block into a buffer of its shape without gaps.
+fn zip_into<S: Copy, T: Element>(sums: &mut [S], block: &Tensor, combine: impl Fn(S, T) -> S) {
+    let (view, buffer) = (block.view(), block.buffer::<T>());
+    let own = row_major(&view.extents);
+    walk(&view.extents, [0, view.offset], [&own, &view.strides], |Line { starts: [i, j], steps, length }| {
+        // The lines of a buffer without gaps lie side by side.
+        let sums = &mut sums[i..i + length];
+        if steps[1] == 1 {
+            let pairs = sums.iter_mut().zip(&buffer[j..j + length]);
+            pairs.for_each(|(sum, element)| *sum = combine(*sum, *element));
+        } else {
+            let pairs = sums.iter_mut().enumerate();
+            pairs.for_each(|(n, sum)| *sum = combine(*sum, buffer[j + n * steps[1]]));
+        }
+    });
+}
+
+/// A block of the extents `view`, with each piece in its box; `None` where the boxes leave a gap.
+///
+/// Each piece has as many elements as its box. Where boxes overlap, the later piece stands.
+pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>>, Tensor)]) -> Option<Tensor> {
+    let whole = View::row_major(view);
+    let boxes: Vec<View> = pieces.iter().map(|(ranges, _)| whole.cut(ranges)).collect();
+    if !covers(&whole, pieces, &boxes) {
+        return None;
+    }
+    Some(with_dtype!(dtype, T => {
+        let mut block = vec![T::default(); whole.elements()];
+        for (target, (_, piece)) in boxes.iter().zip(pieces) {
+            copy_into::<T>(&mut block, target, &piece.reshaped(&target.extents));
+        }
+        Tensor::owned(view, block)
+    }))
+}
+
+fn copy_into<T: Element>(block: &mut [T], target: &View, piece: &Tensor) {
+    let (view, buffer) = (piece.view(), piece.buffer::<T>());
+    let strides = [&target.strides[..], &view.strides[..]];
+    walk(&target.extents, [target.offset, view.offset], strides, |Line { starts: [i, j], steps, length }| {
+        if steps == [1, 1] {
+            block[i..i + length].copy_from_slice(&buffer[j..j + length]);
+        } else {
+            (0..length).for_each(|n| block[i + n * steps[0]] = buffer[j + n * steps[1]]);
+        }
+    });
+}
+
+/// Whether the boxes leave no gap.
+fn covers(whole: &View, pieces: &[(Vec<Range<usize>>, Tensor)], boxes: &[View]) -> bool {
+    let volume: usize = boxes.iter().fold(0, |sum, part| sum.saturating_add(part.elements()));
+    let meet =
+        |a: &[Range<usize>], b: &[Range<usize>]| a.iter().zip(b).all(|(a, b)| a.start < b.end && b.start < a.end);
+    let disjoint = || (1..pieces.len()).all(|i| (0..i).all(|j| !meet(&pieces[i].0, &pieces[j].0)));
+    if volume < whole.elements() {
+        return false;
+    }
+    if volume == whole.elements() && disjoint() {
+        return true;
+    }
+    let mut covered = vec![false; whole.elements()];
+    for part in boxes {
+        walk(&part.extents, [part.offset], [&part.strides], |Line { starts, steps, length }| {
+            (0..length).for_each(|n| covered[starts[0] + n * steps[0]] = true);
+        });
+    }
+    covered.into_iter().all(|element| element)
+}
+
+/// The blocks side by side along one dim.
+pub(super) fn concatenate(blocks: &[Tensor], dim: usize) -> Option<Tensor> {
+    let first = blocks.first()?;
+    let mut extents = first.view().extents.clone();
+    let length = *extents.get(dim)?;
+    extents[dim] = length.checked_mul(blocks.len())?;
+    let place = |rank: usize| -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = extents.iter().map(|extent| 0..*extent).collect();
+        ranges[dim] = rank * length..(rank + 1) * length;
+        ranges
+    };
+    let pieces: Vec<_> = blocks.iter().enumerate().map(|(rank, block)| (place(rank), block.clone())).collect();
+    assemble(first.dtype(), &extents, &pieces)
+}

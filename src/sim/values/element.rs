@@ -1,0 +1,234 @@
+//! The Rust types of array elements, and what the three arithmetics do with them.
+
+use super::tensor::Storage;
+use crate::dtype::DType;
+use half::{bf16, f16};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// The Rust type of the elements of one dtype.
+pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync + 'static {
+    /// The dtype.
+    const DTYPE: DType;
+    /// A buffer of elements with its type written on it.
+    fn wrap(buffer: Arc<Vec<Self>>) -> Storage;
+    /// The buffer, if its elements have this type.
+    fn open(storage: &Storage) -> Option<&Arc<Vec<Self>>>;
+    /// The buffer, if its elements have this type.
+    fn unwrap(storage: Storage) -> Option<Arc<Vec<Self>>>;
+    /// Integers wrap; floats round to nearest even.
+    fn from_i64(value: i64) -> Self;
+    /// Integers saturate.
+    fn from_f32(value: f32) -> Self;
+    /// Integers saturate.
+    fn from_f64(value: f64) -> Self;
+    /// Floats are cut towards zero and saturate.
+    fn to_i64(self) -> i64;
+    /// Rounded to nearest where it does not fit.
+    fn to_f32(self) -> f32;
+    /// Rounded to nearest where it does not fit.
+    fn to_f64(self) -> f64;
+    /// One rounding; integers wrap; true if either is.
+    fn sum(self, other: Self) -> Self;
+
+    /// The larger; a NaN wins.
+    fn largest(self, other: Self) -> Self {
+        if self > other || self.partial_cmp(&self).is_none() { self } else { other }
+    }
+
+    /// The smaller; a NaN wins.
+    fn smallest(self, other: Self) -> Self {
+        if self < other || self.partial_cmp(&self).is_none() { self } else { other }
+    }
+}
+
+/// What all implementations share: the way into and out of [`Storage`].
+macro_rules! storage {
+    ($variant:ident) => {
+        const DTYPE: DType = DType::$variant;
+        fn wrap(buffer: Arc<Vec<Self>>) -> Storage {
+            Storage::$variant(buffer)
+        }
+        fn open(storage: &Storage) -> Option<&Arc<Vec<Self>>> {
+            if let Storage::$variant(buffer) = storage { Some(buffer) } else { None }
+        }
+        fn unwrap(storage: Storage) -> Option<Arc<Vec<Self>>> {
+            if let Storage::$variant(buffer) = storage { Some(buffer) } else { None }
+        }
+    };
+}
+
+/// Numbers that `as` converts; `$sum` adds two.
+macro_rules! plain {
+    ($type:ty, $variant:ident, $sum:expr) => {
+        #[expect(clippy::allow_attributes, reason = "which casts can lose something depends on the type")]
+        #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "integers wrap, floats round")]
+        impl Element for $type {
+            storage!($variant);
+            fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+            fn from_f32(value: f32) -> Self {
+                value as Self
+            }
+            fn from_f64(value: f64) -> Self {
+                value as Self
+            }
+            fn to_i64(self) -> i64 {
+                self as i64
+            }
+            fn to_f32(self) -> f32 {
+                self as f32
+            }
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+            fn sum(self, other: Self) -> Self {
+                let sum: fn(Self, Self) -> Self = $sum;
+                sum(self, other)
+            }
+        }
+    };
+}
+
+plain!(i8, I8, i8::wrapping_add);
+plain!(i32, I32, i32::wrapping_add);
+plain!(i64, I64, i64::wrapping_add);
+plain!(f32, F32, |a, b| a + b);
+plain!(f64, F64, |a, b| a + b);
+
+/// Half-precision floats, which compute in f32.
+macro_rules! half_float {
+    ($type:ty, $variant:ident) => {
+        impl Element for $type {
+            storage!($variant);
+            fn from_i64(value: i64) -> Self {
+                // An f64 holds what matters: beyond 2^53 only the last of its 53 bits is in doubt.
+                <$type>::from_f64(value as f64)
+            }
+            fn from_f32(value: f32) -> Self {
+                <$type>::from_f32(value)
+            }
+            fn from_f64(value: f64) -> Self {
+                <$type>::from_f64(value)
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "saturates")]
+            fn to_i64(self) -> i64 {
+                self.to_f32() as i64
+            }
+            fn to_f32(self) -> f32 {
+                <$type>::to_f32(self)
+            }
+            fn to_f64(self) -> f64 {
+                <$type>::to_f64(self)
+            }
+            fn sum(self, other: Self) -> Self {
+                <$type>::from_f32(self.to_f32() + other.to_f32())
+            }
+        }
+    };
+}
+
+half_float!(bf16, Bf16);
+half_float!(f16, F16);
+
+impl Element for bool {
+    storage!(Bool);
+    fn from_i64(value: i64) -> Self {
+        value != 0
+    }
+    fn from_f32(value: f32) -> Self {
+        value != 0.0
+    }
+    fn from_f64(value: f64) -> Self {
+        value != 0.0
+    }
+    fn to_i64(self) -> i64 {
+        i64::from(self)
+    }
+    fn to_f32(self) -> f32 {
+        f32::from(u8::from(self))
+    }
+    fn to_f64(self) -> f64 {
+        f64::from(u8::from(self))
+    }
+    fn sum(self, other: Self) -> Self {
+        self || other
+    }
+}
+
+/// The arithmetic in which elements meet: f32 for bf16, f16 and f32, f64 for f64, i64 for integers.
+pub(super) trait Arithmetic: Element {
+    /// An element, widened or rounded into this arithmetic.
+    fn read<T: Element>(element: T) -> Self;
+    /// The result, rounded once; integers wrap.
+    fn write<T: Element>(self) -> T;
+}
+
+impl Arithmetic for f32 {
+    fn read<T: Element>(element: T) -> f32 {
+        element.to_f32()
+    }
+    fn write<T: Element>(self) -> T {
+        T::from_f32(self)
+    }
+}
+
+impl Arithmetic for f64 {
+    fn read<T: Element>(element: T) -> f64 {
+        element.to_f64()
+    }
+    fn write<T: Element>(self) -> T {
+        T::from_f64(self)
+    }
+}
+
+impl Arithmetic for i64 {
+    fn read<T: Element>(element: T) -> i64 {
+        element.to_i64()
+    }
+    fn write<T: Element>(self) -> T {
+        T::from_i64(self)
+    }
+}
+
+/// Runs code for the element type of a dtype: `with_dtype!(dtype, T => f::<T>())`.
+macro_rules! with_dtype {
+    ($dtype:expr, $type:ident => $body:expr) => {
+        match $dtype {
+            $crate::dtype::DType::Bool => {
+                type $type = bool;
+                $body
+            }
+            $crate::dtype::DType::I8 => {
+                type $type = i8;
+                $body
+            }
+            $crate::dtype::DType::I32 => {
+                type $type = i32;
+                $body
+            }
+            $crate::dtype::DType::I64 => {
+                type $type = i64;
+                $body
+            }
+            $crate::dtype::DType::Bf16 => {
+                type $type = half::bf16;
+                $body
+            }
+            $crate::dtype::DType::F16 => {
+                type $type = half::f16;
+                $body
+            }
+            $crate::dtype::DType::F32 => {
+                type $type = f32;
+                $body
+            }
+            $crate::dtype::DType::F64 => {
+                type $type = f64;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_dtype;

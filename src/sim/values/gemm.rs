@@ -1,0 +1,121 @@
+//! The product of two strided matrices, by `matrixmultiply`.
+
+use std::fmt::Debug;
+
+/// A matrix in a buffer, read only.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a, T> {
+    /// From its first element on.
+    pub(super) data: &'a [T],
+    /// Rows and columns.
+    pub(super) size: [usize; 2],
+    /// How far apart neighbouring rows and columns are.
+    pub(super) strides: [usize; 2],
+}
+
+/// The numbers that can be multiplied.
+pub(super) trait Gemm: super::element::Arithmetic {
+    /// `c = a b`, where row `i`, column `j` of c lies at `i * strides[0] + j * strides[1]`.
+    ///
+    /// Floats accumulate in their own type, integers wrap.
+    ///
+    /// # Panics
+    /// If the sizes do not meet, or a matrix does not lie in its buffer, or elements of c coincide.
+    fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2]);
+}
+
+/// A product below this many multiplications is done in place: a kernel call would cost more.
+const SMALL: usize = 256;
+
+/// How far the last element of a matrix lies from its first.
+fn reach(size: [usize; 2], strides: [usize; 2]) -> Option<usize> {
+    let rows = size[0].checked_sub(1)?.checked_mul(strides[0])?;
+    size[1].checked_sub(1)?.checked_mul(strides[1])?.checked_add(rows)
+}
+
+/// What the kernels take on trust: nothing is read or written outside the buffers, and no two elements of c coincide.
+fn check<T>(a: Matrix<'_, T>, b: Matrix<'_, T>, c: &[T], strides: [usize; 2]) {
+    let size = [a.size[0], b.size[1]];
+    assert_eq!(a.size[1], b.size[0], "the inner lengths meet");
+    assert!(reach(a.size, a.strides).is_some_and(|last| last < a.data.len()), "a lies in its buffer");
+    assert!(reach(b.size, b.strides).is_some_and(|last| last < b.data.len()), "b lies in its buffer");
+    assert!(reach(size, strides).is_some_and(|last| last < c.len()), "c lies in its buffer");
+    let [(inner, step), (outer, stride)] = if strides[0] < strides[1] {
+        [(size[0], strides[0]), (size[1], strides[1])]
+    } else {
+        [(size[1], strides[1]), (size[0], strides[0])]
+    };
+    assert!(inner == 1 || step > 0, "the elements of a line of c differ");
+    assert!(outer == 1 || stride > (inner - 1) * step, "the lines of c do not meet");
+}
+
+/// Three nested loops, the columns innermost.
+fn loops<T: Copy>(
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    c: &mut [T],
+    strides: [usize; 2],
+    zero: T,
+    fma: impl Fn(T, T, T) -> T,
+) {
+    for i in 0..a.size[0] {
+        for j in 0..b.size[1] {
+            c[i * strides[0] + j * strides[1]] = zero;
+        }
+        for k in 0..a.size[1] {
+            let factor = a.data[i * a.strides[0] + k * a.strides[1]];
+            for j in 0..b.size[1] {
+                let place = i * strides[0] + j * strides[1];
+                c[place] = fma(c[place], factor, b.data[k * b.strides[0] + j * b.strides[1]]);
+            }
+        }
+    }
+}
+
+/// Both kernels of the library have the same shape.
+macro_rules! kernel {
+    ($type:ty, $kernel:path) => {
+        impl Gemm for $type {
+            #[expect(unsafe_code, reason = "the library's only interface is unsafe; `check` proves what it asks for")]
+            fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2]) {
+                check(a, b, c, strides);
+                let ([m, k], n) = (a.size, b.size[1]);
+                if m.saturating_mul(k).saturating_mul(n) <= SMALL {
+                    return loops(a, b, c, strides, 0.0, |sum, x, y| sum + x * y);
+                }
+                // A stride between two elements of one slice fits an isize; where there is only one line it is not used.
+                let step = |stride: usize| isize::try_from(stride).unwrap_or(1);
+                // SAFETY: `check` has proven that all elements of a and b lie in their slices, that those of c lie in
+                // its slice and differ; c is borrowed alone, so it overlaps neither a nor b.
+                unsafe {
+                    $kernel(
+                        m,
+                        k,
+                        n,
+                        1.0,
+                        a.data.as_ptr(),
+                        step(a.strides[0]),
+                        step(a.strides[1]),
+                        b.data.as_ptr(),
+                        step(b.strides[0]),
+                        step(b.strides[1]),
+                        0.0,
+                        c.as_mut_ptr(),
+                        step(strides[0]),
+                        step(strides[1]),
+                    );
+                }
+            }
+        }
+    };
+}
+
+kernel!(f32, matrixmultiply::sgemm);
+kernel!(f64, matrixmultiply::dgemm);
+
+impl Gemm for i64 {
+    fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2]) {
+        check(a, b, c, strides);
+        loops(a, b, c, strides, 0, |sum, x, y| sum.wrapping_add(x.wrapping_mul(y)));
+    }
+}

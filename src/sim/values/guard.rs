@@ -1,0 +1,158 @@
+//! What a run would need, before any of it is allocated.
+
+use super::error::RunError;
+use super::view::addressable;
+use crate::schedule::Dense;
+use crate::schedule::{OpId, OpKind, Schedule};
+
+/// The most memory a run may need: inputs, the dense computation and the blocks of all devices together.
+pub const MOST_BYTES: u128 = 8 << 30;
+/// The most arithmetic a run may need: a few minutes of one core.
+pub const MOST_FLOPS: u128 = 1 << 45;
+/// The most blocks a run may make, operations times devices.
+pub const MOST_BLOCKS: u128 = 1 << 26;
+/// Bytes beside its elements that a block takes: the places of its elements, and its entry in the lists.
+const BLOCK_OVERHEAD: u128 = 256;
+
+/// What a run needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Bytes at the fullest moment, at most.
+    pub bytes: u128,
+    /// Floating-point operations of the dense computation and of all devices.
+    pub flops: u128,
+    /// Operations times devices.
+    pub blocks: u128,
+}
+
+/// What it takes to compute a schedule and the dense result beside it; saturates.
+pub fn need(schedule: &Schedule) -> Need {
+    let bytes = |extents: &[u64], size: u64| {
+        extents.iter().fold(u128::from(size), |product, extent| product.saturating_mul(u128::from(*extent)))
+    };
+    let arrays = schedule.arrays.iter().map(|array| bytes(&array.extents, array.dtype.size()));
+    let arrays = arrays.fold(0, u128::saturating_add);
+    // A product widens its operands and its result to at most 8 bytes an element, one device at a time.
+    let scratch = schedule.arrays.iter().map(|array| bytes(&array.extents, 8)).max().unwrap_or(0).saturating_mul(3);
+    let devices = schedule.mesh.device_count() as u128;
+    Need {
+        bytes: arrays.saturating_add(scratch).saturating_add(most_live(schedule, &bytes)),
+        flops: flops(schedule, devices),
+        blocks: devices.saturating_mul(schedule.operations.node_count() as u128),
+    }
+}
+
+/// Bytes of the blocks of all devices at the fullest moment.
+fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 {
+    let deaths = buffer_deaths(schedule);
+    let devices = schedule.mesh.device_count() as u128;
+    let mut dying: Vec<u128> = vec![0; deaths.len() + 1];
+    let (mut live, mut most) = (0u128, 0u128);
+    for id in schedule.ids() {
+        let operation = schedule.operation(id);
+        let block = bytes(&operation.extents, operation.dtype.size());
+        // A slice, a shuffle share; the members of a group share what they gather; an assembled block may be checked
+        // for gaps and a sum widened meanwhile, which is one block of one device.
+        let own = match &operation.kind {
+            OpKind::Input { sharding, array } if !sharding.open.is_empty() => {
+                let whole =
+                    schedule.arrays.get(array.index()).map_or(0, |array| bytes(&array.extents, array.dtype.size()));
+                whole.saturating_mul(u128::from(sharding.open.group_size(&schedule.mesh)))
+            }
+            OpKind::Input { .. } | OpKind::Shuffle { .. } => 0,
+            // Strides say most slices; whether they say this one is known when it is run.
+            OpKind::Slice { .. } => 0,
+            OpKind::AllGather { axes, .. } => {
+                block.saturating_mul(devices / u128::from(schedule.mesh.group_size(axes.iter().copied()).max(1)))
+            }
+            OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => {
+                block.saturating_mul(devices)
+            }
+        };
+        let own = own.saturating_add(devices * BLOCK_OVERHEAD);
+        live = live.saturating_add(own);
+        most = most.max(live.saturating_add(block.saturating_mul(8)));
+        let death = &mut dying[deaths[id.index()]];
+        *death = death.saturating_add(own);
+        live = live.saturating_sub(dying[id.index()]);
+    }
+    most
+}
+
+/// When the buffers that each value made are free: the last use of the value, or of one that shares them.
+fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
+    let mut deaths: Vec<usize> = schedule.ids().map(OpId::index).collect();
+    for output in &schedule.outputs {
+        if let Some(death) = deaths.get_mut(output.value.index()) {
+            *death = schedule.operations.node_count();
+        }
+    }
+    let order: Vec<OpId> = schedule.ids().collect();
+    for user in order.into_iter().rev() {
+        let own = match schedule.operation(user).kind {
+            // The sum of one present block is that block.
+            OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Map { .. } => {
+                deaths[user.index()]
+            }
+            OpKind::Input { .. } | OpKind::Assemble { .. } | OpKind::AllGather { .. } | OpKind::MatMul { .. } => {
+                user.index()
+            }
+        };
+        for operand in schedule.operands(user) {
+            deaths[operand.index()] = deaths[operand.index()].max(own);
+        }
+    }
+    deaths
+}
+
+fn flops(schedule: &Schedule, devices: u128) -> u128 {
+    let dense = schedule.arrays.iter().map(|array| match &array.definition {
+        Dense::Product { operands, einsum } => {
+            let extents = operands.iter().filter_map(|id| Some(schedule.arrays.get(id.index())?.extents.clone()));
+            einsum.flops(&extents.collect::<Vec<_>>())
+        }
+        Dense::Input | Dense::Map { .. } => 0,
+    });
+    let local = schedule.ids().map(|id| match &schedule.operation(id).kind {
+        OpKind::MatMul { einsum } => {
+            let extents = schedule.operands(id).into_iter().map(|operand| schedule.operation(operand).extents.clone());
+            einsum.flops(&extents.collect::<Vec<_>>()).saturating_mul(devices)
+        }
+        OpKind::Input { .. }
+        | OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::Add { .. }
+        | OpKind::Assemble { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Map { .. } => 0,
+    });
+    dense.chain(local).fold(0, u128::saturating_add)
+}
+
+/// Refuses what would need too much, and extents that are nothing.
+pub(super) fn check(schedule: &Schedule) -> Result<(), RunError> {
+    let need = need(schedule);
+    let too_large = |need: String, most: String| Err(RunError::TooLarge { need, most });
+    if need.bytes > MOST_BYTES {
+        return too_large(gibibytes(need.bytes), gibibytes(MOST_BYTES));
+    }
+    if need.flops > MOST_FLOPS {
+        return too_large(format!("{} FLOPs", need.flops), format!("{MOST_FLOPS} FLOPs"));
+    }
+    if need.blocks > MOST_BLOCKS {
+        return too_large(format!("{} blocks", need.blocks), format!("{MOST_BLOCKS} blocks"));
+    }
+    let sound = |extents: &[u64]| !extents.contains(&0) && addressable(extents).is_some();
+    if let Some(array) = schedule.arrays.iter().find(|array| !sound(&array.extents)) {
+        return Err(RunError::array(&array.name, "a dim is empty"));
+    }
+    match schedule.ids().find(|id| !sound(&schedule.operation(*id).extents)) {
+        Some(id) => Err(RunError::operation(id, "a dim is empty")),
+        None => Ok(()),
+    }
+}
+
+/// `1.5 GiB`
+fn gibibytes(bytes: u128) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}

@@ -1,0 +1,124 @@
+//! Arrays given from outside: default data, and what each device holds of them.
+
+use super::element::{Element, with_dtype};
+use super::error::RunError;
+use super::guard;
+use super::tensor::Tensor;
+use super::view::addressable;
+use crate::dtype::DType;
+use crate::layout::Sharding;
+use crate::mesh::{DeviceId, Mesh};
+use crate::operator::Operator;
+use crate::schedule::{Array, ArrayId, Dense, Schedule};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The whole arrays that are given from outside.
+pub type Inputs = BTreeMap<ArrayId, Tensor>;
+
+/// Default data: small integers in every dtype, so that products and sums stay exact as long as they can.
+///
+/// -1, 0 and 1, or -4 to 4 where the dtype has room; the same for the same seed.
+///
+/// # Errors
+/// [`RunError::TooLarge`] where the whole computation would not fit.
+pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
+    guard::check(schedule)?;
+    let arrays = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
+    arrays.map(|(id, array)| Ok((id, default_data(array, seed.wrapping_add(u64::from(id.0)))?))).collect()
+}
+
+fn default_data(array: &Array, seed: u64) -> Result<Tensor, RunError> {
+    let extents = addressable(&array.extents).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
+    // Neighbouring seeds give unrelated sequences once they are spread over all bits.
+    let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
+    let (least, most) = match array.dtype {
+        DType::Bool => (0, 1),
+        DType::I8 | DType::Bf16 | DType::F16 | DType::F32 => (-1, 1),
+        DType::I32 | DType::I64 | DType::F64 => (-4, 4),
+    };
+    let count: usize = extents.iter().product();
+    Ok(with_dtype!(array.dtype, T => {
+        let elements = (0..count).map(|_| <T as Element>::from_i64(i64::from(random.i8(least..=most))));
+        Tensor::owned(&extents, elements.collect())
+    }))
+}
+
+/// The data of an input, if they are what the declaration says.
+pub(super) fn given<'a>(schedule: &Schedule, inputs: &'a Inputs, id: ArrayId) -> Result<&'a Tensor, RunError> {
+    let array = schedule.array(id);
+    let tensor = inputs.get(&id).ok_or_else(|| RunError::MissingInput { array: array.name.clone() })?;
+    let describe = |dtype: DType, extents: &[u64]| format!("{dtype}{extents:?}");
+    if tensor.dtype() == array.dtype && tensor.extents() == array.extents {
+        return Ok(tensor);
+    }
+    Err(RunError::WrongInput {
+        array: array.name.clone(),
+        found: describe(tensor.dtype(), &tensor.extents()),
+        wanted: describe(array.dtype, &array.extents),
+    })
+}
+
+/// The box of an array that one device holds; `None` where the dims do not divide.
+pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Option<Vec<Range<u64>>> {
+    if sharding.dims.len() != array.extents.len() {
+        return None;
+    }
+    let dims = array.extents.iter().zip(&sharding.dims).enumerate();
+    dims.map(|(dim, (size, axes))| {
+        size.is_multiple_of(axes.group_size(mesh)).then(|| sharding.local_range(dim, *size, mesh, device))
+    })
+    .collect()
+}
+
+/// The shard of each device, sharing the buffer of the array.
+///
+/// Of an open sum every device holds a part; together they make the array.
+pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
+    let parts = open_parts(whole, sharding.operator, usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1));
+    let shard = |device: DeviceId| {
+        let rank = usize::try_from(mesh.rank(device, sharding.open.iter())).ok()?;
+        parts[rank].slice(&shard_box(array, sharding, mesh, device)?)
+    };
+    let shards: Option<Vec<Tensor>> = mesh.devices().map(shard).collect();
+    shards.ok_or_else(|| RunError::array(&array.name, "its dims do not divide by their axes"))
+}
+
+/// Parts of an open sum that make the array again.
+///
+/// They are made of the array's own elements, moved on by one place from part to part, so they are as large as these
+/// and as exact. Of a sum, the parts are differences `v1, v2 - v1, .., a - v(n-1)`, and any run of neighbours adds up
+/// to a difference again. Of a maximum or minimum, each element stands in one part, a lesser or equal one elsewhere.
+fn open_parts(whole: &Tensor, operator: Operator, count: usize) -> Vec<Tensor> {
+    if count <= 1 {
+        return vec![whole.clone()];
+    }
+    let extents = whole.view().extents.clone();
+    with_dtype!(whole.dtype(), T => {
+        let elements: Vec<T> = whole.collect(|element: T| element);
+        (0..count).map(|part| Tensor::owned(&extents, open_part(&elements, operator, part, count))).collect()
+    })
+}
+
+fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count: usize) -> Vec<T> {
+    // The last part is moved by nothing: there the array itself stands.
+    let moved = |place: usize, by: usize| elements[(place + by % count) % elements.len()];
+    let element = |place: usize| match operator {
+        Operator::Sum if T::DTYPE == DType::Bool => elements[place],
+        Operator::Sum if part == 0 => moved(place, 1),
+        Operator::Sum => difference(moved(place, part + 1), moved(place, part)),
+        Operator::Max | Operator::Min if place % count == part => elements[place],
+        Operator::Max => elements[place].smallest(moved(place, part + 1)),
+        Operator::Min => elements[place].largest(moved(place, part + 1)),
+    };
+    (0..elements.len()).map(element).collect()
+}
+
+/// `a - b`, rounded once; integers wrap.
+fn difference<T: Element>(a: T, b: T) -> T {
+    if T::DTYPE.is_float() {
+        T::from_f64(a.to_f64() - b.to_f64())
+    } else {
+        T::from_i64(a.to_i64().wrapping_sub(b.to_i64()))
+    }
+}

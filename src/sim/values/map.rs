@@ -1,0 +1,211 @@
+//! Elementwise functions of blocks that line up by their indices.
+
+use super::element::{Arithmetic, Element, with_dtype};
+use super::product::result_extents;
+use super::tensor::Tensor;
+use super::view::{Line, View, row_major, walk};
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::{Function, Scalar};
+
+/// The arithmetic in which a function computes.
+pub(super) trait Compute: Arithmetic {
+    /// A function of one element; for [`Function::Identity`] and [`Function::Cast`] the element itself.
+    fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>>;
+    /// A function of two elements.
+    fn binary(function: Function) -> Option<fn(Self, Self) -> Self>;
+}
+
+/// The same text for f32 and f64.
+macro_rules! float {
+    ($type:ident) => {
+        impl Compute for $type {
+            #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
+            fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>> {
+                Some(match function {
+                    Function::Identity | Function::Cast(_) => Box::new(|a| a),
+                    Function::Neg => Box::new(|a| -a),
+                    Function::Scale(Scalar(c)) => Box::new(move |a| c as $type * a),
+                    Function::Shift(Scalar(c)) => Box::new(move |a| a + c as $type),
+                    Function::Relu => Box::new(|a| if a < 0.0 { 0.0 } else { a }),
+                    Function::Gelu => Box::new(|a| {
+                        let root = (2.0 / std::$type::consts::PI).sqrt();
+                        0.5 * a * (1.0 + (root * (a + 0.044715 * a * a * a)).tanh())
+                    }),
+                    Function::Exp => Box::new($type::exp),
+                    Function::Tanh => Box::new($type::tanh),
+                    Function::Add | Function::Sub | Function::Div | Function::Softmax { .. } => return None,
+                })
+            }
+
+            fn binary(function: Function) -> Option<fn(Self, Self) -> Self> {
+                Some(match function {
+                    Function::Add => |a, b| a + b,
+                    Function::Sub => |a, b| a - b,
+                    Function::Div => |a, b| a / b,
+                    Function::Identity
+                    | Function::Neg
+                    | Function::Scale(_)
+                    | Function::Shift(_)
+                    | Function::Relu
+                    | Function::Gelu
+                    | Function::Exp
+                    | Function::Tanh
+                    | Function::Softmax { .. }
+                    | Function::Cast(_) => return None,
+                })
+            }
+        }
+    };
+}
+
+float!(f32);
+float!(f64);
+
+/// A constant that is a whole number of 64 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
+fn whole(c: f64) -> Option<i64> {
+    (c.fract() == 0.0 && c.abs() < 9.0e18).then_some(c as i64)
+}
+
+impl Compute for i64 {
+    #[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
+    fn unary(function: Function) -> Option<Box<dyn Fn(i64) -> i64>> {
+        Some(match function {
+            Function::Identity | Function::Cast(_) => Box::new(|a| a),
+            Function::Neg => Box::new(i64::wrapping_neg),
+            Function::Scale(Scalar(c)) => match whole(c) {
+                Some(c) => Box::new(move |a| a.wrapping_mul(c)),
+                None => Box::new(move |a| (a as f64 * c) as i64),
+            },
+            Function::Shift(Scalar(c)) => match whole(c) {
+                Some(c) => Box::new(move |a| a.wrapping_add(c)),
+                None => Box::new(move |a| (a as f64 + c) as i64),
+            },
+            Function::Relu => Box::new(|a| a.max(0)),
+            Function::Add
+            | Function::Sub
+            | Function::Div
+            | Function::Gelu
+            | Function::Exp
+            | Function::Tanh
+            | Function::Softmax { .. } => return None,
+        })
+    }
+
+    fn binary(function: Function) -> Option<fn(i64, i64) -> i64> {
+        Some(match function {
+            Function::Add => i64::wrapping_add,
+            Function::Sub => i64::wrapping_sub,
+            Function::Div
+            | Function::Identity
+            | Function::Neg
+            | Function::Scale(_)
+            | Function::Shift(_)
+            | Function::Relu
+            | Function::Gelu
+            | Function::Exp
+            | Function::Tanh
+            | Function::Softmax { .. }
+            | Function::Cast(_) => return None,
+        })
+    }
+}
+
+/// A function of blocks, rounded once to `dtype`.
+///
+/// It computes in f32 for bf16, f16 and f32, in f64 for f64, in i64 for integers; a cast in the arithmetic of what is
+/// cast. An integer times, or plus, a fraction is cut towards zero.
+///
+/// # Errors
+/// What is wrong, in words: operands that do not fit, or a function without meaning for the dtype.
+pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dtype: DType) -> Result<Tensor, String> {
+    let extents: Vec<&[usize]> = operands.iter().map(|operand| &operand.view().extents[..]).collect();
+    let (_, result) = result_extents(einsum, &extents)?;
+    if let Some(index) = einsum.contracted().iter().find(|index| einsum.operands.iter().any(|all| all.contains(index)))
+    {
+        return Err(format!("an elementwise function cannot sum index {index} of `{einsum}`"));
+    }
+    let lined_up: Vec<Tensor> = operands
+        .iter()
+        .zip(&einsum.operands)
+        .map(|(operand, indices)| operand.with_view(lined_up(operand.view(), indices, einsum, &result)))
+        .collect();
+    let arithmetic = match function {
+        Function::Cast(_) | Function::Identity => lined_up.first().map_or(dtype, Tensor::dtype),
+        Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Neg
+        | Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Relu
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh
+        | Function::Softmax { .. } => dtype,
+    };
+    let done = match arithmetic {
+        DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(function, &lined_up, dtype),
+        DType::F64 => through::<f64>(function, &lined_up, dtype),
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 => through::<i64>(function, &lined_up, dtype),
+    };
+    done.ok_or_else(|| format!("`{function}` of {} operands has no meaning in {dtype}", operands.len()))
+}
+
+/// An operand with the dims of the result: a missing one repeats.
+fn lined_up(view: &View, indices: &[u8], einsum: &Einsum, extents: &[usize]) -> View {
+    let stride = |index: &u8| -> usize {
+        let places = indices.iter().zip(&view.strides);
+        places.filter(|(other, _)| *other == index).map(|(_, stride)| stride).sum()
+    };
+    View { offset: view.offset, extents: extents.to_vec(), strides: einsum.result.iter().map(stride).collect() }
+}
+
+fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) -> Option<Tensor> {
+    let (float, extents) = (C::DTYPE.is_float(), operands.first()?.view().extents.clone());
+    match (function, operands) {
+        (Function::Identity | Function::Cast(_), [a]) if a.dtype() == dtype => Some(a.clone()),
+        (Function::Softmax { dim }, [a]) if float => softmax::<C>(a, usize::from(dim), dtype),
+        (_, [a]) => {
+            let compute = C::unary(function)?;
+            Some(with_dtype!(a.dtype(), S => with_dtype!(dtype, T => {
+                Tensor::owned(&extents, a.collect(|element: S| compute(C::read(element)).write::<T>()))
+            })))
+        }
+        (_, [a, b]) => {
+            let compute = C::binary(function)?;
+            let ((left, a), (right, b)) = (a.read_as::<C>(), b.read_as::<C>());
+            Some(with_dtype!(dtype, T => {
+                let mut elements: Vec<T> = Vec::with_capacity(a.elements());
+                let strides = [&a.strides[..], &b.strides[..]];
+                walk(&extents, [a.offset, b.offset], strides, |Line { starts: [i, j], steps, length }| {
+                    let pairs = (0..length).map(|n| (left[i + n * steps[0]], right[j + n * steps[1]]));
+                    elements.extend(pairs.map(|(x, y)| compute(x, y).write::<T>()));
+                });
+                Tensor::owned(&extents, elements)
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// Shifted by the largest of each line, so that no power overflows; in f64, rounded once.
+fn softmax<C: Compute>(a: &Tensor, dim: usize, dtype: DType) -> Option<Tensor> {
+    let extents = a.view().extents.clone();
+    let (length, step) = (*extents.get(dim)?, row_major(&extents)[dim]);
+    let mut elements: Vec<f64> = a.to_f64s();
+    let starts = (0..elements.len()).filter(|place| place / step % length == 0);
+    for start in starts {
+        let places = (0..length).map(|n| start + n * step);
+        let largest = places.clone().map(|place| elements[place]).fold(f64::NEG_INFINITY, Element::largest);
+        let mut sum = 0.0;
+        for place in places.clone() {
+            elements[place] = (elements[place] - largest).exp();
+            sum += elements[place];
+        }
+        places.for_each(|place| elements[place] /= sum);
+    }
+    Some(with_dtype!(dtype, T => Tensor::owned(&extents, elements.into_iter().map(<T as Element>::from_f64).collect())))
+}

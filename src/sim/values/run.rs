@@ -1,0 +1,171 @@
+//! All operations in order, and the outputs put together again.
+
+use super::combine::{add, assemble};
+use super::compare::largest_difference;
+use super::error::RunError;
+use super::guard;
+use super::input::{Inputs, shard_box};
+use super::step::{Blocks, step};
+use super::tensor::Tensor;
+use super::view::addressable;
+use crate::mesh::{DeviceId, Mesh};
+use crate::schedule::{Array, Output, Schedule};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What the devices hold in the end.
+#[derive(Clone, Debug)]
+pub struct Run {
+    mesh: Mesh,
+    outputs: Vec<Held>,
+}
+
+/// One output on all devices.
+#[derive(Clone, Debug)]
+struct Held {
+    output: Output,
+    array: Array,
+    blocks: Blocks,
+}
+
+/// A shard of an output, its open sums combined.
+pub(super) struct Shard {
+    /// A device that holds it, the first of those that hold parts of its sums.
+    pub(super) device: DeviceId,
+    /// Its box in the array.
+    pub(super) ranges: Vec<Range<u64>>,
+    /// Its elements.
+    pub(super) block: Tensor,
+}
+
+/// An output, whole again.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// The array.
+    pub array: Tensor,
+    /// The largest difference between replicas, 0 if they agree; integers always do.
+    pub replica_gap: f64,
+}
+
+/// Runs all operations on every device, in the order of the list. Values go as soon as nothing needs them.
+///
+/// # Errors
+/// Inputs that are missing or of another type, an operation without meaning, or a computation too large.
+pub fn run(schedule: &Schedule, inputs: &Inputs) -> Result<Run, RunError> {
+    guard::check(schedule)?;
+    let mut uses = uses(schedule)?;
+    let mut values: Vec<Option<Blocks>> = vec![None; schedule.operations.node_count()];
+    for id in schedule.ids() {
+        let operands = schedule.operands(id).into_iter().map(|operand| {
+            let uses = &mut uses[operand.index()];
+            *uses -= 1;
+            let value = &mut values[operand.index()];
+            if *uses == 0 { value.take() } else { value.clone() }.expect("operands come first and are kept while used")
+        });
+        let blocks = step(schedule, inputs, id, operands.collect())?;
+        if uses[id.index()] > 0 {
+            values[id.index()] = Some(blocks);
+        }
+    }
+    let held = |output: &Output| Held {
+        output: output.clone(),
+        array: schedule.array(output.array).clone(),
+        blocks: values[output.value.index()].clone().expect("outputs are used"),
+    };
+    Ok(Run { mesh: schedule.mesh.clone(), outputs: schedule.outputs.iter().map(held).collect() })
+}
+
+/// How often each value is used, by operations and as an output.
+fn uses(schedule: &Schedule) -> Result<Vec<u32>, RunError> {
+    let mut uses = vec![0; schedule.operations.node_count()];
+    for id in schedule.ids() {
+        for operand in schedule.operands(id) {
+            if operand >= id {
+                return Err(RunError::operation(id, "it stands before its operands"));
+            }
+            uses[operand.index()] += 1;
+        }
+    }
+    for output in &schedule.outputs {
+        let array = schedule.arrays.get(output.array.index());
+        let (Some(uses), Some(array)) = (uses.get_mut(output.value.index()), array) else {
+            return Err(RunError::operation(output.value, "an output has no such value or array"));
+        };
+        *uses += 1;
+        let local = shard_box(array, &output.sharding, &schedule.mesh, DeviceId(0))
+            .map(|ranges| ranges.iter().map(|range| range.end - range.start).collect::<Vec<u64>>());
+        let operation = schedule.operation(output.value);
+        if local.as_ref() != Some(&operation.extents) || operation.dtype != array.dtype {
+            return Err(RunError::operation(output.value, format!("its blocks are not shards of `{}`", array.name)));
+        }
+    }
+    Ok(uses)
+}
+
+impl Run {
+    /// The block of each device for one output, by its place in [`Schedule::outputs`].
+    ///
+    /// # Panics
+    /// If there is no such output.
+    pub fn blocks(&self, output: usize) -> &[Option<Tensor>] {
+        &self.outputs[output].blocks
+    }
+
+    /// An output, by its place in [`Schedule::outputs`], put together from the shards: open sums are combined in the
+    /// order of the ranks, replicas are held against each other.
+    ///
+    /// # Errors
+    /// A device without its shard, or replicas that hold different integers.
+    ///
+    /// # Panics
+    /// If there is no such output.
+    pub fn gather(&self, output: usize) -> Result<Gathered, RunError> {
+        let held = &self.outputs[output];
+        let mut firsts: BTreeMap<Vec<u64>, (DeviceId, Tensor)> = BTreeMap::new();
+        let mut pieces: Vec<(Vec<Range<usize>>, Tensor)> = Vec::new();
+        let mut replica_gap: f64 = 0.0;
+        for Shard { device, ranges, block } in self.closed(output)? {
+            let key = ranges.iter().map(|range| range.start).collect();
+            match firsts.get(&key) {
+                None => {
+                    firsts.insert(key, (device, block.clone()));
+                    let ranges = ranges.iter().map(|range| index(range.start)..index(range.end)).collect();
+                    pieces.push((ranges, block));
+                }
+                Some((first, other)) => {
+                    let (gap, _) = largest_difference(other, &block);
+                    if gap != 0.0 && !held.array.dtype.is_float() {
+                        let array = held.array.name.clone();
+                        return Err(RunError::ReplicasDiffer { array, first: *first, second: device });
+                    }
+                    replica_gap = replica_gap.max(gap);
+                }
+            }
+        }
+        let extents = addressable(&held.array.extents).expect("checked before the run");
+        let array = assemble(held.array.dtype, &extents, &pieces).expect("the shards of all devices fill the array");
+        Ok(Gathered { array, replica_gap })
+    }
+
+    /// The shard of each replica.
+    pub(super) fn closed(&self, output: usize) -> Result<Vec<Shard>, RunError> {
+        let Held { output, array, blocks } = &self.outputs[output];
+        let open: Vec<_> = output.sharding.open.iter().collect();
+        let missing = |device| RunError::MissingShard { array: array.name.clone(), device };
+        let firsts = self.mesh.devices().filter(|device| self.mesh.rank(*device, open.iter().copied()) == 0);
+        let closed = firsts.map(|device| {
+            let ranks = 0..self.mesh.group_size(open.iter().copied());
+            let members = ranks.map(|rank| self.mesh.with_rank(device, open.iter().copied(), rank));
+            let parts = members.map(|member| blocks[member.index()].clone().ok_or_else(|| missing(member)));
+            let block = add(output.sharding.operator, parts.collect::<Result<_, _>>()?).expect("at least one member");
+            let ranges = shard_box(array, &output.sharding, &self.mesh, device).expect("checked before the run");
+            Ok(Shard { device, ranges, block })
+        });
+        closed.collect()
+    }
+}
+
+/// A place within an addressable array.
+fn index(at: u64) -> usize {
+    usize::try_from(at).expect("the array is addressable")
+}

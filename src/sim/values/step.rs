@@ -1,0 +1,197 @@
+//! One operation on every device.
+
+use super::combine::{add, assemble, concatenate};
+use super::error::RunError;
+use super::input::{Inputs, given, shards};
+use super::map::map;
+use super::product::product;
+use super::tensor::Tensor;
+use super::view::{addressable, fits, refines, region_at};
+use crate::mesh::{AxisId, DeviceId, Mesh};
+use crate::schedule::{OpId, OpKind, Operation, Region, Schedule, Sources};
+
+/// The block of each device, or none.
+pub(super) type Blocks = Vec<Option<Tensor>>;
+
+/// The blocks after one operation; the operands are consumed, so that what nobody else holds can be overwritten.
+pub(super) fn step(
+    schedule: &Schedule,
+    inputs: &Inputs,
+    id: OpId,
+    mut operands: Vec<Blocks>,
+) -> Result<Blocks, RunError> {
+    let operation = schedule.operation(id);
+    check_operands(schedule, id)?;
+    let wrong = |problem: String| RunError::operation(id, problem);
+    let mesh = &schedule.mesh;
+    let devices = mesh.devices();
+    let take = |operands: &mut Vec<Blocks>, device: DeviceId| -> Vec<Option<Tensor>> {
+        operands.iter_mut().map(|blocks| blocks[device.index()].take()).collect()
+    };
+    let blocks: Result<Blocks, RunError> = match &operation.kind {
+        OpKind::Input { array, sharding } => {
+            let declared = schedule.arrays.get(array.index()).ok_or_else(|| wrong("there is no such array".into()))?;
+            let whole = given(schedule, inputs, *array)?;
+            Ok(shards(declared, whole, sharding, mesh)?.into_iter().map(Some).collect())
+        }
+        OpKind::Slice { view, region } => slice(mesh, operation, view, region, operands.remove(0)).map_err(wrong),
+        OpKind::Shuffle { sources, route: _ } => Ok(shuffle(mesh, sources, &operands[0])),
+        OpKind::Add { operator } => Ok(devices
+            .map(|device| add(*operator, take(&mut operands, device).into_iter().flatten().collect()))
+            .collect()),
+        OpKind::Assemble { view, places } => {
+            let places = check_places(operation, view, places).map_err(wrong)?;
+            devices
+                .map(|device| put_together(id, operation, &places, mesh, device, take(&mut operands, device)).map(Some))
+                .collect()
+        }
+        OpKind::AllGather { axes, dim } => all_gather(id, mesh, axes, *dim, &operands[0]),
+        OpKind::MatMul { einsum } => devices
+            .map(|device| match &take(&mut operands, device)[..] {
+                [Some(a), Some(b)] => product(einsum, a, b, operation.dtype).map(Some).map_err(wrong),
+                _ => Ok(None),
+            })
+            .collect(),
+        OpKind::Map { function, einsum } => devices
+            .map(|device| {
+                let blocks: Option<Vec<Tensor>> = take(&mut operands, device).into_iter().collect();
+                let Some(blocks) = blocks else { return Ok(None) };
+                let blocks: Vec<&Tensor> = blocks.iter().collect();
+                map(*function, einsum, &blocks, operation.dtype).map(Some).map_err(wrong)
+            })
+            .collect(),
+    };
+    let blocks = blocks?;
+    agree(id, operation, &blocks)?;
+    Ok(blocks)
+}
+
+/// Refuses a wrong number of operands, and operands whose dtype or extents the operation cannot take.
+fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunError> {
+    let operation = schedule.operation(id);
+    let operands: Vec<&Operation> =
+        schedule.operands(id).into_iter().map(|operand| schedule.operation(operand)).collect();
+    let wanted = match &operation.kind {
+        OpKind::Input { .. } => Some(0),
+        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Some(1),
+        OpKind::MatMul { .. } => Some(2),
+        OpKind::Map { function, .. } => Some(function.arity()),
+        OpKind::Assemble { places, .. } => Some(places.len()),
+        OpKind::Add { .. } => None,
+    };
+    if wanted.is_some_and(|wanted| wanted != operands.len()) {
+        return Err(RunError::operation(id, format!("it has {} operands", operands.len())));
+    }
+    let same_dtype = operands.iter().all(|operand| operand.dtype == operation.dtype);
+    let same_extents = operands.iter().all(|operand| operand.extents == operation.extents);
+    let fine = match &operation.kind {
+        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => true,
+        OpKind::Slice { .. } | OpKind::AllGather { .. } | OpKind::Assemble { .. } => same_dtype,
+        OpKind::Shuffle { .. } | OpKind::Add { .. } => same_dtype && same_extents,
+    };
+    if fine { Ok(()) } else { Err(RunError::operation(id, "its operands have another dtype or other extents")) }
+}
+
+/// Refuses blocks that are not what the operation says they are.
+fn agree(id: OpId, operation: &Operation, blocks: &Blocks) -> Result<(), RunError> {
+    let fine = |block: &Tensor| block.dtype() == operation.dtype && block.extents() == operation.extents;
+    match blocks.iter().flatten().find(|block| !fine(block)) {
+        None => Ok(()),
+        Some(block) => Err(RunError::operation(
+            id,
+            format!(
+                "it says {}{:?}, it makes {}{:?}",
+                operation.dtype,
+                operation.extents,
+                block.dtype(),
+                block.extents()
+            ),
+        )),
+    }
+}
+
+fn slice(mesh: &Mesh, operation: &Operation, view: &[u64], region: &Region, blocks: Blocks) -> Result<Blocks, String> {
+    let view = addressable(view).ok_or("its view is not addressable")?;
+    let extents = addressable(&operation.extents).ok_or("its extents are not addressable")?;
+    if !fits(region, &view) {
+        return Err("its region does not fit its view".to_owned());
+    }
+    let cut = |(device, block): (DeviceId, Option<Tensor>)| {
+        let Some(block) = block else { return Ok(None) };
+        let refined = if refines(&view, &block.view().extents) { block.view().reshaped(&view) } else { None };
+        let refined = refined.ok_or_else(|| format!("its view {view:?} does not refine {:?}", block.view().extents))?;
+        let Some(ranges) = region_at(region, &view, mesh, device) else { return Ok(None) };
+        let part = refined.cut(&ranges);
+        if part.elements() != extents.iter().product() {
+            return Err(format!("its region has {} elements", part.elements()));
+        }
+        Ok(Some(block.with_view(part).reshaped(&extents)))
+    };
+    mesh.devices().zip(blocks).map(cut).collect()
+}
+
+fn shuffle(mesh: &Mesh, sources: &Sources, blocks: &Blocks) -> Blocks {
+    let receive = |device| blocks.get(sources.of(mesh, device)?.index())?.clone();
+    mesh.devices().map(receive).collect()
+}
+
+/// The view and the places of an assemble that has a meaning.
+fn check_places<'a>(
+    operation: &Operation,
+    view: &[u64],
+    places: &'a [Region],
+) -> Result<(Vec<usize>, &'a [Region]), String> {
+    let extents = addressable(&operation.extents).ok_or("its extents are not addressable")?;
+    let view = addressable(view).ok_or("its view is not addressable")?;
+    if !refines(&view, &extents) {
+        return Err(format!("its view {view:?} does not refine {extents:?}"));
+    }
+    match places.iter().position(|place| !fits(place, &view)) {
+        Some(place) => Err(format!("place {place} does not fit its view")),
+        None => Ok((view, places)),
+    }
+}
+
+fn put_together(
+    id: OpId,
+    operation: &Operation,
+    (view, places): &(Vec<usize>, &[Region]),
+    mesh: &Mesh,
+    device: DeviceId,
+    operands: Vec<Option<Tensor>>,
+) -> Result<Tensor, RunError> {
+    let wrong = |problem| RunError::OnDevice { op: id, device, problem };
+    let mut pieces = Vec::with_capacity(operands.len());
+    for (place, operand) in places.iter().zip(operands) {
+        if let (Some(ranges), Some(piece)) = (region_at(place, view, mesh, device), operand) {
+            if ranges.iter().map(ExactSizeIterator::len).product::<usize>() != piece.view().elements() {
+                return Err(wrong("a piece does not fit its place"));
+            }
+            pieces.push((ranges, piece));
+        }
+    }
+    let block = assemble(operation.dtype, view, &pieces).ok_or_else(|| wrong("its pieces leave a gap"))?;
+    let extents = addressable(&operation.extents).expect("checked before");
+    Ok(block.reshaped(&extents))
+}
+
+/// Gathers once per group: its members share the block.
+fn all_gather(id: OpId, mesh: &Mesh, axes: &[AxisId], dim: usize, blocks: &Blocks) -> Result<Blocks, RunError> {
+    let mut gathered: Blocks = vec![None; blocks.len()];
+    let count = mesh.group_size(axes.iter().copied());
+    for device in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
+        let members: Vec<DeviceId> =
+            (0..count).map(|rank| mesh.with_rank(device, axes.iter().copied(), rank)).collect();
+        let present: Vec<Tensor> = members.iter().filter_map(|member| blocks[member.index()].clone()).collect();
+        if present.is_empty() {
+            continue;
+        }
+        if present.len() < members.len() {
+            return Err(RunError::OnDevice { op: id, device, problem: "a member of its group has nothing to gather" });
+        }
+        let whole =
+            concatenate(&present, dim).ok_or_else(|| RunError::operation(id, format!("there is no dim {dim}")))?;
+        members.iter().for_each(|member| gathered[member.index()] = Some(whole.clone()));
+    }
+    Ok(gathered)
+}

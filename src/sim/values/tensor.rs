@@ -1,0 +1,197 @@
+//! Blocks of numbers: a shared buffer and a strided view into it.
+
+use super::element::{Element, with_dtype};
+use super::view::{Line, View, addressable, walk};
+use crate::dtype::DType;
+use half::{bf16, f16};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A shared buffer of elements, of one type for each dtype.
+#[derive(Clone, Debug)]
+pub enum Storage {
+    /// Booleans.
+    Bool(Arc<Vec<bool>>),
+    /// 8-bit integers.
+    I8(Arc<Vec<i8>>),
+    /// 32-bit integers.
+    I32(Arc<Vec<i32>>),
+    /// 64-bit integers.
+    I64(Arc<Vec<i64>>),
+    /// The upper halves of f32s.
+    Bf16(Arc<Vec<bf16>>),
+    /// Half precision.
+    F16(Arc<Vec<f16>>),
+    /// Single precision.
+    F32(Arc<Vec<f32>>),
+    /// Double precision.
+    F64(Arc<Vec<f64>>),
+}
+
+impl Storage {
+    /// Of its elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Storage::Bool(_) => DType::Bool,
+            Storage::I8(_) => DType::I8,
+            Storage::I32(_) => DType::I32,
+            Storage::I64(_) => DType::I64,
+            Storage::Bf16(_) => DType::Bf16,
+            Storage::F16(_) => DType::F16,
+            Storage::F32(_) => DType::F32,
+            Storage::F64(_) => DType::F64,
+        }
+    }
+}
+
+/// A block of numbers. A clone, a slice, a transposition share the buffer of the original.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    storage: Storage,
+    view: View,
+}
+
+impl Tensor {
+    /// A block of these elements in row-major order; `None` if there are not as many as the extents say.
+    pub fn from_vec<T: Element>(extents: &[u64], elements: Vec<T>) -> Option<Tensor> {
+        let extents = addressable(extents)?;
+        (extents.iter().product::<usize>() == elements.len()).then(|| Tensor::owned(&extents, elements))
+    }
+
+    /// A block of any dtype from integers, which wrap; `None` if there are not as many as the extents say.
+    pub fn from_integers(dtype: DType, extents: &[u64], elements: &[i64]) -> Option<Tensor> {
+        with_dtype!(dtype, T => {
+            Tensor::from_vec::<T>(extents, elements.iter().map(|element| <T as Element>::from_i64(*element)).collect())
+        })
+    }
+
+    /// A block of any dtype from floats, rounded to nearest; `None` if there are not as many as the extents say.
+    pub fn from_floats(dtype: DType, extents: &[u64], elements: &[f64]) -> Option<Tensor> {
+        with_dtype!(dtype, T => {
+            Tensor::from_vec::<T>(extents, elements.iter().map(|element| <T as Element>::from_f64(*element)).collect())
+        })
+    }
+
+    /// A block that fills its buffer; there must be as many elements as the extents say.
+    pub(super) fn owned<T: Element>(extents: &[usize], elements: Vec<T>) -> Tensor {
+        debug_assert_eq!(extents.iter().product::<usize>(), elements.len(), "the buffer is the block");
+        Tensor { storage: T::wrap(Arc::new(elements)), view: View::row_major(extents) }
+    }
+
+    /// Of its elements.
+    pub fn dtype(&self) -> DType {
+        self.storage.dtype()
+    }
+
+    /// Length of each dim.
+    pub fn extents(&self) -> Vec<u64> {
+        self.view.extents.iter().map(|extent| *extent as u64).collect()
+    }
+
+    /// How many elements it has.
+    pub fn elements(&self) -> u64 {
+        self.view.elements() as u64
+    }
+
+    /// The elements in row-major order, if they have this type.
+    pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
+        T::open(&self.storage)?;
+        Some(self.collect(|element: T| element))
+    }
+
+    /// The elements in row-major order as integers; floats are cut towards zero.
+    pub fn to_i64s(&self) -> Vec<i64> {
+        with_dtype!(self.dtype(), T => self.collect(|element: T| element.to_i64()))
+    }
+
+    /// The elements in row-major order as floats.
+    pub fn to_f64s(&self) -> Vec<f64> {
+        with_dtype!(self.dtype(), T => self.collect(|element: T| Element::to_f64(element)))
+    }
+
+    /// A box of it, sharing the buffer; `None` where it does not lie within.
+    pub fn slice(&self, ranges: &[Range<u64>]) -> Option<Tensor> {
+        let fits = ranges.len() == self.view.extents.len()
+            && ranges.iter().zip(&self.view.extents).all(|(range, extent)| {
+                range.start <= range.end && usize::try_from(range.end).is_ok_and(|end| end <= *extent)
+            });
+        let index = |at: u64| usize::try_from(at).ok();
+        let ranges: Option<Vec<Range<usize>>> =
+            ranges.iter().map(|range| Some(index(range.start)?..index(range.end)?)).collect();
+        ranges.filter(|_| fits).map(|ranges| self.with_view(self.view.cut(&ranges)))
+    }
+
+    /// Where its elements lie.
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Other elements of the same buffer.
+    pub(super) fn with_view(&self, view: View) -> Tensor {
+        Tensor { storage: self.storage.clone(), view }
+    }
+
+    /// The whole buffer, if its elements have this type.
+    ///
+    /// # Panics
+    /// If they have not: the caller has asked for the dtype.
+    pub(super) fn buffer<T: Element>(&self) -> &[T] {
+        T::open(&self.storage).expect("the dtype was asked for")
+    }
+
+    /// Each element in row-major order through `convert`.
+    pub(super) fn collect<T: Element, U>(&self, convert: impl Fn(T) -> U) -> Vec<U> {
+        let buffer = self.buffer::<T>();
+        let mut elements = Vec::with_capacity(self.view.elements());
+        walk(
+            &self.view.extents,
+            [self.view.offset],
+            [&self.view.strides],
+            |Line { starts: [start], steps, length }| {
+                if steps == [1] {
+                    elements.extend(buffer[start..start + length].iter().map(|element| convert(*element)));
+                } else {
+                    elements.extend((0..length).map(|i| convert(buffer[start + i * steps[0]])));
+                }
+            },
+        );
+        elements
+    }
+
+    /// Each element in row-major order.
+    pub(super) fn visit<T: Element>(&self, mut see: impl FnMut(T)) {
+        let buffer = self.buffer::<T>();
+        walk(&self.view.extents, [self.view.offset], [&self.view.strides], |Line { starts, steps, length }| {
+            (0..length).for_each(|i| see(buffer[starts[0] + i * steps[0]]));
+        });
+    }
+
+    /// The same elements with other extents of the same product; copies only where strides cannot say it.
+    pub(super) fn reshaped(&self, extents: &[usize]) -> Tensor {
+        if let Some(view) = self.view.reshaped(extents) {
+            return self.with_view(view);
+        }
+        with_dtype!(self.dtype(), T => Tensor::owned(extents, self.collect(|element: T| element)))
+    }
+
+    /// The buffer itself, where nobody else holds it and the block fills it.
+    pub(super) fn into_buffer<T: Element>(self) -> Result<Vec<T>, Tensor> {
+        let fills = self.view.offset == 0 && self.view.is_contiguous();
+        let Tensor { storage, view } = self;
+        if !fills || T::open(&storage).is_none_or(|buffer| buffer.len() != view.elements()) {
+            return Err(Tensor { storage, view });
+        }
+        let buffer = T::unwrap(storage).expect("checked above");
+        Arc::try_unwrap(buffer).map_err(|shared| Tensor { storage: T::wrap(shared), view })
+    }
+
+    /// The elements in another arithmetic, with their places; copies only where the type differs.
+    pub(super) fn read_as<C: super::element::Arithmetic>(&self) -> (Cow<'_, [C]>, View) {
+        if let Some(buffer) = C::open(&self.storage) {
+            return (Cow::Borrowed(buffer), self.view.clone());
+        }
+        let elements = with_dtype!(self.dtype(), T => self.collect(|element: T| C::read(element)));
+        (Cow::Owned(elements), View::row_major(&self.view.extents))
+    }
+}

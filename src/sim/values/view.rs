@@ -1,0 +1,226 @@
+//! Where the elements of a block lie in a buffer, and how to walk over several blocks at once.
+
+use crate::mesh::{DeviceId, Mesh};
+use crate::schedule::{Cut, Region};
+use itertools::Itertools;
+use std::ops::Range;
+
+/// A strided box in a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// Place of the first element.
+    pub(super) offset: usize,
+    /// Length of each dim.
+    pub(super) extents: Vec<usize>,
+    /// How far apart neighbours along each dim are; 0 repeats an element.
+    pub(super) strides: Vec<usize>,
+}
+
+impl View {
+    /// A whole buffer, the last dim fastest.
+    pub(super) fn row_major(extents: &[usize]) -> View {
+        View { offset: 0, extents: extents.to_vec(), strides: row_major(extents) }
+    }
+
+    /// How many elements it has.
+    pub(super) fn elements(&self) -> usize {
+        self.extents.iter().product()
+    }
+
+    /// Whether its elements lie side by side in row-major order.
+    pub(super) fn is_contiguous(&self) -> bool {
+        let dims = self.extents.iter().zip(&self.strides).zip(row_major(&self.extents));
+        dims.into_iter().all(|((extent, stride), wanted)| *extent == 1 || *stride == wanted)
+    }
+
+    /// The same elements in the same order with other extents; `None` where that cannot be said with strides.
+    pub(super) fn reshaped(&self, extents: &[usize]) -> Option<View> {
+        if extents.iter().product::<usize>() != self.elements() {
+            return None;
+        }
+        let mut runs = merged(&self.extents, [&self.strides]).into_iter();
+        let (mut left, mut stride) = (1, 1);
+        let mut strides = vec![1; extents.len()];
+        for (place, extent) in extents.iter().enumerate().rev() {
+            if *extent == 1 {
+                continue;
+            }
+            if left == 1 {
+                (left, [stride]) = runs.next()?;
+            }
+            if left % extent != 0 {
+                return None;
+            }
+            strides[place] = stride;
+            stride *= extent;
+            left /= extent;
+        }
+        Some(View { offset: self.offset, extents: extents.to_vec(), strides })
+    }
+
+    /// A box of it; the ranges must lie within.
+    pub(super) fn cut(&self, ranges: &[Range<usize>]) -> View {
+        let steps = ranges.iter().zip(&self.strides);
+        View {
+            offset: self.offset + steps.map(|(range, stride)| range.start * stride).sum::<usize>(),
+            extents: ranges.iter().map(ExactSizeIterator::len).collect(),
+            strides: self.strides.clone(),
+        }
+    }
+}
+
+/// Strides of a block without gaps, the last dim fastest.
+pub(super) fn row_major(extents: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; extents.len()];
+    for place in (1..extents.len()).rev() {
+        strides[place - 1] = strides[place] * extents[place];
+    }
+    strides
+}
+
+/// The dims of several blocks of one shape with as few dims as their strides allow: lengths above 1, minor first.
+pub(super) fn merged<const N: usize>(extents: &[usize], strides: [&[usize]; N]) -> Vec<(usize, [usize; N])> {
+    let mut dims: Vec<(usize, [usize; N])> = Vec::with_capacity(extents.len());
+    for place in (0..extents.len()).rev().filter(|place| extents[*place] != 1) {
+        let outer = strides.map(|strides| strides[place]);
+        match dims.last_mut() {
+            Some((length, inner)) if (0..N).all(|n| outer[n] == inner[n] * *length) => *length *= extents[place],
+            _ => dims.push((extents[place], outer)),
+        }
+    }
+    dims
+}
+
+/// A straight line through `N` buffers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<const N: usize> {
+    /// Its first element in each buffer.
+    pub(super) starts: [usize; N],
+    /// How far apart its elements are in each buffer.
+    pub(super) steps: [usize; N],
+    /// How many elements it has.
+    pub(super) length: usize,
+}
+
+/// Visits the elements of `N` blocks of one shape in row-major order, line by line.
+pub(super) fn walk<const N: usize>(
+    extents: &[usize],
+    offsets: [usize; N],
+    strides: [&[usize]; N],
+    mut visit: impl FnMut(Line<N>),
+) {
+    if extents.contains(&0) {
+        return;
+    }
+    let mut dims = merged(extents, strides).into_iter();
+    let (length, steps) = dims.next().unwrap_or((1, [1; N]));
+    let outer: Vec<(usize, [usize; N])> = dims.collect();
+    let mut counters = vec![0; outer.len()];
+    let mut starts = offsets;
+    loop {
+        visit(Line { starts, steps, length });
+        let mut level = 0;
+        loop {
+            let Some((length, steps)) = outer.get(level) else { return };
+            counters[level] += 1;
+            for n in 0..N {
+                starts[n] += steps[n];
+            }
+            if counters[level] < *length {
+                break;
+            }
+            counters[level] = 0;
+            for n in 0..N {
+                starts[n] -= steps[n] * length;
+            }
+            level += 1;
+        }
+    }
+}
+
+/// Sizes as indices; `None` if one is not addressable or their product is not.
+pub(super) fn addressable(extents: &[u64]) -> Option<Vec<usize>> {
+    let extents: Vec<usize> = extents.iter().map(|extent| usize::try_from(*extent).ok()).collect::<Option<_>>()?;
+    extents.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent))?;
+    Some(extents)
+}
+
+/// Whether `view` is `extents` with some dims split in two or more, major first.
+pub(super) fn refines(view: &[usize], extents: &[usize]) -> bool {
+    let mut parts = view.iter().copied().peekable();
+    for extent in extents {
+        let Some(mut product) = parts.next() else { return false };
+        while product < *extent
+            && let Some(part) = parts.next()
+        {
+            product = product.saturating_mul(part);
+        }
+        if product != *extent {
+            return false;
+        }
+    }
+    parts.all(|part| part == 1)
+}
+
+/// Whether each cut of the region fits the view on whatever device: as many cuts as dims, ranges within.
+pub(super) fn fits(region: &Region, view: &[usize]) -> bool {
+    let within = |cut: &Cut, extent: usize| match cut {
+        Cut::Whole | Cut::At(_) => true,
+        Cut::Range { start, end } => start < end && usize::try_from(*end).is_ok_and(|end| end <= extent),
+    };
+    region.len() == view.len() && region.iter().zip_eq(view).all(|(cut, extent)| within(cut, *extent))
+}
+
+/// The box that the region is on one device; `None` where there is nothing. The region must fit.
+pub(super) fn region_at(region: &Region, view: &[usize], mesh: &Mesh, device: DeviceId) -> Option<Vec<Range<usize>>> {
+    let range = |cut: &Cut, extent: usize| match cut {
+        Cut::Whole => Some(0..extent),
+        Cut::Range { start, end } => Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?),
+        Cut::At(map) => {
+            let index = usize::try_from(map.at(mesh, device)?).ok()?;
+            (index < extent).then(|| index..index + 1)
+        }
+    };
+    region.iter().zip(view).map(|(cut, extent)| range(cut, *extent)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_is_refined_greedily_and_ones_are_free() {
+        assert!(refines(&[2, 3, 5], &[6, 5]));
+        assert!(refines(&[2, 1, 3, 5, 1], &[6, 5]));
+        assert!(refines(&[1, 1], &[1]));
+        assert!(!refines(&[4, 3], &[6, 2]));
+        assert!(!refines(&[6], &[6, 5]));
+        assert!(!refines(&[6, 2], &[6]));
+    }
+
+    #[test]
+    fn every_reshape_of_every_cut_keeps_the_order() {
+        let buffer = View::row_major(&[4, 6]);
+        let places = |view: &View| {
+            let mut places = Vec::new();
+            walk(&view.extents, [view.offset], [&view.strides], |line| {
+                places.extend((0..line.length).map(|i| line.starts[0] + i * line.steps[0]));
+            });
+            places
+        };
+        for (rows, columns) in (0..4).cartesian_product(1..=4).cartesian_product((0..6).cartesian_product(1..=6)) {
+            let rows = rows.0..(rows.0 + rows.1).min(4);
+            let columns = columns.0..(columns.0 + columns.1).min(6);
+            let view = buffer.cut(&[rows.clone(), columns.clone()]);
+            let expected: Vec<usize> = rows.cartesian_product(columns).map(|(row, column)| row * 6 + column).collect();
+            assert_eq!(places(&view), expected);
+            for (a, b, c) in (1..=12).cartesian_product(1..=12).cartesian_product(1..=12).map(|((a, b), c)| (a, b, c)) {
+                if let Some(reshaped) = view.reshaped(&[a, b, c]) {
+                    assert_eq!(places(&reshaped), expected);
+                } else if view.is_contiguous() {
+                    assert_ne!(a * b * c, expected.len());
+                }
+            }
+        }
+    }
+}
