@@ -9,7 +9,7 @@ use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Dim;
-use crate::span::{Span, Spanned};
+use crate::span::Span;
 use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
 
 impl Checker {
