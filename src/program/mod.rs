@@ -3,13 +3,47 @@
 //! After this layer no user mistake is possible: every value has its dims and dtype, every written layout is legal,
 //! and every operation has a meaning. What is still open is how to get there, which is the planner's.
 
+mod checker;
+mod collectives;
+mod declarations;
+mod error;
+mod expr;
+mod layouts;
+mod local;
+mod names;
+mod open;
+mod print;
+mod product;
+mod statements;
+
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+mod testing;
+
 use crate::collective::Collective;
+use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::mesh::Mesh;
 use crate::span::Span;
+use crate::syntax::Ast;
+
+/// Checks a program: all that is wrong at once, and the program if nothing is; warnings and notes come with it.
+pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
+    let mut diagnostics = Diagnostics::default();
+    let Some(ground) = declarations::read(ast, &mut diagnostics) else {
+        diagnostics.sort();
+        return (None, diagnostics);
+    };
+    let mut checker = checker::Checker::new(ground, diagnostics);
+    for statement in &ast.statements {
+        checker.statement(statement);
+    }
+    checker.finish(ast.statements.last().map(|statement| statement.span))
+}
 
 /// A value of the program, by its place in [`Program::values`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

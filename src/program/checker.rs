@@ -1,0 +1,143 @@
+//! What is known while a program is checked.
+
+use super::declarations::Ground;
+use super::error::{CheckError, Checked};
+use super::{Definition, Value, ValueId, Wanted};
+use crate::diag::Diagnostics;
+use crate::dtype::DType;
+use crate::layout::{Dim, Dims, Sharding};
+use crate::mesh::Mesh;
+use crate::span::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The state of the checker: the program so far, and what its names mean.
+pub(super) struct Checker {
+    pub(super) mesh: Mesh,
+    pub(super) hardware: Option<String>,
+    pub(super) dims: Dims,
+    /// By name; `None` where that was told to be wrong.
+    pub(super) named_dims: BTreeMap<String, Option<Dim>>,
+    /// Unknown axes that were told of.
+    pub(super) told_axes: BTreeSet<String>,
+    pub(super) values: Vec<Value>,
+    /// Where the layout of each value is written.
+    pub(super) places: Vec<Span>,
+    /// The arrays by name: an index into `bindings`.
+    pub(super) scope: BTreeMap<String, usize>,
+    pub(super) bindings: Vec<Binding>,
+    /// Where each value was used last.
+    pub(super) uses: BTreeMap<ValueId, Span>,
+    /// What `output` lines name.
+    pub(super) outputs: Vec<ValueId>,
+    /// How deep the expression at hand is nested.
+    pub(super) depth: usize,
+    pub(super) diagnostics: Diagnostics,
+}
+
+/// A name and what it stands for, from one statement to the next that binds it again.
+#[derive(Clone, Debug)]
+pub(super) struct Binding {
+    /// `None` for an unnamed result.
+    pub(super) name: Option<String>,
+    /// `None` where the statement has an error: uses of it are passed over.
+    pub(super) value: Option<ValueId>,
+    pub(super) place: Span,
+    /// An input, not a result.
+    pub(super) input: bool,
+    pub(super) used: bool,
+    /// Bound again further down.
+    pub(super) shadowed: bool,
+}
+
+impl Checker {
+    /// The most dims of an array.
+    pub(super) const MOST_DIMS: usize = 32;
+    /// Arrays have fewer elements than this.
+    const ELEMENTS: u64 = 1 << 60;
+
+    pub(super) fn new(ground: Ground, diagnostics: Diagnostics) -> Checker {
+        let Ground { mesh, hardware, dims, named_dims } = ground;
+        Checker {
+            mesh,
+            hardware,
+            dims,
+            named_dims,
+            told_axes: BTreeSet::new(),
+            values: Vec::new(),
+            places: Vec::new(),
+            scope: BTreeMap::new(),
+            bindings: Vec::new(),
+            uses: BTreeMap::new(),
+            outputs: Vec::new(),
+            depth: 0,
+            diagnostics,
+        }
+    }
+
+    /// Adds a value without a name, of free layout.
+    pub(super) fn add(&mut self, dtype: DType, dims: Vec<Dim>, definition: Definition, span: Span) -> Checked<ValueId> {
+        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, span })
+    }
+
+    /// Adds a value.
+    pub(super) fn add_value(&mut self, value: Value) -> Checked<ValueId> {
+        let array = || value.name.clone().unwrap_or_else(|| "an intermediate array".to_owned());
+        let (rank, most) = (value.dims.len(), Self::MOST_DIMS);
+        if rank > most {
+            return Err(CheckError::TooManyDims { array: array(), rank, most, at: value.span }.into());
+        }
+        let elements = value.dims.iter().try_fold(1u64, |n, dim| n.checked_mul(dim.size));
+        if elements.is_none_or(|n| n >= Self::ELEMENTS) {
+            let elements = elements.map_or_else(|| "2^64 or more".to_owned(), |n| n.to_string());
+            return Err(CheckError::ArrayTooLarge { array: array(), elements, at: value.span }.into());
+        }
+        let id = ValueId(u32::try_from(self.values.len()).expect("fewer values than bytes of source"));
+        self.places.push(value.span);
+        self.values.push(value);
+        Ok(id)
+    }
+
+    /// One value.
+    pub(super) fn value(&self, id: ValueId) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// Where its layout is written.
+    pub(super) fn place(&self, id: ValueId) -> Span {
+        self.places[id.index()]
+    }
+
+    /// Its layout, if it is known.
+    pub(super) fn exact(&self, id: ValueId) -> Option<&Sharding> {
+        match &self.value(id).wanted {
+            Wanted::Exact(sharding) => Some(sharding),
+            Wanted::Free => None,
+        }
+    }
+
+    /// As it is written, `A[I_X, J]`; an unnamed one has brackets only.
+    pub(super) fn show(&self, id: ValueId) -> String {
+        self.show_as(id, self.value(id).name.as_deref().unwrap_or_default())
+    }
+
+    /// As it is written under another name.
+    pub(super) fn show_as(&self, id: ValueId, name: &str) -> String {
+        format!("{name}{}", self.value(id).brackets(&self.mesh, &self.dims))
+    }
+
+    /// Binds a name, or an unnamed result, to a value; `None` if the value is not known for an error.
+    pub(super) fn bind(&mut self, name: Option<&str>, value: Option<ValueId>, place: Span, input: bool) {
+        if let Some(name) = name
+            && let Some(before) = self.scope.insert(name.to_owned(), self.bindings.len())
+        {
+            self.bindings[before].shadowed = true;
+        }
+        let name = name.map(str::to_owned);
+        self.bindings.push(Binding { name, value, place, input, used: false, shadowed: false });
+    }
+
+    /// What the name stands for here.
+    pub(super) fn binding(&self, name: &str) -> Option<&Binding> {
+        self.scope.get(name).map(|index| &self.bindings[*index])
+    }
+}

@@ -1,0 +1,306 @@
+//! Collectives written by hand: what they are over, whether they fit their operand, and what they give.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked, Failure};
+use super::layouts::Written;
+use super::{Definition, Value, ValueId, Wanted};
+use crate::collective::Collective;
+use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::span::{Span, Spanned};
+use crate::syntax::{CollectiveName, Expr, Name};
+
+/// A collective as it is written, with the operand it is applied to.
+struct Call<'a> {
+    kind: CollectiveName,
+    /// `AllGather_X`, as it reads.
+    text: String,
+    at: Span,
+    operand: ValueId,
+    from: &'a Sharding,
+    /// The layout that the result is written with.
+    said: Option<&'a Sharding>,
+}
+
+impl Checker {
+    /// Adds a collective; `result` is what the statement writes as its result, with its name.
+    pub(super) fn collective(
+        &mut self,
+        kind: &Spanned<CollectiveName>,
+        subscript: &[Name],
+        argument: &Expr,
+        result: Option<(&Written, &str)>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let wishes = result.map(|(written, _)| written.wishes.as_slice());
+        let operand = self.array_expr(argument, wishes)?;
+        let at = subscript.last().map_or(kind.span, |last| kind.span.join(last.span));
+        let text = collective_text(kind.node, subscript);
+        let Some(from) = self.exact(operand).cloned() else {
+            let (array, what) = (self.show(operand), format!("`{text}`"));
+            let help = "write its layout in brackets, or `*_LOCAL` for a product that leaves its sum open".to_owned();
+            let from = self.place(operand);
+            return Err(CheckError::LayoutUnknown { array, what, at: argument.span, from, help }.into());
+        };
+        let said = result.and_then(|(written, _)| match &written.wanted {
+            Wanted::Exact(sharding) if sharding.dims.len() == from.dims.len() => Some(sharding.clone()),
+            Wanted::Exact(_) | Wanted::Free => None,
+        });
+        let call = Call { kind: kind.node, text, at, operand, from: &from, said: said.as_ref() };
+        let collective = self.read_collective(&call, subscript)?;
+        let Some(to) = collective.apply(&from, &self.mesh) else {
+            return Err(self.does_not_fit(&call, &collective));
+        };
+        let (dims, dtype) = (self.value(operand).dims.clone(), self.value(operand).dtype);
+        for (axes, dim) in to.dims.iter().zip(&dims) {
+            self.divides(*axes, dim.size, self.dims.name(dim.id), at)?;
+        }
+        let definition = Definition::Collective { collective, from: from.clone(), operand };
+        let (text, wanted) = (call.text, Wanted::Exact(to));
+        let id = self.add_value(Value { name: None, dtype, dims, definition, wanted, span })?;
+        if let Some((written, name)) = result {
+            self.collective_result(id, written, name, text, at)?;
+        }
+        Ok(id)
+    }
+
+    fn collective_result(&self, id: ValueId, written: &Written, name: &str, text: String, from: Span) -> Checked<()> {
+        let value = self.value(id);
+        let same_dims =
+            self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
+        if same_dims && (written.wanted == Wanted::Free || written.wanted == value.wanted) {
+            return Ok(());
+        }
+        let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
+        Err(CheckError::CollectiveResult { collective: format!("`{text}`"), gives, said, at: written.span, from }
+            .into())
+    }
+
+    fn read_collective(&mut self, call: &Call<'_>, subscript: &[Name]) -> Checked<Collective> {
+        let (dim, words) = self.destination(call, subscript)?;
+        let mut axes = Axes::NONE;
+        for (axis, at) in self.axes(words)? {
+            if axes.contains(axis) {
+                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
+                return Err(self.axis_error(call, why, "drop one of the two".to_owned(), at));
+            }
+            axes = axes.with(axis);
+        }
+        if axes.is_empty() {
+            return self.inferred(call, dim);
+        }
+        match call.kind {
+            CollectiveName::AllGather => Ok(Collective::AllGather { axes: axes.set() }),
+            CollectiveName::AllReduce => Ok(Collective::AllReduce { axes: axes.set() }),
+            CollectiveName::ReduceScatter => {
+                let dim = self.target_dim(call, dim, axes)?;
+                Ok(Collective::ReduceScatter { axes, dim })
+            }
+            CollectiveName::AllToAll => {
+                let to = self.target_dim(call, dim, axes)?;
+                let first = axes.iter().next();
+                let Some(from) = first.and_then(|axis| call.from.dim_of(axis)) else {
+                    // No dim has the axis: told as a misfit, from whichever dim.
+                    let from = usize::from(to == 0);
+                    return Err(self.does_not_fit(call, &Collective::AllToAll { axes, from, to }));
+                };
+                Ok(Collective::AllToAll { axes, from, to })
+            }
+        }
+    }
+
+    /// The destination dim of a ReduceScatter or AllToAll, if the last item names one, and the words before it.
+    fn destination<'b>(&mut self, call: &Call<'_>, subscript: &'b [Name]) -> Checked<(Option<usize>, &'b [Name])> {
+        let [words @ .., last] = subscript else { return Ok((None, subscript)) };
+        match call.kind {
+            CollectiveName::AllGather | CollectiveName::AllReduce => return Ok((None, subscript)),
+            CollectiveName::ReduceScatter | CollectiveName::AllToAll if words.is_empty() => {
+                return Ok((None, subscript));
+            }
+            CollectiveName::ReduceScatter | CollectiveName::AllToAll => {}
+        }
+        let dims = &self.value(call.operand).dims;
+        if let Some(place) = dims.iter().position(|dim| self.dims.name(dim.id) == last.node) {
+            return Ok((Some(place), words));
+        }
+        let only_axes = self.mesh.axis_named(&last.node).is_some() && call.said.is_some();
+        if only_axes {
+            return Ok((None, subscript));
+        }
+        let help =
+            format!("its operand is `{}`; the last item is the dim that is sharded then", self.show(call.operand));
+        let collective = format!("`{}`", call.text);
+        Err(CheckError::CollectiveDim { collective, at: last.span, help }.into())
+    }
+
+    /// The dim that gets the axes: the written one, the one that has them in the written result, or the only one.
+    fn target_dim(&self, call: &Call<'_>, dim: Option<usize>, axes: Axes) -> Checked<usize> {
+        let gains = |said: &Sharding| {
+            (0..said.dims.len()).find(|place| {
+                let new = said.dims[*place].set().without(call.from.dims[*place].set());
+                !new.intersection(axes.set()).is_empty()
+            })
+        };
+        let only = (call.from.dims.len() == 1).then_some(0);
+        dim.or_else(|| call.said.and_then(gains)).or(only).ok_or_else(|| self.no_dim(call, axes.names(&self.mesh)))
+    }
+
+    fn no_dim(&self, call: &Call<'_>, axes: String) -> Failure {
+        let dims = &self.value(call.operand).dims;
+        let name = dims.first().map_or_else(|| "I".to_owned(), |dim| self.dims.name(dim.id));
+        let kind = kind_text(call.kind);
+        let help = format!("write it behind the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
+        CheckError::CollectiveDim { collective: format!("`{}`", call.text), at: call.at, help }.into()
+    }
+
+    /// Without a subscript: what leads to the written result, or all that there is to do.
+    fn inferred(&self, call: &Call<'_>, dim: Option<usize>) -> Checked<Collective> {
+        let found = match call.said {
+            Some(said) => infer(call.kind, call.from, said),
+            None => match call.kind {
+                CollectiveName::AllGather => Some(Collective::AllGather { axes: call.from.dim_axes() }),
+                CollectiveName::AllReduce => Some(Collective::AllReduce { axes: call.from.open }),
+                CollectiveName::ReduceScatter => {
+                    let dim = self.target_dim(call, dim, call.from.open.in_order())?;
+                    Some(Collective::ReduceScatter { axes: call.from.open.in_order(), dim })
+                }
+                CollectiveName::AllToAll => None,
+            },
+        };
+        let why = || "nothing says which axes it is over".to_owned();
+        let help = || format!("write them: `{}_X`", kind_text(call.kind));
+        found.ok_or_else(|| self.axis_error(call, why(), help(), call.at))
+    }
+
+    fn axis_error(&self, call: &Call<'_>, why: String, help: String, at: Span) -> Failure {
+        let (collective, operand) = (format!("`{}`", call.text), self.show(call.operand));
+        CheckError::CollectiveAxis { collective, operand, why, at, from: self.place(call.operand), help }.into()
+    }
+
+    /// Why a collective cannot be applied to its operand.
+    fn does_not_fit(&self, call: &Call<'_>, collective: &Collective) -> Failure {
+        let from = call.from;
+        let used = format!("its layout is `{}`", self.show(call.operand));
+        let fail = |why: String, help: String| self.axis_error(call, why, help, call.at);
+        let (axes, wanted) = match collective {
+            Collective::AllGather { axes } => (*axes, from.dim_axes()),
+            Collective::AllReduce { axes } => (*axes, from.open),
+            Collective::ReduceScatter { axes, .. } => (axes.set(), from.open),
+            Collective::AllToAll { axes, .. } => (axes.set(), from.dim_axes()),
+            Collective::Permute { .. } | Collective::Slice { .. } => (AxisSet::NONE, AxisSet::NONE),
+        };
+        if axes.is_empty() {
+            return fail("there is nothing to do".to_owned(), used);
+        }
+        if let Some(axis) = axes.without(wanted).iter().next() {
+            let name = &self.mesh.axis(axis).name;
+            return match (from.open.contains(axis), from.dim_of(axis)) {
+                (true, _) => fail(
+                    format!("`{name}` is in the open sum"),
+                    format!("AllReduce_{name} or ReduceScatter_{{{name},..}} closes it"),
+                ),
+                (false, Some(place)) => {
+                    let dim = self.dims.name(self.value(call.operand).dims[place].id);
+                    let why = format!("`{name}` shards `{dim}` and no sum is open over it");
+                    fail(why, format!("AllGather_{name} makes `{dim}` whole"))
+                }
+                (false, None) => fail(format!("`{name}` is not in its layout"), used),
+            };
+        }
+        match collective {
+            Collective::AllGather { axes } => self.gather_major(call, *axes),
+            Collective::AllToAll { axes, from: source, to } => self.all_to_all_misfit(call, *axes, *source, *to),
+            Collective::AllReduce { .. }
+            | Collective::ReduceScatter { .. }
+            | Collective::Permute { .. }
+            | Collective::Slice { .. } => fail("it cannot be applied there".to_owned(), used),
+        }
+    }
+
+    /// A gather of axes that are not the minor-most ones: the move that does it instead.
+    fn gather_major(&self, call: &Call<'_>, axes: AxisSet) -> Failure {
+        let value = self.value(call.operand);
+        let mut to = call.from.clone();
+        let mut dim = String::new();
+        for (place, list) in to.dims.iter_mut().enumerate() {
+            let gathered: Axes = list.iter().filter(|axis| axes.contains(*axis)).collect();
+            if list.strip_suffix(gathered).is_none() && dim.is_empty() {
+                dim = format!("{}{}", self.dims.name(value.dims[place].id), list.subscript(&self.mesh));
+            }
+            *list = list.iter().filter(|axis| !axes.contains(*axis)).collect();
+        }
+        let name = value.name.clone().unwrap_or_default();
+        let after = Value { wanted: Wanted::Exact(to), ..value.clone() }.brackets(&self.mesh, &self.dims);
+        let help_move = format!("{} -> {name}{after}", self.show(call.operand));
+        CheckError::GatherMajor { axes: axes.names(&self.mesh), dim, help_move, at: call.at }.into()
+    }
+
+    fn all_to_all_misfit(&self, call: &Call<'_>, axes: Axes, source: usize, to: usize) -> Failure {
+        let name = |place: usize| self.dims.name(self.value(call.operand).dims[place].id);
+        let shown = self.show(call.operand);
+        if source == to {
+            let why = format!("`{}` is sharded by it already", name(to));
+            return self.axis_error(call, why, "name the dim that is to be sharded then".to_owned(), call.at);
+        }
+        let mut after = call.from.clone();
+        after.dims[source] = after.dims[source].iter().filter(|axis| !axes.contains(*axis)).collect();
+        after.dims[to] = after.dims[to].then(axes);
+        let text = axes.names(&self.mesh);
+        let why = format!("`{text}` is not the minor-most part of what shards `{}`", name(source));
+        let value = self.value(call.operand);
+        let brackets = Value { wanted: Wanted::Exact(after), ..value.clone() }.brackets(&self.mesh, &self.dims);
+        let help = format!("write the move: `{shown} -> {}{brackets}`", value.name.as_deref().unwrap_or_default());
+        self.axis_error(call, why, help, call.at)
+    }
+}
+
+/// The collective of this kind that leads from one sharding towards another; applying it tells whether it arrives.
+fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collective> {
+    let appended = |before: Axes, after: Axes| -> Option<Axes> {
+        let new: Axes = after.iter().skip(before.len()).collect();
+        (before.then(new) == after && !new.is_empty()).then_some(new)
+    };
+    let gains = || {
+        let mut pairs = from.dims.iter().zip(&to.dims).enumerate();
+        pairs.find_map(|(place, (before, after))| Some((place, appended(*before, *after)?)))
+    };
+    match kind {
+        CollectiveName::AllGather => Some(Collective::AllGather { axes: from.dim_axes().without(to.dim_axes()) }),
+        CollectiveName::AllReduce => Some(Collective::AllReduce { axes: from.open.without(to.open) }),
+        CollectiveName::ReduceScatter => gains().map(|(dim, axes)| Collective::ReduceScatter { axes, dim }),
+        CollectiveName::AllToAll => {
+            let (to, axes) = gains()?;
+            let source = axes.iter().next().and_then(|axis| from.dim_of(axis))?;
+            Some(Collective::AllToAll { axes, from: source, to })
+        }
+    }
+}
+
+/// The one collective that leads from one sharding to another, if one does.
+pub(super) fn one_step(from: &Sharding, to: &Sharding, mesh: &Mesh) -> Option<Collective> {
+    let kinds =
+        [CollectiveName::AllGather, CollectiveName::AllReduce, CollectiveName::ReduceScatter, CollectiveName::AllToAll];
+    kinds
+        .into_iter()
+        .filter_map(|kind| infer(kind, from, to))
+        .find(|collective| collective.apply(from, mesh).as_ref() == Some(to))
+}
+
+fn kind_text(kind: CollectiveName) -> &'static str {
+    match kind {
+        CollectiveName::AllGather => "AllGather",
+        CollectiveName::ReduceScatter => "ReduceScatter",
+        CollectiveName::AllReduce => "AllReduce",
+        CollectiveName::AllToAll => "AllToAll",
+    }
+}
+
+/// As it reads: `AllGather_X`, `ReduceScatter_{X,K}`.
+fn collective_text(kind: CollectiveName, subscript: &[Name]) -> String {
+    let words: Vec<&str> = subscript.iter().map(|word| word.node.as_str()).collect();
+    match words.as_slice() {
+        [] => kind_text(kind).to_owned(),
+        [one] => format!("{}_{one}", kind_text(kind)),
+        many => format!("{}_{{{}}}", kind_text(kind), many.join(",")),
+    }
+}

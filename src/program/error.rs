@@ -1,0 +1,571 @@
+//! What can be wrong with a program, in words.
+//!
+//! The name of a variant says what is wrong; the code is its stable word. Labels stand at every place involved, and
+//! the help is what to write next.
+
+use crate::dtype::DType;
+use crate::mesh::Mesh;
+use crate::span::Span;
+
+/// Everything that the checker says: errors first, then warnings, then notes.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
+pub(super) enum CheckError {
+    #[error("the program has no mesh")]
+    #[diagnostic(code("no-mesh"), help("write a line such as `mesh {{X: 4, Y: 2}} on tpu_v5e` before the arrays"))]
+    NoMesh {
+        #[label("this needs a mesh")]
+        at: Option<Span>,
+    },
+
+    #[error("the mesh is declared twice")]
+    #[diagnostic(code("mesh-repeated"), help("a program has one mesh; put all axes into one statement"))]
+    MeshRepeated {
+        #[label("first declared here")]
+        first: Span,
+        #[label(primary, "declared again here")]
+        second: Span,
+    },
+
+    #[error("the mesh is declared after the first array")]
+    #[diagnostic(code("mesh-late"), help("move the `mesh` line above the arrays"))]
+    MeshLate {
+        #[label("an array stands here already")]
+        first: Span,
+        #[label(primary, "declared here")]
+        mesh: Span,
+    },
+
+    #[error("the mesh is too large: {found}")]
+    #[diagnostic(
+        code("mesh-too-large"),
+        help("a mesh has at most {} axes and {} (2^20) devices", Mesh::MOST_AXES, Mesh::MOST_DEVICES)
+    )]
+    MeshTooLarge {
+        found: String,
+        #[label("declared here")]
+        at: Span,
+    },
+
+    #[error("axis `{name}` is declared twice")]
+    #[diagnostic(code("axis-repeated"), help("give one of the two another name"))]
+    AxisRepeated {
+        name: String,
+        #[label("first declared here")]
+        first: Span,
+        #[label(primary, "declared again here")]
+        second: Span,
+    },
+
+    #[error("dim `{name}` is declared twice")]
+    #[diagnostic(code("dim-redeclared"), help("give one of the two another name, or drop it"))]
+    DimRedeclared {
+        name: String,
+        #[label("first declared here")]
+        first: Span,
+        #[label(primary, "declared again here")]
+        second: Span,
+    },
+
+    #[error("{what} has size 0")]
+    #[diagnostic(code("size-zero"), help("sizes are 1 or more"))]
+    SizeZero {
+        what: String,
+        #[label("size 0")]
+        at: Span,
+    },
+
+    #[error("`{name}` is not an axis of the mesh")]
+    #[diagnostic(code("unknown-axis"))]
+    UnknownAxis {
+        name: String,
+        #[label("not an axis")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("`{name}` can be read as one axis or as several")]
+    #[diagnostic(code("ambiguous-axis"), help("write `{{{split}}}` for the several axes, or rename the axis `{name}`"))]
+    AmbiguousAxis {
+        name: String,
+        split: String,
+        #[label("one axis or several")]
+        at: Span,
+    },
+
+    #[error("dim `{name}` is not declared")]
+    #[diagnostic(code("unknown-dim"))]
+    UnknownDim {
+        name: String,
+        #[label("no size is known for it")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("array `{name}` is not known here")]
+    #[diagnostic(code("unknown-array"))]
+    UnknownArray {
+        name: String,
+        #[label("not declared above")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("`{word}` is not the operator of an open sum")]
+    #[diagnostic(code("unknown-operator"), help("write `U` for a sum, `MAX` or `MIN`: `{{U_X}}`"))]
+    UnknownOperator {
+        word: String,
+        #[label("unknown operator")]
+        at: Span,
+    },
+
+    #[error("an open {operator} of {dtype} has no meaning")]
+    #[diagnostic(code("operator-dtype"), help("open sums are over numbers; cast the array first"))]
+    OperatorDType {
+        operator: String,
+        dtype: DType,
+        #[label("declared here")]
+        at: Span,
+    },
+
+    #[error("function `{name}` is not known")]
+    #[diagnostic(code("unknown-function"))]
+    UnknownFunction {
+        name: String,
+        #[label("unknown function")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("the subscript of `{name}` does not fit it")]
+    #[diagnostic(code("function-subscript"))]
+    FunctionSubscript {
+        name: String,
+        #[label("here")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("{what}")]
+    #[diagnostic(code("axis-reused"))]
+    AxisReused {
+        what: String,
+        #[label("first used here")]
+        first: Span,
+        #[label(primary, "used again here")]
+        second: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("dim `{dim}` stands twice in `{array}`")]
+    #[diagnostic(
+        code("dim-repeated"),
+        help(
+            "a dim stands once in an array; declare a second dim of the same size and write `rename_{{{dim}->{dim}2}}(..)`"
+        )
+    )]
+    DimRepeated {
+        dim: String,
+        array: String,
+        #[label("first here")]
+        first: Span,
+        #[label(primary, "again here")]
+        second: Span,
+    },
+
+    #[error("dim `{dim}` of size {size} does not divide by {group}, the size of {axes}")]
+    #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
+    SizeNotDivisible {
+        dim: String,
+        size: u64,
+        axes: String,
+        group: u64,
+        next: u64,
+        #[label("{group} shards of {size} elements")]
+        at: Span,
+    },
+
+    #[error("`{array}` is too large: it has {elements} elements")]
+    #[diagnostic(code("array-too-large"), help("an array has fewer than 2^60 elements"))]
+    ArrayTooLarge {
+        array: String,
+        elements: String,
+        #[label("too large")]
+        at: Span,
+    },
+
+    #[error("`{array}` has {rank} dims")]
+    #[diagnostic(code("too-many-dims"), help("an array has at most {most} dims"))]
+    TooManyDims {
+        array: String,
+        rank: usize,
+        most: usize,
+        #[label("too many dims")]
+        at: Span,
+    },
+
+    #[error("the expression is nested too deeply")]
+    #[diagnostic(code("too-deep"), help("name a part of it: `T = ..`"))]
+    TooDeep {
+        #[label("{most} levels at most")]
+        at: Span,
+        most: usize,
+    },
+
+    #[error("array `{name}` is declared twice")]
+    #[diagnostic(code("array-redeclared"), help("give one of the two another name"))]
+    ArrayRedeclared {
+        name: String,
+        #[label("first declared here")]
+        first: Span,
+        #[label(primary, "declared again here")]
+        second: Span,
+    },
+
+    #[error("`{name}` is bound again as another array: it was `{before}` and would be `{after}`")]
+    #[diagnostic(
+        code("rebind-mismatch"),
+        help("a name keeps its dims and dtype, only the layout may change; use another name")
+    )]
+    RebindMismatch {
+        name: String,
+        before: String,
+        after: String,
+        #[label("first bound here")]
+        first: Span,
+        #[label(primary, "bound again here")]
+        second: Span,
+    },
+
+    #[error("the layout of input `{array}` is left open")]
+    #[diagnostic(
+        code("input-hole"),
+        help("an input comes in the layout it has; write the axes, or no subscript for a whole dim")
+    )]
+    InputHole {
+        array: String,
+        #[label("no layout is known")]
+        at: Span,
+    },
+
+    #[error("`{array}` has a layout on some dims and holes on others")]
+    #[diagnostic(code("partial-hole"), help("either every dim has a layout or every dim a hole: `{free}`"))]
+    PartialHole {
+        array: String,
+        free: String,
+        #[label("a hole among written layouts")]
+        at: Span,
+    },
+
+    #[error("`{said}` is written, but the layout here is `{has}`")]
+    #[diagnostic(code("layout-mismatch"))]
+    LayoutMismatch {
+        said: String,
+        has: String,
+        #[label(primary, "brackets on a use say the layout it has")]
+        at: Span,
+        #[label("its layout comes from here")]
+        from: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("the layout of `{array}` is not known here, and {what} needs it")]
+    #[diagnostic(code("layout-unknown"))]
+    LayoutUnknown {
+        array: String,
+        what: String,
+        #[label(primary, "its layout is left to the compiler")]
+        at: Span,
+        #[label("it comes from here")]
+        from: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("dim `{dim}` gets lost: `{array}` has it, the result has not")]
+    #[diagnostic(
+        code("dim-lost"),
+        help(
+            "keep `{dim}` in the result, or write its sum as a product with a factor of ones: `.. *_{dim} ones[{dim}]`"
+        )
+    )]
+    DimLost {
+        dim: String,
+        array: String,
+        #[label("has `{dim}`")]
+        at: Span,
+    },
+
+    #[error("dim `{dim}` of the result stands in no operand")]
+    #[diagnostic(code("dim-missing"))]
+    DimMissing {
+        dim: String,
+        #[label(primary, "asked for here")]
+        at: Span,
+        #[label("has no `{dim}`")]
+        value: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("a dim without a name cannot be contracted")]
+    #[diagnostic(
+        code("literal-contracted"),
+        help("give it a name, `dims {{{name}: {size}}}`, and write `{name}` for `{size}` in both arrays")
+    )]
+    LiteralContracted {
+        size: u64,
+        name: String,
+        #[label("the dim of size {size} here")]
+        at: Span,
+    },
+
+    #[error("it is not clear which dims are contracted: {why}")]
+    #[diagnostic(
+        code("contraction-unclear"),
+        help("write `*_{{..}}` with the dims to contract, or the result's dims: `C[..] = ..`")
+    )]
+    ContractionUnclear {
+        why: String,
+        #[label("this product")]
+        at: Span,
+    },
+
+    #[error("dim `{dim}` cannot be contracted: {array} does not have it")]
+    #[diagnostic(code("dim-not-shared"), help("a contracted dim stands in both factors; {offer}"))]
+    DimNotShared {
+        dim: String,
+        array: String,
+        offer: String,
+        #[label(primary, "to be contracted")]
+        at: Span,
+        #[label("does not have it")]
+        operand: Span,
+    },
+
+    #[error("a local product cannot do this: {why}")]
+    #[diagnostic(code("local-layout"))]
+    LocalLayout {
+        why: String,
+        #[label(primary, "nothing may be moved here")]
+        at: Span,
+        #[label("the left operand")]
+        left: Span,
+        #[label("the right operand")]
+        right: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("the local product gives `{gives}`, not `{said}`")]
+    #[diagnostic(code("local-result"), help("write `{gives}`; a collective after it makes another layout"))]
+    LocalResult {
+        gives: String,
+        said: String,
+        #[label("the result as written")]
+        at: Span,
+    },
+
+    #[error("there is no {operation} of {left} and {right}")]
+    #[diagnostic(code("dtype-mismatch"), help("cast one of them: `f32(..)`"))]
+    DTypeMismatch {
+        operation: &'static str,
+        left: DType,
+        right: DType,
+        #[label("{left} and {right} meet here")]
+        at: Span,
+    },
+
+    #[error("`{array}` holds {has}, not {said}")]
+    #[diagnostic(code("dtype-mismatch"), help("drop the dtype, or cast: `{said}({array})`"))]
+    DTypeSaid {
+        array: String,
+        has: DType,
+        said: DType,
+        #[label(primary, "written here")]
+        at: Span,
+        #[label("its dtype comes from here")]
+        from: Span,
+    },
+
+    #[error("{operation} needs floats, and this is {dtype}")]
+    #[diagnostic(code("needs-float"), help("cast it first: `f32(..)`"))]
+    NeedsFloat {
+        operation: String,
+        dtype: DType,
+        #[label("{dtype}")]
+        at: Span,
+    },
+
+    #[error("{operation} needs numbers, and this is {dtype}")]
+    #[diagnostic(code("needs-number"), help("cast it first: `i32(..)`"))]
+    NeedsNumber {
+        operation: String,
+        dtype: DType,
+        #[label("{dtype}")]
+        at: Span,
+    },
+
+    #[error("an open sum over `{axes}` cannot be used here: {reason}")]
+    #[diagnostic(code("open-sum-misuse"))]
+    OpenSumMisuse {
+        axes: String,
+        reason: String,
+        #[label(primary, "open here")]
+        at: Span,
+        #[label("the sum is left open here")]
+        from: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("nothing leaves a sum over `{axes}` open here")]
+    #[diagnostic(code("open-sum-invented"))]
+    OpenSumInvented {
+        axes: String,
+        #[label(primary, "written as open")]
+        at: Span,
+        #[label("this is whole over `{axes}`")]
+        from: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("{collective} does not fit `{operand}`: {why}")]
+    #[diagnostic(code("collective-axis"))]
+    CollectiveAxis {
+        collective: String,
+        operand: String,
+        why: String,
+        #[label(primary, "this collective")]
+        at: Span,
+        #[label("its operand")]
+        from: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("`{axes}` is not the minor-most part of what shards `{dim}`, so its shards do not lie side by side")]
+    #[diagnostic(code("gather-major"), help("write the move, a permute and a gather: `{help_move}`"))]
+    GatherMajor {
+        axes: String,
+        dim: String,
+        help_move: String,
+        #[label("gathers `{axes}`")]
+        at: Span,
+    },
+
+    #[error("{collective} does not say which dim it shards")]
+    #[diagnostic(code("collective-dim"))]
+    CollectiveDim {
+        collective: String,
+        #[label("no dim")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("{collective} gives `{gives}`, not `{said}`")]
+    #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or another collective"))]
+    CollectiveResult {
+        collective: String,
+        gives: String,
+        said: String,
+        #[label(primary, "the result as written")]
+        at: Span,
+        #[label("this collective")]
+        from: Span,
+    },
+
+    #[error("{why}")]
+    #[diagnostic(code("rename-dims"))]
+    RenameDims {
+        why: String,
+        #[label("here")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("this is a number, and an array is needed")]
+    #[diagnostic(code("number-result"), help("a number stands beside an array: `2 * A`"))]
+    NumberResult {
+        #[label("a number")]
+        at: Span,
+    },
+
+    #[error("a number cannot be divided by an array, nor by zero")]
+    #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
+    BadDivision {
+        #[label("here")]
+        at: Span,
+    },
+
+    #[error("the program computes nothing")]
+    #[diagnostic(code("no-result"), help("write a result, such as `C[I, K] = A * B`, or `output A`"))]
+    NoResult {
+        #[label("the last statement")]
+        at: Option<Span>,
+    },
+
+    #[error("array `{name}` is never used")]
+    #[diagnostic(code("unused-array"), severity(Warning), help("drop it, or add it to the results: `output {name}`"))]
+    UnusedArray {
+        name: String,
+        #[label("never used")]
+        at: Span,
+    },
+
+    #[error("`{name}` is taken as a new input, and `{near}` is known")]
+    #[diagnostic(code("near-name"), severity(Warning), help("if it is meant, declare it: `{declaration}`"))]
+    NearName {
+        name: String,
+        near: String,
+        declaration: String,
+        #[label("not declared")]
+        at: Span,
+    },
+
+    #[error("`{array}` is not declared and is taken as an input of {dtype}")]
+    #[diagnostic(code("implicit-input"), severity(Advice))]
+    ImplicitInput {
+        array: String,
+        dtype: DType,
+        #[label("an input")]
+        at: Span,
+        #[help]
+        help: Option<String>,
+    },
+
+    #[error("no hardware is named, so tpu_v5e is assumed")]
+    #[diagnostic(code("default-hardware"), severity(Advice), help("name it: `mesh {mesh} on tpu_v5e`"))]
+    DefaultHardware {
+        mesh: String,
+        #[label("no `on` here")]
+        at: Span,
+    },
+}
+
+/// Why a part of a program has no meaning.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Something to tell.
+    Error(Box<CheckError>),
+    /// It rests on something that was told already.
+    Told,
+}
+
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Failure {
+        Failure::Error(Box::new(error))
+    }
+}
+
+/// What a part of a program means, if it means something.
+pub(super) type Checked<T> = Result<T, Failure>;

@@ -1,0 +1,345 @@
+//! Expressions: arrays, numbers, elementwise operations and functions.
+//!
+//! The dims of a result are passed down as wishes: a product inside contracts what they lack.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked};
+use super::layouts::Wish;
+use super::names::{distance, nearest};
+use super::{Definition, ValueId};
+use crate::dtype::DType;
+use crate::function::{Function, Scalar};
+use crate::layout::Dim;
+use crate::span::Span;
+use crate::syntax::{ArrayRef, BinaryOp, Expr, ExprKind, Name};
+
+/// What an expression stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Operand {
+    /// An array.
+    Array(ValueId),
+    /// A number.
+    Number(f64),
+}
+
+/// The functions that a program can name, besides the casts.
+const FUNCTIONS: [&str; 6] = ["relu", "gelu", "exp", "tanh", "softmax", "rename"];
+
+impl Checker {
+    /// Expressions are nested at most this deep.
+    pub(super) const MOST_DEPTH: usize = 200;
+
+    /// What an expression stands for; `wishes` are the dims of the result, in order, if they are known.
+    pub(super) fn expr(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<Operand> {
+        if self.depth >= Self::MOST_DEPTH {
+            return Err(CheckError::TooDeep { at: expr.span, most: Self::MOST_DEPTH }.into());
+        }
+        self.depth += 1;
+        let operand = self.expr_kind(expr, wishes);
+        self.depth -= 1;
+        operand
+    }
+
+    fn expr_kind(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<Operand> {
+        match &expr.kind {
+            ExprKind::Array(array) => self.array(array).map(Operand::Array),
+            ExprKind::Number(Scalar(number)) => Ok(Operand::Number(*number)),
+            ExprKind::Product { factors, contraction } => self.product(factors, contraction, wishes, expr.span),
+            ExprKind::Binary { op, left, right } => {
+                let (left, right) = (self.expr(left, wishes)?, self.expr(right, wishes)?);
+                self.binary(*op, left, right, wishes, expr.span)
+            }
+            ExprKind::Neg(argument) => match self.expr(argument, wishes)? {
+                Operand::Number(number) => Ok(Operand::Number(-number)),
+                Operand::Array(id) => self.map(Function::Neg, &[id], wishes, expr.span).map(Operand::Array),
+            },
+            ExprKind::Call { function, subscript, argument } => {
+                self.call(function, subscript, argument, wishes, expr.span).map(Operand::Array)
+            }
+            ExprKind::Collective { kind, subscript, argument } => {
+                self.collective(kind, subscript, argument, None, expr.span).map(Operand::Array)
+            }
+        }
+    }
+
+    /// An expression that has to be an array.
+    pub(super) fn array_expr(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<ValueId> {
+        match self.expr(expr, wishes)? {
+            Operand::Array(id) => Ok(id),
+            Operand::Number(_) => Err(CheckError::NumberResult { at: expr.span }.into()),
+        }
+    }
+
+    /// A use of an array; undeclared, with brackets, it is an input.
+    fn array(&mut self, array: &ArrayRef) -> Checked<ValueId> {
+        match (&array.name, &array.brackets) {
+            (Some(name), Some(_)) if self.binding(&name.node).is_none() => self.implicit(array),
+            (None, _) => self.implicit(array),
+            (Some(name), brackets) => {
+                let id = self.lookup(name)?;
+                self.uses.insert(id, array.span);
+                if let Some(dtype) = array.dtype.as_ref().filter(|dtype| dtype.node != self.value(id).dtype) {
+                    let (has, said, from) = (self.value(id).dtype, dtype.node, self.place(id));
+                    let array = name.node.clone();
+                    return Err(CheckError::DTypeSaid { array, has, said, at: dtype.span, from }.into());
+                }
+                if let Some(brackets) = brackets {
+                    self.assert_layout(id, brackets, &name.node)?;
+                }
+                Ok(id)
+            }
+        }
+    }
+
+    /// An input that is declared by its use.
+    fn implicit(&mut self, array: &ArrayRef) -> Checked<ValueId> {
+        let Some(brackets) = &array.brackets else {
+            // The grammar gives an array a name or brackets.
+            return Err(CheckError::NumberResult { at: array.span }.into());
+        };
+        let dtype = array.dtype.as_ref().map_or(DType::Bf16, |dtype| dtype.node);
+        let known = array.name.as_ref().and_then(|name| {
+            let known = self.scope.keys().map(String::as_str);
+            nearest(&name.node, known.filter(|known| distance(known, &name.node) <= 1)).map(str::to_owned)
+        });
+        let id = self.input(array.name.as_ref(), dtype, brackets, array.span)?;
+        let (shown, at) = (self.show(id), array.span);
+        let name = array.name.as_ref().map(|name| name.node.clone());
+        let declaration =
+            name.as_ref().map(|name| format!("{name}: {dtype}{}", shown.trim_start_matches(name.as_str())));
+        match (known, name, &declaration) {
+            (Some(near), Some(name), Some(declaration)) => {
+                let declaration = declaration.clone();
+                self.diagnostics.push(&CheckError::NearName { name, near, declaration, at });
+            }
+            (_, name, declaration) => {
+                let help = declaration.as_ref().map(|declaration| format!("or declare it: `{declaration}`"));
+                let array = name.unwrap_or(shown);
+                self.diagnostics.push(&CheckError::ImplicitInput { array, dtype, at, help });
+            }
+        }
+        Ok(id)
+    }
+
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        left: Operand,
+        right: Operand,
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<Operand> {
+        use Operand::{Array, Number};
+        let shift = |number: f64| Function::Shift(Scalar(number));
+        let id = match (op, left, right) {
+            (BinaryOp::Add, Number(a), Number(b)) => return Ok(Number(a + b)),
+            (BinaryOp::Sub, Number(a), Number(b)) => return Ok(Number(a - b)),
+            (BinaryOp::Div, _, Number(0.0)) | (BinaryOp::Div, Number(_), Array(_)) => {
+                return Err(CheckError::BadDivision { at: span }.into());
+            }
+            (BinaryOp::Div, Number(a), Number(b)) => return Ok(Number(a / b)),
+            (BinaryOp::Add, Array(a), Number(c)) | (BinaryOp::Add, Number(c), Array(a)) => {
+                self.map(shift(c), &[a], wishes, span)?
+            }
+            (BinaryOp::Sub, Array(a), Number(c)) => self.map(shift(-c), &[a], wishes, span)?,
+            (BinaryOp::Sub, Number(c), Array(a)) => {
+                let negative = self.map(Function::Neg, &[a], wishes, span)?;
+                self.map(shift(c), &[negative], wishes, span)?
+            }
+            (BinaryOp::Div, Array(a), Number(c)) => {
+                self.needs_float(Function::Div, a)?;
+                self.map(Function::Scale(Scalar(1.0 / c)), &[a], wishes, span)?
+            }
+            (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Add, &[a, b], wishes, span)?,
+            (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Sub, &[a, b], wishes, span)?,
+            (BinaryOp::Div, Array(a), Array(b)) => self.map(Function::Div, &[a, b], wishes, span)?,
+        };
+        Ok(Array(id))
+    }
+
+    fn needs_float(&self, function: Function, id: ValueId) -> Checked<()> {
+        let (dtype, at) = (self.value(id).dtype, self.value(id).span);
+        if dtype.is_float() {
+            return Ok(());
+        }
+        Err(CheckError::NeedsFloat { operation: format!("`{}`", word(function)), dtype, at }.into())
+    }
+
+    /// Adds an elementwise function; the operands line up by dim, a missing dim broadcasts.
+    pub(super) fn map(
+        &mut self,
+        function: Function,
+        operands: &[ValueId],
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let dtype = self.map_dtype(function, operands, span)?;
+        self.check_map_open(function, operands)?;
+        let union = self.union(operands);
+        let dims = match wishes {
+            Some(wishes) => self.granted(wishes, &union),
+            None => union.clone(),
+        };
+        if let Some(lost) = union.iter().find(|dim| !dims.contains(dim)) {
+            let has = |id: &&ValueId| self.value(**id).dims.contains(lost);
+            let id = operands.iter().find(has).copied().unwrap_or(operands[0]);
+            return Err(self.dim_lost(*lost, id));
+        }
+        self.add(dtype, dims, Definition::Map { function, operands: operands.to_vec() }, span)
+    }
+
+    /// The dims of all of them: those of the first, then the new ones of each.
+    pub(super) fn union(&self, operands: &[ValueId]) -> Vec<Dim> {
+        let mut union: Vec<Dim> = Vec::new();
+        for dim in operands.iter().flat_map(|id| &self.value(*id).dims) {
+            if !union.contains(dim) {
+                union.push(*dim);
+            }
+        }
+        union
+    }
+
+    fn map_dtype(&self, function: Function, operands: &[ValueId], span: Span) -> Checked<DType> {
+        let first = self.value(operands[0]).dtype;
+        let mut dtype = first;
+        for id in &operands[1..] {
+            let right = self.value(*id).dtype;
+            dtype = dtype.elementwise(right).ok_or(CheckError::DTypeMismatch {
+                operation: "elementwise operation",
+                left: first,
+                right,
+                at: span,
+            })?;
+        }
+        if let Function::Cast(dtype) = function {
+            return Ok(dtype);
+        }
+        let at = self.value(operands[0]).span;
+        if dtype == DType::Bool && function != Function::Identity {
+            return Err(CheckError::NeedsNumber { operation: format!("`{}`", word(function)), dtype, at }.into());
+        }
+        let fraction = match function {
+            Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => c.fract() != 0.0,
+            other => other.needs_float(),
+        };
+        if fraction && !dtype.is_float() {
+            let operation = match function {
+                Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => format!("the number {c}"),
+                other => format!("`{}`", word(other)),
+            };
+            return Err(CheckError::NeedsFloat { operation, dtype, at }.into());
+        }
+        Ok(dtype)
+    }
+
+    fn call(
+        &mut self,
+        function: &Name,
+        subscript: &[Name],
+        argument: &Expr,
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let (name, at) = (function.node.as_str(), function.span);
+        let dtype = name.parse::<DType>().ok();
+        let plain = match name {
+            "relu" => Some(Function::Relu),
+            "gelu" => Some(Function::Gelu),
+            "exp" => Some(Function::Exp),
+            "tanh" => Some(Function::Tanh),
+            _ => dtype.map(Function::Cast),
+        };
+        let misfit = |help: &str| CheckError::FunctionSubscript { name: name.to_owned(), at, help: help.to_owned() };
+        match (name, plain, subscript) {
+            (_, Some(function), []) => {
+                let id = self.array_expr(argument, wishes)?;
+                self.map(function, &[id], wishes, span)
+            }
+            (_, Some(_), _) => Err(misfit("it works on each element and has no subscript").into()),
+            ("softmax", None, [dim]) => self.softmax(dim, argument, wishes, span),
+            ("softmax", None, _) => Err(misfit("write the one dim it runs over: `softmax_T(S)`").into()),
+            ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
+            ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
+            (_, None, _) => Err(unknown_function(function).into()),
+        }
+    }
+
+    fn softmax(&mut self, dim: &Name, argument: &Expr, wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+        let along = self.dim(&dim.node, dim.span)?;
+        let id = self.array_expr(argument, wishes)?;
+        let own = self.value(id).dims.clone();
+        if !own.contains(&along) {
+            let help = format!("its operand is `{}`", self.show(id));
+            let name = format!("softmax_{}", dim.node);
+            return Err(CheckError::FunctionSubscript { name, at: dim.span, help }.into());
+        }
+        let dims = wishes.map_or(own.clone(), |wishes| self.granted(wishes, &own));
+        let place = dims.iter().position(|dim| *dim == along).unwrap_or_default();
+        let place = u8::try_from(place).expect("arrays have few dims");
+        self.map(Function::Softmax { dim: place }, &[id], wishes, span)
+    }
+
+    fn rename(&mut self, names: [&Name; 2], argument: &Expr, wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+        let [from, to] = [self.dim(&names[0].node, names[0].span)?, self.dim(&names[1].node, names[1].span)?];
+        let inner: Option<Vec<Wish>> = wishes.map(|wishes| {
+            let before = wishes.iter().filter(|wish| **wish != Wish::Dim(from));
+            before.map(|wish| if *wish == Wish::Dim(to) { Wish::Dim(from) } else { *wish }).collect()
+        });
+        let id = self.array_expr(argument, inner.as_deref())?;
+        let (old, new) = (&names[0].node, &names[1].node);
+        let error = |why: String, at: Span, help: String| CheckError::RenameDims { why, at, help }.into();
+        let mut dims = self.value(id).dims.clone();
+        let Some(place) = dims.iter().position(|dim| *dim == from) else {
+            let help = format!("the operand is `{}`", self.show(id));
+            return Err(error(format!("there is no dim `{old}` to rename"), names[0].span, help));
+        };
+        if dims.contains(&to) {
+            let help = format!("the operand is `{}`; use a dim it does not have", self.show(id));
+            return Err(error(format!("the operand has a dim `{new}` already"), names[1].span, help));
+        }
+        if from.size != to.size {
+            let help = format!("declare `{new}` with the size of `{old}`: `dims {{{new}: {}}}`", from.size);
+            let why = format!("`{old}` has size {} and `{new}` has size {}", from.size, to.size);
+            return Err(error(why, names[0].span.join(names[1].span), help));
+        }
+        dims[place] = to;
+        self.check_operator_moves(id)?;
+        self.add(self.value(id).dtype, dims, Definition::Rename { operand: id }, span)
+    }
+
+    /// Adds a cast of a value to another element type.
+    pub(super) fn cast(&mut self, id: ValueId, dtype: DType, span: Span) -> Checked<ValueId> {
+        self.map(Function::Cast(dtype), &[id], None, span)
+    }
+}
+
+/// The function as a program writes it.
+pub(super) fn word(function: Function) -> &'static str {
+    match function {
+        Function::Identity => "a transposition",
+        Function::Add => "+",
+        Function::Sub | Function::Neg => "-",
+        Function::Div => "/",
+        Function::Scale(_) => "*",
+        Function::Shift(_) => "+",
+        Function::Relu => "relu",
+        Function::Gelu => "gelu",
+        Function::Exp => "exp",
+        Function::Tanh => "tanh",
+        Function::Softmax { .. } => "softmax",
+        Function::Cast(_) => "a cast",
+    }
+}
+
+fn unknown_function(function: &Name) -> CheckError {
+    let name = &function.node;
+    let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
+    let known = FUNCTIONS.into_iter().chain(casts.iter().map(String::as_str));
+    let help = match (name.as_str(), nearest(name, known)) {
+        ("sum", _) => "write a sum as a product with a factor of ones: `A *_J ones[J]`".to_owned(),
+        ("neg", _) => "write `-A`".to_owned(),
+        (_, Some(near)) => format!("did you mean `{near}`?"),
+        (_, None) => format!("the functions are {} and casts such as `f32`", FUNCTIONS.join(", ")),
+    };
+    CheckError::UnknownFunction { name: name.clone(), at: function.span, help }
+}

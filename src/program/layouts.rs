@@ -1,0 +1,286 @@
+//! Brackets to dims and sharding: what is written, whether it is legal, whether it is what a value has.
+
+use super::checker::Checker;
+use super::collectives::one_step;
+use super::error::{CheckError, Checked};
+use super::{ValueId, Wanted};
+use crate::layout::Dim;
+use crate::mesh::{Axes, AxisId, AxisSet};
+use crate::operator::Operator;
+use crate::span::Span;
+use crate::syntax::{Brackets, DimName, Subscript};
+
+/// A dim as brackets ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// This one.
+    Dim(Dim),
+    /// One without a name, of this size.
+    Literal(u64),
+}
+
+impl Wish {
+    fn size(self) -> u64 {
+        match self {
+            Wish::Dim(dim) => dim.size,
+            Wish::Literal(size) => size,
+        }
+    }
+}
+
+/// Brackets that are legal by themselves.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    pub(super) wishes: Vec<Wish>,
+    pub(super) wanted: Wanted,
+    pub(super) span: Span,
+    /// `[I_X, K]{U_Y}`, as they read.
+    pub(super) text: String,
+    /// The place of each dim.
+    pub(super) places: Vec<Span>,
+}
+
+/// Axes of each dim and of the open sum as they were written, repeats included.
+struct Lists {
+    dims: Vec<Vec<(AxisId, Span)>>,
+    open: Vec<(AxisId, Span)>,
+    operator: Operator,
+}
+
+impl Checker {
+    /// Reads brackets of `array`; `product` if they are the result of one, where the reason for a reuse is another.
+    pub(super) fn brackets(&mut self, brackets: &Brackets, array: &str, product: bool) -> Checked<Written> {
+        let wishes = self.wishes(brackets, array)?;
+        let places: Vec<Span> = brackets.dims.iter().map(|dim| dim.span).collect();
+        let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
+        if holes > 0 {
+            let names: Vec<String> = wishes.iter().map(|wish| format!("{}_?", self.wish_name(*wish))).collect();
+            let text = format!("[{}]", names.join(", "));
+            if holes < wishes.len() || brackets.open.is_some() {
+                let free = format!("{array}{text}");
+                return Err(CheckError::PartialHole { array: array.to_owned(), free, at: brackets.span }.into());
+            }
+            return Ok(Written { wishes, wanted: Wanted::Free, span: brackets.span, text, places });
+        }
+        let lists = self.lists(brackets)?;
+        self.spent_once(&lists, &wishes, array, product)?;
+        let sharding = lists.sharding();
+        let text = self.spell(&wishes, &sharding.dims, sharding.open, sharding.operator);
+        for ((axes, wish), at) in sharding.dims.iter().zip(&wishes).zip(&places) {
+            self.divides(*axes, wish.size(), self.wish_name(*wish), *at)?;
+        }
+        Ok(Written { wishes, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
+    }
+
+    fn wishes(&mut self, brackets: &Brackets, array: &str) -> Checked<Vec<Wish>> {
+        let mut wishes: Vec<Wish> = Vec::new();
+        for item in &brackets.dims {
+            let wish = match &item.dim {
+                DimName::Named(name) => Wish::Dim(self.dim(name, item.span)?),
+                DimName::Literal(0) => {
+                    return Err(CheckError::SizeZero { what: "a dim".to_owned(), at: item.span }.into());
+                }
+                DimName::Literal(size) => Wish::Literal(*size),
+            };
+            if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
+                let (first, second) = (brackets.dims[first].span, item.span);
+                let (dim, array) = (self.dims.name(dim.id), array.to_owned());
+                return Err(CheckError::DimRepeated { dim, array, first, second }.into());
+            }
+            wishes.push(wish);
+            if wishes.len() > Self::MOST_DIMS {
+                let (array, rank, most) = (array.to_owned(), brackets.dims.len(), Self::MOST_DIMS);
+                return Err(CheckError::TooManyDims { array, rank, most, at: brackets.span }.into());
+            }
+        }
+        Ok(wishes)
+    }
+
+    fn lists(&mut self, brackets: &Brackets) -> Checked<Lists> {
+        let mut dims = Vec::new();
+        for item in &brackets.dims {
+            dims.push(match &item.subscript {
+                Some(Subscript::Axes(words)) => self.axes(words)?,
+                Some(Subscript::Hole(_)) | None => Vec::new(),
+            });
+        }
+        let Some(open) = &brackets.open else {
+            return Ok(Lists { dims, open: Vec::new(), operator: Operator::Sum });
+        };
+        let (word, at) = (&open.operator.node, open.operator.span);
+        let operator = Operator::from_word(word).ok_or(CheckError::UnknownOperator { word: word.clone(), at })?;
+        Ok(Lists { dims, open: self.axes(&open.axes)?, operator })
+    }
+
+    /// An axis is spent once, on one dim or in the open sum.
+    fn spent_once(&self, lists: &Lists, wishes: &[Wish], array: &str, product: bool) -> Checked<()> {
+        let mut spent: Vec<(AxisId, Span, Option<usize>)> = Vec::new();
+        for (axis, at, place) in lists.all() {
+            let Some((_, first, before)) = spent.iter().find(|(known, ..)| *known == axis) else {
+                spent.push((axis, at, place));
+                continue;
+            };
+            let name = &self.mesh.axis(axis).name;
+            let (what, help) = match (before, place) {
+                (Some(before), Some(place)) if *before != place => {
+                    let keep = |dim: usize| format!("`{array}{}`", self.spell_without(lists, wishes, axis, dim));
+                    let reason = if product {
+                        "each device would hold only diagonal blocks of the product; write"
+                    } else {
+                        "an axis can shard one dim of an array; write"
+                    };
+                    let what = format!("axis `{name}` shards two dims of `{array}`");
+                    (what, format!("{reason} {} or {}", keep(place), keep(*before)))
+                }
+                (Some(_), Some(_)) => {
+                    (format!("axis `{name}` stands twice on one dim of `{array}`"), "drop one of the two".to_owned())
+                }
+                (Some(_), None) | (None, Some(_)) => {
+                    let help = format!("a sum over `{name}` is closed before `{name}` can shard a dim; drop one");
+                    (format!("axis `{name}` shards a dim of `{array}` and is in its open sum"), help)
+                }
+                (None, None) => {
+                    (format!("axis `{name}` stands twice in the open sum"), "drop one of the two".to_owned())
+                }
+            };
+            return Err(CheckError::AxisReused { what, first: *first, second: at, help }.into());
+        }
+        Ok(())
+    }
+
+    /// The brackets with `axis` on the dim `keep` only.
+    fn spell_without(&self, lists: &Lists, wishes: &[Wish], axis: AxisId, keep: usize) -> String {
+        let kept = |place: usize, list: &[(AxisId, Span)]| -> Axes {
+            let mut axes = Axes::NONE;
+            for (other, _) in list {
+                // Other axes may be written twice as well: each is shown once.
+                if (*other != axis || place == keep) && !axes.contains(*other) {
+                    axes = axes.with(*other);
+                }
+            }
+            axes
+        };
+        let dims: Vec<Axes> = lists.dims.iter().enumerate().map(|(place, list)| kept(place, list)).collect();
+        let open = lists.open.iter().map(|(axis, _)| *axis).collect::<AxisSet>().without(AxisSet::one(axis));
+        self.spell(wishes, &dims, open, lists.operator)
+    }
+
+    /// Brackets as they are written.
+    pub(super) fn spell(&self, wishes: &[Wish], dims: &[Axes], open: AxisSet, operator: Operator) -> String {
+        let items = wishes.iter().zip(dims);
+        let items: Vec<String> =
+            items.map(|(wish, axes)| format!("{}{}", self.wish_name(*wish), axes.subscript(&self.mesh))).collect();
+        let sum =
+            if open.is_empty() { String::new() } else { format!("{{{}_{}}}", operator.word(), open.names(&self.mesh)) };
+        format!("[{}]{sum}", items.join(", "))
+    }
+
+    fn wish_name(&self, wish: Wish) -> String {
+        match wish {
+            Wish::Dim(dim) => self.dims.name(dim.id),
+            Wish::Literal(size) => size.to_string(),
+        }
+    }
+
+    /// Whether a dim can be cut into as many equal shards as its axes have devices.
+    pub(super) fn divides(&self, axes: Axes, size: u64, dim: String, at: Span) -> Checked<()> {
+        let group = axes.group_size(&self.mesh);
+        if size.is_multiple_of(group) {
+            return Ok(());
+        }
+        let next = size.checked_next_multiple_of(group).unwrap_or(group);
+        let names: Vec<String> = axes
+            .iter()
+            .map(|axis| format!("axis `{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis)))
+            .collect();
+        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" and "), group, next, at }.into())
+    }
+
+    /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.
+    pub(super) fn granted(&self, wishes: &[Wish], dims: &[Dim]) -> Vec<Dim> {
+        let mut granted: Vec<Dim> = Vec::new();
+        for wish in wishes {
+            let fits = |dim: &&Dim| match wish {
+                Wish::Dim(wanted) => dim.id == wanted.id,
+                Wish::Literal(size) => dim.size == *size && self.dims.is_literal(dim.id) && !granted.contains(dim),
+            };
+            granted.extend(dims.iter().find(fits).copied());
+        }
+        granted
+    }
+
+    /// The first wish that no dim fulfils.
+    pub(super) fn unfulfilled(&self, wishes: &[Wish], dims: &[Dim]) -> Option<usize> {
+        (0..wishes.len()).find(|place| self.granted(&wishes[..=*place], dims).len() <= *place)
+    }
+
+    /// Holds the brackets on a use against what the value has; a free layout is pinned by them.
+    pub(super) fn assert_layout(&mut self, id: ValueId, brackets: &Brackets, name: &str) -> Checked<()> {
+        let written = self.brackets(brackets, name, false)?;
+        let value = &self.values[id.index()];
+        let same_dims =
+            self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
+        let at = written.span;
+        match (&written.wanted, &value.wanted) {
+            (Wanted::Free, _) if same_dims => Ok(()),
+            (Wanted::Exact(said), Wanted::Exact(has)) if same_dims && said == has => Ok(()),
+            (Wanted::Exact(said), Wanted::Free) if same_dims => {
+                let said = said.clone();
+                self.check_open(id, &said, at)?;
+                self.values[id.index()].wanted = Wanted::Exact(said);
+                self.places[id.index()] = at;
+                Ok(())
+            }
+            (Wanted::Exact(_) | Wanted::Free, Wanted::Exact(_) | Wanted::Free) => {
+                let said = format!("{name}{}", written.text);
+                let has = self.show_as(id, name);
+                let help = self.mismatch_help(id, &written, same_dims, name);
+                Err(CheckError::LayoutMismatch { said, has, at, from: self.place(id), help }.into())
+            }
+        }
+    }
+
+    /// What to write before a use so that its brackets become true.
+    fn mismatch_help(&self, id: ValueId, written: &Written, same_dims: bool, name: &str) -> String {
+        let value = &self.values[id.index()];
+        let (has, said) = (self.show_as(id, name), format!("{name}{}", written.text));
+        let (Wanted::Exact(from), Wanted::Exact(to)) = (&value.wanted, &written.wanted) else {
+            return format!("write `{has}` here");
+        };
+        let same_set = written.wishes.len() == value.dims.len()
+            && self.granted(&written.wishes, &value.dims).len() == value.dims.len();
+        let opens = !to.open.is_subset(from.open) || (!to.open.is_empty() && to.operator != from.operator);
+        if !same_set || opens {
+            return format!("write `{has}` here");
+        }
+        match one_step(from, to, &self.mesh).filter(|_| same_dims) {
+            Some(collective) => {
+                let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
+                let collective = collective.name(from, &self.mesh, dim_name);
+                format!("write `{collective}({has}) -> {said}` first")
+            }
+            None => format!("write `{has} -> {said}` first"),
+        }
+    }
+}
+
+impl Lists {
+    /// Every axis with its place and dim, `None` for the open sum.
+    fn all(&self) -> impl Iterator<Item = (AxisId, Span, Option<usize>)> {
+        let dims = self.dims.iter().enumerate();
+        let on_dims = dims.flat_map(|(place, list)| list.iter().map(move |(axis, at)| (*axis, *at, Some(place))));
+        on_dims.chain(self.open.iter().map(|(axis, at)| (*axis, *at, None)))
+    }
+
+    /// The sharding; each axis stands in it once.
+    fn sharding(&self) -> crate::layout::Sharding {
+        let list = |list: &Vec<(AxisId, Span)>| list.iter().map(|(axis, _)| *axis).collect::<Axes>();
+        let mut sharding = crate::layout::Sharding {
+            dims: self.dims.iter().map(list).collect(),
+            open: AxisSet::NONE,
+            operator: self.operator,
+        };
+        sharding.set_open(self.open.iter().map(|(axis, _)| *axis).collect());
+        sharding
+    }
+}

@@ -1,0 +1,88 @@
+//! What a local product gives: the layout that local shards make without any move.
+
+use super::ValueId;
+use super::checker::Checker;
+use super::error::{CheckError, Checked, Failure};
+use super::product::Local;
+use crate::layout::{Dim, Sharding};
+use crate::mesh::{Axes, AxisSet};
+use crate::operator::Operator;
+
+impl Checker {
+    /// The sharding of a result with these dims.
+    ///
+    /// # Errors
+    /// An operand whose layout is free; dims that meet under different axes; an axis that would be spent twice.
+    pub(super) fn local_sharding(&self, local: &Local<'_>, dims: &[Dim]) -> Checked<Sharding> {
+        for id in local.operands {
+            if self.exact(id).is_none() {
+                let array = self.show(id);
+                let what = "`_LOCAL`".to_owned();
+                let help = "write brackets on the use: the layout that the local product needs".to_owned();
+                let (at, from) = (self.use_place(id), self.place(id));
+                return Err(CheckError::LayoutUnknown { array, what, at, from, help }.into());
+            }
+        }
+        let mut open = AxisSet::NONE;
+        for id in local.operands {
+            open = open.union(self.exact(id).map_or(AxisSet::NONE, |sharding| sharding.open));
+        }
+        let summed_from = open;
+        for dim in local.contracted {
+            let axes = self.meeting_axes(local, *dim)?;
+            open = self.spend(local, open, axes)?;
+        }
+        let mut spent = open;
+        let mut sharding = Sharding { dims: Vec::new(), open, operator: Operator::Sum };
+        for dim in dims {
+            let axes = self.meeting_axes(local, *dim)?;
+            spent = self.spend(local, spent, axes)?;
+            sharding.dims.push(axes);
+        }
+        debug_assert!(summed_from.is_subset(sharding.open), "open operands stay open");
+        Ok(sharding)
+    }
+
+    /// The axes on a dim, the same in every operand that has it.
+    fn meeting_axes(&self, local: &Local<'_>, dim: Dim) -> Checked<Axes> {
+        let [left, right] = local.operands;
+        match (self.axes_on(left, dim), self.axes_on(right, dim)) {
+            (Some(one), Some(other)) if one == other => Ok(one),
+            (Some(one), Some(other)) => {
+                let name = self.dims.name(dim.id);
+                let text = |axes: Axes| format!("`{name}{}`", axes.subscript(&self.mesh));
+                let why = format!("{} meets {}", text(one), text(other));
+                let help = format!("shard `{name}` alike in both, or write `*` to let the compiler move what it must");
+                Err(self.local_layout(local, why, help))
+            }
+            (Some(axes), None) | (None, Some(axes)) => Ok(axes),
+            (None, None) => Ok(Axes::NONE),
+        }
+    }
+
+    fn axes_on(&self, id: ValueId, dim: Dim) -> Option<Axes> {
+        let place = self.value(id).dims.iter().position(|own| *own == dim)?;
+        self.exact(id).map(|sharding| sharding.dims[place])
+    }
+
+    fn spend(&self, local: &Local<'_>, spent: AxisSet, axes: Axes) -> Checked<AxisSet> {
+        let Some(axis) = spent.intersection(axes.set()).iter().next() else {
+            return Ok(spent.union(axes.set()));
+        };
+        let name = &self.mesh.axis(axis).name;
+        let why = format!("`{name}` would be spent twice in the result");
+        let [left, right] = local.operands.map(|id| self.show(id));
+        let help = format!("gather one of `{left}` and `{right}` over `{name}` first, or write `*`");
+        Err(self.local_layout(local, why, help))
+    }
+
+    fn local_layout(&self, local: &Local<'_>, why: String, help: String) -> Failure {
+        let [left, right] = local.operands.map(|id| self.use_place(id));
+        CheckError::LocalLayout { why, at: local.span, left, right, help }.into()
+    }
+
+    /// Where a value is used at hand.
+    fn use_place(&self, id: ValueId) -> crate::span::Span {
+        self.uses.get(&id).copied().unwrap_or(self.value(id).span)
+    }
+}

@@ -1,0 +1,124 @@
+//! Names: what is known under them, and which known name is near an unknown one.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked, Failure};
+use crate::layout::Dim;
+use crate::mesh::AxisId;
+use crate::span::Span;
+use crate::syntax::Name;
+
+impl Checker {
+    /// The axes that words of a subscript mean, in order, each with its place; repeats are kept.
+    ///
+    /// A word is an axis of that name or a run of single-letter axes.
+    pub(super) fn axes(&mut self, words: &[Name]) -> Checked<Vec<(AxisId, Span)>> {
+        let mut axes = Vec::new();
+        for word in words {
+            let whole = self.mesh.axis_named(&word.node);
+            let run = self.axis_run(word);
+            match (whole, run) {
+                (Some(axis), None) => axes.push((axis, word.span)),
+                (None, Some(run)) => axes.extend(run),
+                (Some(_), Some(_)) => {
+                    let letters: Vec<String> = word.node.chars().map(String::from).collect();
+                    let (name, split) = (word.node.clone(), letters.join(","));
+                    return Err(CheckError::AmbiguousAxis { name, split, at: word.span }.into());
+                }
+                (None, None) => return Err(self.unknown_axis(word)),
+            }
+        }
+        Ok(axes)
+    }
+
+    /// The axes of a word of two or more single-letter axes.
+    fn axis_run(&self, word: &Name) -> Option<Vec<(AxisId, Span)>> {
+        if word.node.chars().nth(1).is_none() {
+            return None;
+        }
+        let exact = word.span.range().len() == word.node.len();
+        let start = word.span.range().start;
+        let place = |at: usize, letter: char| Span::new(start + at, start + at + letter.len_utf8());
+        word.node
+            .char_indices()
+            .map(|(at, letter)| {
+                let axis = self.mesh.axis_named(letter.encode_utf8(&mut [0; 4]))?;
+                Some((axis, if exact { place(at, letter) } else { word.span }))
+            })
+            .collect()
+    }
+
+    fn unknown_axis(&mut self, word: &Name) -> Failure {
+        if !self.told_axes.insert(word.node.clone()) {
+            return Failure::Told;
+        }
+        let names = || self.mesh.axes().iter().map(|axis| axis.name.as_str());
+        let help = match nearest(&word.node, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the mesh is `{}`", self.mesh),
+        };
+        CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into()
+    }
+
+    /// The dim of that name.
+    pub(super) fn dim(&mut self, name: &str, at: Span) -> Checked<Dim> {
+        if let Some(dim) = self.named_dims.get(name) {
+            return dim.ok_or(Failure::Told);
+        }
+        let help = match nearest(name, self.named_dims.keys().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`? otherwise give it a size: `dims {{{name}: 1024}}`"),
+            None => format!("give it a size: `dims {{{name}: 1024}}`"),
+        };
+        // Told once; later uses rest on this.
+        self.named_dims.insert(name.to_owned(), None);
+        Err(CheckError::UnknownDim { name: name.to_owned(), at, help }.into())
+    }
+}
+
+/// The known name that an unknown one was probably meant to be.
+///
+/// Within one edit for each three letters; a single letter only in its other case.
+pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let length = name.chars().count();
+    let most = if length < 2 { 0 } else { (length / 3).max(1) };
+    known
+        .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(edits, _)| *edits <= most)
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Insertions, deletions and replacements of letters between two words.
+pub(super) fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_between_words() {
+        for (from, to, edits) in [("", "abc", 3), ("kitten", "sitting", 3), ("W_in", "W_in", 0), ("data", "dta", 1)] {
+            assert_eq!(distance(from, to), edits, "{from} {to}");
+            assert_eq!(distance(to, from), edits, "{to} {from}");
+        }
+    }
+
+    #[test]
+    fn single_letters_are_near_their_other_case_only() {
+        assert_eq!(nearest("x", ["Y", "X"].into_iter()), Some("X"));
+        assert_eq!(nearest("Z", ["Y", "X"].into_iter()), None);
+        assert_eq!(nearest("dta", ["model", "data"].into_iter()), Some("data"));
+    }
+}

@@ -1,0 +1,88 @@
+//! A checked program as text: one line a value, operands by number.
+//!
+//! ```text
+//! mesh {X: 4, Y: 2} on tpu_v5e
+//! %0 A: bf16[I, J_X] = input
+//! %1 B: bf16[J_X, K] = input
+//! %2 C: bf16[I, K_Y] = product ab,bc->ac %0 %1
+//! output %2
+//! ```
+
+use super::{Definition, Program, Value, ValueId, Wanted};
+use crate::collective::Collective;
+use crate::layout::{Dims, Layout};
+use crate::mesh::Mesh;
+use std::fmt;
+
+impl fmt::Display for ValueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+impl Value {
+    /// Its brackets as they are written: `[I_X, K]{U_Y}`, or `[I_?, K_?]` where the layout is free.
+    pub fn brackets(&self, mesh: &Mesh, dims: &Dims) -> String {
+        match &self.wanted {
+            Wanted::Exact(sharding) => {
+                let layout = Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone() };
+                layout.brackets(mesh, dims)
+            }
+            Wanted::Free => {
+                let items: Vec<String> = self.dims.iter().map(|dim| format!("{}_?", dims.name(dim.id))).collect();
+                format!("[{}]", items.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mesh {}", self.mesh)?;
+        if let Some(hardware) = &self.hardware {
+            write!(f, " on {hardware}")?;
+        }
+        writeln!(f)?;
+        for id in self.value_ids() {
+            let value = self.value(id);
+            write!(f, "{id}")?;
+            if let Some(name) = &value.name {
+                write!(f, " {name}")?;
+            }
+            write!(f, ": {}{} = {}", value.dtype, value.brackets(&self.mesh, &self.dims), self.operation(id))?;
+            for operand in value.definition.operands() {
+                write!(f, " {operand}")?;
+            }
+            writeln!(f)?;
+        }
+        f.write_str("output")?;
+        self.outputs.iter().try_for_each(|output| write!(f, " {output}"))?;
+        writeln!(f)
+    }
+}
+
+impl Program {
+    /// What a value is, without its operands: `product ab,bc->ac`, `relu`, `AllGather_X`.
+    fn operation(&self, id: ValueId) -> String {
+        let dim_name = |operand: ValueId, dim: usize| self.dims.name(self.value(operand).dims[dim].id);
+        match &self.value(id).definition {
+            Definition::Input => "input".to_owned(),
+            Definition::Product { local: false, .. } => format!("product {}", self.einsum(id)),
+            Definition::Product { local: true, .. } => format!("local product {}", self.einsum(id)),
+            Definition::Map { function, .. } => format!("{function} {}", self.einsum(id)),
+            Definition::Move { .. } => "move".to_owned(),
+            Definition::Collective { collective, from, operand } => {
+                let name = collective.name(from, &self.mesh, |dim| dim_name(*operand, dim));
+                match collective {
+                    Collective::AllToAll { from: source, .. } => format!("{name} from {}", dim_name(*operand, *source)),
+                    Collective::AllGather { .. }
+                    | Collective::ReduceScatter { .. }
+                    | Collective::AllReduce { .. }
+                    | Collective::Permute { .. }
+                    | Collective::Slice { .. } => name,
+                }
+            }
+            Definition::Rename { .. } => "rename".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Products: which dims are contracted, and the binary products that a chain becomes.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked, Failure};
+use super::expr::Operand;
+use super::layouts::{Wish, Written};
+use super::{Definition, ValueId, Wanted};
+use crate::dtype::DType;
+use crate::function::{Function, Scalar};
+use crate::layout::Dim;
+use crate::span::Span;
+use crate::syntax::{Contraction, Expr, ExprKind, Name};
+
+impl Checker {
+    /// A chain of factors; numbers scale the rest.
+    pub(super) fn product(
+        &mut self,
+        factors: &[Expr],
+        contraction: &Contraction,
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<Operand> {
+        // A single array among numbers is all that the result's dims are about.
+        let single = factors.iter().filter(|factor| !is_number(factor, 0)).count() == 1;
+        let mut scale: Option<f64> = None;
+        let mut arrays: Vec<ValueId> = Vec::new();
+        for factor in factors {
+            match self.expr(factor, wishes.filter(|_| single))? {
+                Operand::Number(number) => scale = Some(scale.unwrap_or(1.0) * number),
+                Operand::Array(id) => arrays.push(id),
+            }
+        }
+        let id = match (arrays.as_slice(), contraction) {
+            ([], _) => return Ok(Operand::Number(scale.unwrap_or(1.0))),
+            ([one], Contraction::Implied) => *one,
+            ([_], Contraction::Local(_) | Contraction::Named(_)) => {
+                let why = "a number is a factor, and has no dims".to_owned();
+                return Err(CheckError::ContractionUnclear { why, at: span }.into());
+            }
+            ([left, right], Contraction::Local(_)) => self.local(*left, *right, wishes, span)?,
+            (many, Contraction::Local(_) | Contraction::Implied) => self.implied(many, wishes, span)?,
+            (many, Contraction::Named(names)) => self.named(many, names, wishes, span)?,
+        };
+        match scale {
+            Some(c) => Ok(Operand::Array(self.map(Function::Scale(Scalar(c)), &[id], wishes, span)?)),
+            None => Ok(Operand::Array(id)),
+        }
+    }
+
+    /// `A *_J B`: exactly these dims are contracted, other shared dims are batch dims.
+    fn named(&mut self, factors: &[ValueId], names: &[Name], wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+        let mut contracted: Vec<Dim> = Vec::new();
+        for name in names {
+            let dim = self.dim(&name.node, name.span)?;
+            if let Some(without) = factors.iter().find(|id| !self.value(**id).dims.contains(&dim)) {
+                let array = format!("`{}`", self.show(*without));
+                let shared: Vec<String> =
+                    self.shared(factors).iter().map(|dim| format!("`{}`", self.dims.name(dim.id))).collect();
+                let offer = if shared.is_empty() {
+                    "these share none".to_owned()
+                } else {
+                    format!("these share {}", shared.join(", "))
+                };
+                let (dim, operand) = (name.node.clone(), self.value(*without).span);
+                return Err(CheckError::DimNotShared { dim, array, offer, at: name.span, operand }.into());
+            }
+            contracted.push(dim);
+        }
+        let kept: Vec<Dim> = self.union(factors).into_iter().filter(|dim| !contracted.contains(dim)).collect();
+        let ordered = match wishes {
+            Some(wishes) => self.granted(wishes, &kept),
+            None => kept.clone(),
+        };
+        if let Some(lost) = kept.iter().find(|dim| !ordered.contains(dim)) {
+            return Err(self.lost(*lost, factors));
+        }
+        self.chain(factors, ordered, span)
+    }
+
+    fn implied(&mut self, factors: &[ValueId], wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+        match (wishes, factors) {
+            (Some(wishes), _) => {
+                let result = self.kept(factors, wishes)?;
+                self.chain(factors, result, span)
+            }
+            (None, [first, rest @ ..]) => {
+                let mut product = *first;
+                for factor in rest {
+                    let result = self.matmul_dims(product, *factor, span)?;
+                    product = self.chain(&[product, *factor], result, span)?;
+                }
+                Ok(product)
+            }
+            (None, []) => unreachable!("a product has factors"),
+        }
+    }
+
+    /// The dims of a result whose dims are known: the others are contracted.
+    fn kept(&self, factors: &[ValueId], wishes: &[Wish]) -> Checked<Vec<Dim>> {
+        let union = self.union(factors);
+        let kept = self.granted(wishes, &union);
+        let shared = self.shared(factors);
+        for dim in union.iter().filter(|dim| !kept.contains(dim)) {
+            if !shared.contains(dim) || self.dims.is_literal(dim.id) {
+                return Err(self.lost(*dim, factors));
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The dims of a product of two where nothing says them: one shared dim, and another on each side.
+    fn matmul_dims(&self, left: ValueId, right: ValueId, span: Span) -> Checked<Vec<Dim>> {
+        let shared = self.shared(&[left, right]);
+        let names: Vec<String> = shared.iter().map(|dim| format!("`{}`", self.dims.name(dim.id))).collect();
+        let why = match shared.as_slice() {
+            [] => "the factors share no dim".to_owned(),
+            [one] if self.dims.is_literal(one.id) => return Err(self.lost(*one, &[left, right])),
+            [one] => {
+                let only = [left, right].into_iter().find(|id| self.value(*id).dims.len() < 2);
+                match only {
+                    Some(_) => format!("{} may be contracted or kept, one factor has no other dim", names[0]),
+                    None => {
+                        let union = self.union(&[left, right]);
+                        return Ok(union.into_iter().filter(|dim| dim != one).collect());
+                    }
+                }
+            }
+            [_, _, ..] => format!("the factors share {}", names.join(", ")),
+        };
+        Err(CheckError::ContractionUnclear { why, at: span }.into())
+    }
+
+    /// The dims that two or more factors have, in the order of the first that has each.
+    fn shared(&self, factors: &[ValueId]) -> Vec<Dim> {
+        let count = |dim: &Dim| factors.iter().filter(|id| self.value(**id).dims.contains(dim)).count();
+        self.union(factors).into_iter().filter(|dim| count(dim) > 1).collect()
+    }
+
+    /// A dim that the result lacks and that cannot be contracted.
+    fn lost(&self, dim: Dim, factors: &[ValueId]) -> Failure {
+        let owner = factors.iter().find(|id| self.value(**id).dims.contains(&dim)).copied().unwrap_or(factors[0]);
+        if !self.dims.is_literal(dim.id) {
+            return self.dim_lost(dim, owner);
+        }
+        let taken = |name: &&str| self.named_dims.contains_key(*name);
+        let name = ["J", "D", "F", "H", "N", "M"].into_iter().find(|name| !taken(name)).unwrap_or("Inner");
+        CheckError::LiteralContracted { size: dim.size, name: name.to_owned(), at: self.value(owner).span }.into()
+    }
+
+    /// Binary products from left to right; each keeps the dims that a later factor or the result still needs.
+    fn chain(&mut self, factors: &[ValueId], result: Vec<Dim>, span: Span) -> Checked<ValueId> {
+        self.check_product_open(factors)?;
+        let mut product = factors[0];
+        for (place, factor) in factors.iter().enumerate().skip(1) {
+            let later = &factors[place + 1..];
+            let dims = if later.is_empty() {
+                result.clone()
+            } else {
+                let needed = self.union(later);
+                let union = self.union(&[product, *factor]);
+                union.into_iter().filter(|dim| needed.contains(dim) || result.contains(dim)).collect()
+            };
+            let dtype = self.product_dtype(product, *factor, span)?;
+            product =
+                self.add(dtype, dims, Definition::Product { operands: [product, *factor], local: false }, span)?;
+        }
+        Ok(product)
+    }
+
+    fn product_dtype(&self, left: ValueId, right: ValueId, at: Span) -> Checked<DType> {
+        let (left, right) = (self.value(left).dtype, self.value(right).dtype);
+        let error = CheckError::DTypeMismatch { operation: "product", left, right, at };
+        left.product(right).ok_or_else(|| error.into())
+    }
+}
+
+/// Whether an expression is made of numbers only.
+fn is_number(expr: &Expr, depth: usize) -> bool {
+    if depth > Checker::MOST_DEPTH {
+        return false;
+    }
+    match &expr.kind {
+        ExprKind::Number(_) => true,
+        ExprKind::Neg(inner) => is_number(inner, depth + 1),
+        ExprKind::Binary { left, right, .. } => is_number(left, depth + 1) && is_number(right, depth + 1),
+        ExprKind::Product { factors, .. } => factors.iter().all(|factor| is_number(factor, depth + 1)),
+        ExprKind::Array(_) | ExprKind::Call { .. } | ExprKind::Collective { .. } => false,
+    }
+}
+
+/// A local product and the dims it works on.
+pub(super) struct Local<'a> {
+    pub(super) operands: [ValueId; 2],
+    pub(super) contracted: &'a [Dim],
+    pub(super) span: Span,
+}
+
+impl Checker {
+    /// `A *_LOCAL B`: nothing moves before it, and the contracted axes stay open.
+    fn local(&mut self, left: ValueId, right: ValueId, wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+        let factors = [left, right];
+        let dims = match wishes {
+            Some(wishes) => self.kept(&factors, wishes)?,
+            None => self.matmul_dims(left, right, span)?,
+        };
+        self.check_product_open(&factors)?;
+        let dtype = self.product_dtype(left, right, span)?;
+        let contracted: Vec<Dim> = self.shared(&factors).into_iter().filter(|dim| !dims.contains(dim)).collect();
+        let local = Local { operands: factors, contracted: &contracted, span };
+        let sharding = self.local_sharding(&local, &dims)?;
+        let id = self.add(dtype, dims, Definition::Product { operands: factors, local: true }, span)?;
+        self.values[id.index()].wanted = Wanted::Exact(sharding);
+        Ok(id)
+    }
+
+    /// What a local product is written as must be what it gives.
+    pub(super) fn check_local(&self, id: ValueId, fresh: bool, written: &Written, name: &str) -> Checked<()> {
+        let value = self.value(id);
+        let local = fresh && matches!(value.definition, Definition::Product { local: true, .. });
+        if !local || value.wanted == written.wanted {
+            return Ok(());
+        }
+        let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
+        Err(CheckError::LocalResult { gives, said, at: written.span }.into())
+    }
+}

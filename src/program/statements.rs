@@ -1,0 +1,329 @@
+//! Statements: inputs, results, outputs, and what a program is for in the end.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked, Failure};
+use super::expr::Operand;
+use super::layouts::{Wish, Written};
+use super::names::nearest;
+use super::{Definition, Program, Value, ValueId, Wanted};
+use crate::dtype::DType;
+use crate::function::Function;
+use crate::layout::Dim;
+use crate::span::Span;
+use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
+
+impl Checker {
+    /// Checks one statement; after an error its name stays known, and what rests on it is passed over.
+    pub(super) fn statement(&mut self, statement: &Statement) {
+        match &statement.kind {
+            StatementKind::Mesh { .. } | StatementKind::Dims(_) => {}
+            StatementKind::Input { name, dtype, brackets } => {
+                if let Err(failure) = self.declaration(name, dtype.node, brackets) {
+                    self.tell(failure);
+                    self.poison(name);
+                }
+            }
+            StatementKind::Assign { target, value } => {
+                if let Err(failure) = self.assign(target, value, statement.span) {
+                    self.tell(failure);
+                    self.poison_uses(value, 0);
+                    target.name.iter().for_each(|name| self.bind(Some(&name.node), None, name.span, false));
+                }
+            }
+            StatementKind::Output(names) => {
+                for name in names {
+                    match self.lookup(name) {
+                        Ok(id) if !self.outputs.contains(&id) => self.outputs.push(id),
+                        Ok(_) => {}
+                        Err(failure) => self.tell(failure),
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, failure: Failure) {
+        match failure {
+            Failure::Error(error) => self.diagnostics.push(&*error),
+            Failure::Told => {}
+        }
+    }
+
+    /// An unknown name counts as known from here on, so that it is told of once.
+    fn poison(&mut self, name: &Name) {
+        if self.binding(&name.node).is_none() {
+            self.bind(Some(&name.node), None, name.span, false);
+        }
+    }
+
+    /// Undeclared arrays of a statement with an error: it would have made inputs of them.
+    fn poison_uses(&mut self, expr: &Expr, depth: usize) {
+        if depth > Self::MOST_DEPTH {
+            return;
+        }
+        match &expr.kind {
+            ExprKind::Array(array) => array.name.iter().for_each(|name| self.poison(name)),
+            ExprKind::Number(_) => {}
+            ExprKind::Product { factors, .. } => {
+                factors.iter().for_each(|factor| self.poison_uses(factor, depth + 1));
+            }
+            ExprKind::Binary { left, right, .. } => {
+                self.poison_uses(left, depth + 1);
+                self.poison_uses(right, depth + 1);
+            }
+            ExprKind::Neg(argument) | ExprKind::Call { argument, .. } | ExprKind::Collective { argument, .. } => {
+                self.poison_uses(argument, depth + 1);
+            }
+        }
+    }
+
+    /// The value of a name; a use of it.
+    pub(super) fn lookup(&mut self, name: &Name) -> Checked<ValueId> {
+        if let Some(index) = self.scope.get(&name.node) {
+            let binding = &mut self.bindings[*index];
+            binding.used = true;
+            return binding.value.ok_or(Failure::Told);
+        }
+        let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node),
+        };
+        self.poison(name);
+        Err(CheckError::UnknownArray { name: name.node.clone(), at: name.span, help }.into())
+    }
+
+    fn declaration(&mut self, name: &Name, dtype: DType, brackets: &Brackets) -> Checked<()> {
+        if let Some(first) = self.binding(&name.node) {
+            if first.value.is_none() {
+                return Err(Failure::Told);
+            }
+            let (first, second) = (first.place, name.span);
+            return Err(CheckError::ArrayRedeclared { name: name.node.clone(), first, second }.into());
+        }
+        self.input(Some(name), dtype, brackets, name.span.join(brackets.span)).map(|_| ())
+    }
+
+    /// Adds an input and binds its name.
+    pub(super) fn input(
+        &mut self,
+        name: Option<&Name>,
+        dtype: DType,
+        brackets: &Brackets,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let array = name.map_or("", |name| &name.node);
+        let written = self.brackets(brackets, array, false)?;
+        let at = brackets.span;
+        let Wanted::Exact(sharding) = written.wanted else {
+            return Err(CheckError::InputHole { array: array.to_owned(), at }.into());
+        };
+        if !sharding.open.is_empty() && dtype == DType::Bool {
+            let operator = sharding.operator.to_string();
+            return Err(CheckError::OperatorDType { operator, dtype, at }.into());
+        }
+        let named = |wish: &Wish| match wish {
+            Wish::Dim(dim) => *dim,
+            Wish::Literal(size) => self.dims.add(None, *size),
+        };
+        let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
+        let (text, wanted) = (name.map(|name| name.node.clone()), Wanted::Exact(sharding));
+        let id = self.add_value(Value { name: text, dtype, dims, definition: Definition::Input, wanted, span })?;
+        self.places[id.index()] = at;
+        if let Some(name) = name {
+            self.bind(Some(&name.node), Some(id), name.span, true);
+        }
+        Ok(id)
+    }
+
+    fn assign(&mut self, target: &Target, expr: &Expr, span: Span) -> Checked<()> {
+        let name = target.name.as_ref().map_or("", |name| &name.node);
+        let product = matches!(expr.kind, ExprKind::Product { .. });
+        let written = target.brackets.as_ref().map(|brackets| self.brackets(brackets, name, product)).transpose()?;
+        let before = self.values.len();
+        let id = match &expr.kind {
+            ExprKind::Collective { kind, subscript, argument } => {
+                self.collective(kind, subscript, argument, written.as_ref().map(|written| (written, name)), expr.span)?
+            }
+            ExprKind::Array(_)
+            | ExprKind::Number(_)
+            | ExprKind::Product { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Neg(_)
+            | ExprKind::Call { .. } => {
+                let wishes = written.as_ref().map(|written| written.wishes.as_slice());
+                match self.expr(expr, wishes)? {
+                    Operand::Array(id) => id,
+                    Operand::Number(_) => return Err(CheckError::NumberResult { at: expr.span }.into()),
+                }
+            }
+        };
+        let fresh = id.index() >= before && self.value(id).definition != Definition::Input;
+        let id = self.cast_result(id, fresh, target)?;
+        let fresh = fresh || id.index() >= before && self.value(id).definition != Definition::Input;
+        let id = match &written {
+            Some(written) => self.laid_out(id, fresh, written, name, span)?,
+            None => id,
+        };
+        self.rebound(id, target)?;
+        if fresh || self.value(id).span == span && self.value(id).name.is_none() {
+            let value = &mut self.values[id.index()];
+            value.name = target.name.as_ref().map(|name| name.node.clone());
+            value.span = span;
+        }
+        let place = target.name.as_ref().map_or(target.span, |name| name.span);
+        self.bind(target.name.as_ref().map(|name| name.node.as_str()), Some(id), place, false);
+        Ok(())
+    }
+
+    /// The result in the dtype that the target asks for: products round to it, everything else is cast.
+    fn cast_result(&mut self, id: ValueId, fresh: bool, target: &Target) -> Checked<ValueId> {
+        let Some(asked) = target.dtype.as_ref() else { return Ok(id) };
+        let value = self.value(id);
+        if value.dtype == asked.node {
+            return Ok(id);
+        }
+        let product = matches!(value.definition, Definition::Product { .. });
+        if fresh && product && value.dtype.is_float() == asked.node.is_float() && asked.node != DType::Bool {
+            self.values[id.index()].dtype = asked.node;
+            return Ok(id);
+        }
+        self.cast(id, asked.node, asked.span)
+    }
+
+    /// The value in the layout that the target's brackets ask for.
+    fn laid_out(&mut self, id: ValueId, fresh: bool, written: &Written, name: &str, span: Span) -> Checked<ValueId> {
+        let value = self.value(id);
+        self.same_dims(id, written)?;
+        let dims = self.granted(&written.wishes, &value.dims);
+        let (dtype, in_order) = (value.dtype, value.dims == dims);
+        match &written.wanted {
+            Wanted::Free if in_order => Ok(id),
+            Wanted::Free => {
+                let definition = Definition::Map { function: Function::Identity, operands: vec![id] };
+                self.add(dtype, dims, definition, span)
+            }
+            Wanted::Exact(sharding) => {
+                self.check_local(id, fresh, written, name)?;
+                self.check_open(id, sharding, written.span)?;
+                let settled = match &value.definition {
+                    Definition::Product { .. } | Definition::Map { .. } | Definition::Rename { .. } => {
+                        fresh && in_order
+                    }
+                    Definition::Collective { .. } => fresh,
+                    Definition::Input | Definition::Move { .. } => false,
+                };
+                let wanted = Wanted::Exact(sharding.clone());
+                let id = if settled {
+                    self.values[id.index()].wanted = wanted;
+                    id
+                } else {
+                    let definition = Definition::Move { operand: id };
+                    self.add_value(Value { name: None, dtype, dims, definition, wanted, span })?
+                };
+                self.places[id.index()] = written.span;
+                Ok(id)
+            }
+        }
+    }
+
+    /// A result has the dims of its value, no more and no less.
+    fn same_dims(&self, id: ValueId, written: &Written) -> Checked<()> {
+        let value = self.value(id);
+        if let Some(place) = self.unfulfilled(&written.wishes, &value.dims) {
+            let (dim, help) = match written.wishes[place] {
+                Wish::Dim(dim) => {
+                    let same = value.dims.iter().find(|own| {
+                        own.size == dim.size
+                            && !self.dims.is_literal(own.id)
+                            && !written.wishes.contains(&Wish::Dim(**own))
+                    });
+                    let name = self.dims.name(dim.id);
+                    let help = match same.map(|own| self.dims.name(own.id)) {
+                        Some(own) => {
+                            format!("drop `{name}`, or give `{own}` that name: `rename_{{{own}->{name}}}(..)`")
+                        }
+                        None => format!("drop `{name}`, or bring in an operand that has it"),
+                    };
+                    (name, help)
+                }
+                Wish::Literal(size) => {
+                    let help = "a dim without a name meets no other; name it in `dims {..}`".to_owned();
+                    (size.to_string(), help)
+                }
+            };
+            return Err(CheckError::DimMissing { dim, at: written.places[place], value: value.span, help }.into());
+        }
+        let granted = self.granted(&written.wishes, &value.dims);
+        match value.dims.iter().find(|dim| !granted.contains(dim)) {
+            Some(lost) => Err(self.dim_lost(*lost, id)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn dim_lost(&self, dim: Dim, id: ValueId) -> Failure {
+        let array = self.show(id);
+        CheckError::DimLost { dim: self.dims.name(dim.id), array, at: self.value(id).span }.into()
+    }
+
+    /// A name that is bound again stands for the same dims and dtype.
+    fn rebound(&self, id: ValueId, target: &Target) -> Checked<()> {
+        let Some(name) = &target.name else { return Ok(()) };
+        let Some(binding) = self.binding(&name.node) else { return Ok(()) };
+        let before = binding.value.ok_or(Failure::Told)?;
+        let (old, new) = (self.value(before), self.value(id));
+        let same = old.dtype == new.dtype
+            && old.dims.len() == new.dims.len()
+            && old.dims.iter().all(|dim| new.dims.contains(dim));
+        if same {
+            return Ok(());
+        }
+        let show = |value: &Value| format!("{}{}", value.dtype, value.brackets(&self.mesh, &self.dims));
+        let (before, after, first, second) = (show(old), show(new), binding.place, name.span);
+        Err(CheckError::RebindMismatch { name: name.node.clone(), before, after, first, second }.into())
+    }
+
+    /// The program, once all statements are checked.
+    pub(super) fn finish(mut self, last: Option<Span>) -> (Option<Program>, crate::diag::Diagnostics) {
+        if !self.diagnostics.has_errors() {
+            self.pick_outputs();
+            if self.outputs.is_empty() {
+                self.diagnostics.push(&CheckError::NoResult { at: last });
+            } else {
+                self.warn_unused();
+            }
+        }
+        self.diagnostics.sort();
+        if self.diagnostics.has_errors() {
+            return (None, self.diagnostics);
+        }
+        let Checker { mesh, hardware, dims, values, outputs, diagnostics, .. } = self;
+        (Some(Program { mesh, hardware, dims, values, outputs }), diagnostics)
+    }
+
+    /// Without an `output` line: the results that nothing uses, or the last one.
+    fn pick_outputs(&mut self) {
+        if !self.outputs.is_empty() {
+            return;
+        }
+        let results = || self.bindings.iter().filter(|binding| !binding.input && !binding.shadowed);
+        let mut outputs: Vec<ValueId> = Vec::new();
+        for id in results().filter(|binding| !binding.used).filter_map(|binding| binding.value) {
+            if !outputs.contains(&id) {
+                outputs.push(id);
+            }
+        }
+        if outputs.is_empty() {
+            outputs.extend(results().filter_map(|binding| binding.value).next_back());
+        }
+        self.outputs = outputs;
+    }
+
+    fn warn_unused(&mut self) {
+        for binding in &self.bindings {
+            let output = binding.value.is_some_and(|id| self.outputs.contains(&id));
+            if let (false, false, Some(name)) = (binding.used, output, &binding.name) {
+                self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place });
+            }
+        }
+    }
+}
