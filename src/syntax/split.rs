@@ -230,7 +230,7 @@ fn begins_statement(line: &str, inside: bool) -> bool {
     assigns(line, inside)
 }
 
-/// Whether `=`, or where `arrows` count an arrow, stands outside all brackets of the line.
+/// Whether the line has a `=`, or where `arrows` count an arrow outside all of its brackets, before a stray closer.
 fn assigns(line: &str, arrows: bool) -> bool {
     let mut depth = 0usize;
     let mut previous = ' ';
@@ -239,7 +239,8 @@ fn assigns(line: &str, arrows: bool) -> bool {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' if depth == 0 => return false,
             ')' | ']' | '}' => depth -= 1,
-            '=' if depth == 0 => return true,
+            // No bracket holds a `=`: one that seems to is not closed.
+            '=' => return true,
             '→' | '⟶' if depth == 0 && arrows => return true,
             '>' if depth == 0 && arrows && previous == '-' => return true,
             _ => {}
@@ -266,7 +267,8 @@ mod tests {
 
     #[test]
     fn operators_commas_and_arrows_ask_for_more() {
-        for sign in ["*", "+", "-", "/", "·", "*_J", "*_LOCAL", "·_{N,H}", "\\cdot_J", ",", "->", "→", "\\to", "="] {
+        for sign in ["*", "+", "-", "/", "·", "*_J", "*_LOCAL", "·_{N,H}", "\\cdot_J", ",", "->", "→", "\\to", "="]
+        {
             let source = format!("A {sign} # rest\n\n B -> C\nD = E");
             assert_eq!(cut(&source).len(), 2, "{source}");
         }
