@@ -8,7 +8,11 @@ use crate::program::{self, Program};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Proof};
 use crate::syntax;
+use crate::span::Span;
 use crate::topology::{Hardware, Topology};
+use itertools::Itertools;
+use miette::SourceSpan;
+use thiserror::Error;
 
 /// What a compilation can be told.
 #[derive(Clone, Debug, Default)]
@@ -53,9 +57,28 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
         (None, Some(name)) => Hardware::named(&name.node),
         (None, None) => Hardware::named(Hardware::DEFAULT),
     };
-    let unknown = || program.hardware.as_ref().map(program::CheckError::unknown_hardware);
-    let Some(hardware) = hardware else { return Err(Diagnostics::of(&unknown().expect("the default is known"))) };
+    let Some(hardware) = hardware else { return Err(Diagnostics::of(&UnknownHardware::of(program))) };
     Topology::new(program.mesh.clone(), hardware).map_err(|error| Diagnostics::of(&error))
+}
+
+/// The program runs on hardware that nobody has described.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[error("no hardware is called `{name}`")]
+#[diagnostic(code("unknown-hardware"), help("known are {}; or give a profile with `--hardware FILE.toml`", Hardware::names().join(", ")))]
+struct UnknownHardware {
+    name: String,
+    #[label("not a profile")]
+    span: SourceSpan,
+}
+
+impl UnknownHardware {
+    fn of(program: &Program) -> UnknownHardware {
+        let (name, span) = match &program.hardware {
+            Some(name) => (name.node.clone(), name.span),
+            None => (Hardware::DEFAULT.to_owned(), Span::default()),
+        };
+        UnknownHardware { name, span: span.into() }
+    }
 }
 
 /// Program to plan.
@@ -70,9 +93,9 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
 /// Plan to schedule, proven. No schedule leaves the compiler unproven.
 ///
 /// # Errors
-/// If a method that was asked for does not apply, or the proof finds a flaw.
+/// If the proof finds a flaw, which would be ours.
 pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
-    let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
+    let schedule = lower::lower(plan, topology, options.lowering);
     let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }

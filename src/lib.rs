@@ -1,19 +1,45 @@
 //! A compiler for the sharding notation of *How To Scale Your Model*.
-#![cfg_attr(test, allow(clippy::print_stdout))]
+//!
+//! ```text
+//! text ─► syntax ─► program ─► plan ─► schedule ─► { values | proof | clock } ─► reports
+//! ```
+//!
+//! | stage | its data | its one idea |
+//! | --- | --- | --- |
+//! | [`syntax`] | [`syntax::Ast`] | what was written, nothing interpreted |
+//! | [`program`] | [`program::Program`] | typed values; after it no user mistake is possible |
+//! | [`topology`] | [`topology::Topology`] | a link is the only thing between devices that is ever busy |
+//! | [`plan`] | [`plan::Plan`] | a product is a choice of what each mesh axis does, resharding a shortest path |
+//! | [`schedule`] | [`schedule::Schedule`] | one operation for the whole mesh, with parameters that are maps of the coordinates |
+//! | [`sim`] | blocks, symbols, ticks | one DAG, interpreted three ways that know nothing of each other |
+//!
+//! [`compiler`] wires the stages. A *layout* is the type of an array: dtype, dims with sizes, the ordered mesh axes on
+//! each dim (major first), and the open sum. A *block* is what one device holds of a value, row-major; it may be
+//! absent. An operation is ready on a device when its operands are there; links serve messages in the order of the
+//! schedule's list. What the clock leaves out is told in [`sim::clock`].
 
-pub mod collective;
+pub mod span;
+pub mod units;
 pub mod diag;
-pub mod dtype;
-pub mod einsum;
-pub mod function;
-pub mod layout;
 pub mod mesh;
+pub mod dtype;
 pub mod operator;
-pub mod plan;
+pub mod function;
+pub mod einsum;
+pub mod layout;
+pub mod collective;
+
+pub mod syntax;
 pub mod program;
+pub mod topology;
+pub mod bounds;
 pub mod schedule;
 pub mod sim;
-pub mod span;
-pub mod syntax;
-pub mod topology;
-pub mod units;
+pub mod plan;
+pub mod lower;
+pub mod costs;
+
+#[cfg(feature = "cli")]
+pub mod cli;
+pub mod compiler;
+pub mod report;

@@ -3,7 +3,7 @@
 use super::{Common, Failure, Format, input};
 use crate::compiler;
 use crate::report::document;
-use crate::schedule::document as schedule_document;
+use crate::schedule;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ impl Compile {
                 let (schedule, _) = compiler::schedule(&plan()?, &topology, &options).map_err(fault)?;
                 match format {
                     Format::Text => schedule.to_string(),
-                    Format::Json => schedule_document::to_json(&schedule) + "\n",
+                    Format::Json => schedule::to_json(&schedule) + "\n",
                 }
             }
         };

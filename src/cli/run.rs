@@ -87,7 +87,7 @@ fn show(compiled: &Compiled, timing: &Timing, numerics: Option<&Numerics>, assum
 fn compute(compiled: &Compiled, seed: u64) -> Result<Numerics, Failure> {
     let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
     let schedule = &compiled.schedule;
-    let inputs = values::inputs(schedule, seed);
+    let inputs = values::inputs(schedule, seed).map_err(call)?;
     let dense = values::dense(schedule, &inputs).map_err(call)?;
     let run = values::run(schedule, &inputs).map_err(call)?;
     values::compare(schedule, &dense, &run).map_err(call)

@@ -17,7 +17,7 @@ pub(super) fn along(topology: &Topology, axis: AxisId) -> Topology {
 }
 
 /// The simulated time of some operations on a value of these extents that all devices have.
-pub(super) fn simulate(
+pub fn simulate(
     topology: &Topology,
     dtype: DType,
     extents: &[u64],

@@ -54,7 +54,7 @@ impl<'a> Lowerer<'a> {
             Collective::Permute { to } => {
                 let axes: Vec<AxisId> = collective.axes(&from.sharding).iter().collect();
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
-                methods::permute(stages.builder, value, sources)
+                methods::permute(stages.builder, axes, value, sources)
             }
             Collective::Slice { axes, dim } => {
                 let axes: Vec<AxisId> = axes.iter().collect();

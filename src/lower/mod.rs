@@ -4,7 +4,7 @@ mod auto;
 mod collective;
 mod permute;
 
-pub(crate) use auto::simulate;
+pub use auto::simulate;
 pub use collective::Lowerer;
 
 use crate::layout::Dim;
@@ -39,7 +39,7 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Schedule {
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
             StepOp::Collective(collective) => {
                 let from = &plan.step(plan.operands(id)[0]).layout;
-                let method = program.value(step.value).method;
+                let method = None;
                 lowerer.collective(&mut builder, collective, from, operands[0], method)
             }
         };

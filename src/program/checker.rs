@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The state of the checker: the program so far, and what its names mean.
 pub(super) struct Checker {
     pub(super) mesh: Mesh,
-    pub(super) hardware: Option<String>,
+    pub(super) hardware: Option<Name>,
     pub(super) dims: Dims,
     /// By name; `None` where that was told to be wrong.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,

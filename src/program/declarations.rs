@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// What the declarations say.
 pub(super) struct Ground {
     pub(super) mesh: Mesh,
-    pub(super) hardware: Option<String>,
+    pub(super) hardware: Option<Name>,
     pub(super) dims: Dims,
     /// By name; `None` where the declaration has an error.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
@@ -36,7 +36,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                 if let (None, Some(mesh)) = (hardware, &read) {
                     diagnostics.push(&CheckError::DefaultHardware { mesh: mesh.to_string(), at: statement.span });
                 }
-                mesh = Some((statement.span, read, hardware.as_ref().map(|name| name.node.clone())));
+                mesh = Some((statement.span, read, hardware.clone()));
             }
             StatementKind::Dims(list) => {
                 for decl in list {

@@ -29,7 +29,7 @@ use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::mesh::Mesh;
 use crate::span::Span;
-use crate::syntax::Ast;
+use crate::syntax::{Ast, Name};
 
 /// Checks a program: all that is wrong at once, and the program if nothing is; warnings and notes come with it.
 pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
@@ -62,7 +62,7 @@ pub struct Program {
     /// The devices.
     pub mesh: Mesh,
     /// The hardware named in the `mesh` statement.
-    pub hardware: Option<String>,
+    pub hardware: Option<Name>,
     /// The names of the dims.
     pub dims: Dims,
     /// Every value.

@@ -40,7 +40,7 @@ impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "mesh {}", self.mesh)?;
         if let Some(hardware) = &self.hardware {
-            write!(f, " on {hardware}")?;
+            write!(f, " on {}", hardware.node)?;
         }
         writeln!(f)?;
         for id in self.value_ids() {
