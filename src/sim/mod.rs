@@ -1,0 +1,3 @@
+//! A schedule, interpreted: each child gives another meaning to the same operations and knows nothing of the others.
+
+pub mod clock;
