@@ -61,6 +61,8 @@ pub struct Time(u128);
 impl Time {
     /// No time at all.
     pub const ZERO: Time = Time(0);
+    /// The end of what can be counted; sums and products that pass it stay there.
+    pub const MAX: Time = Time(u128::MAX);
 
     /// A number of ticks.
     pub fn from_ticks(ticks: u128) -> Time {
@@ -81,13 +83,13 @@ impl Time {
 impl Add for Time {
     type Output = Time;
     fn add(self, other: Time) -> Time {
-        Time(self.0 + other.0)
+        Time(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -101,7 +103,7 @@ impl Sub for Time {
 impl Mul<u64> for Time {
     type Output = Time;
     fn mul(self, times: u64) -> Time {
-        Time(self.0 * u128::from(times))
+        Time(self.0.saturating_mul(u128::from(times)))
     }
 }
 
@@ -125,13 +127,13 @@ pub struct TimeScale {
 impl TimeScale {
     /// Latencies are whole picoseconds, so a tick is never longer.
     const LEAST: u128 = 1_000_000_000_000;
-    /// With at most this many ticks a second, 2^63 bytes at one byte a second still fit in 128 bits.
-    const MOST: u128 = 1_000_000_000_000_000_000;
+    /// With at most this many ticks a second, 2^63 bytes at a thousand bytes a second still fit in 128 bits.
+    const MOST: u128 = 1_000_000_000_000_000_000_000;
 
     /// The longest tick of which one picosecond and one unit at each of the rates take a whole number.
     ///
     /// # Errors
-    /// If there would be more than 10^18 ticks a second; rates with three or four leading digits stay far below.
+    /// If there would be more than 10^21 ticks a second; rates with two or three leading digits stay below.
     pub fn for_rates(rates: impl IntoIterator<Item = Rate>) -> Result<TimeScale, NoCommonTick> {
         let mut ticks_per_second = Self::LEAST;
         for rate in rates {

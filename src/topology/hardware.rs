@@ -1,5 +1,7 @@
 //! Hardware profiles: what a chip computes, remembers and sends in a second.
 
+use super::profile::{self, ProfileError};
+use crate::dtype::DType;
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
 
@@ -21,6 +23,15 @@ pub enum WiringRule {
     RingOfSize(u32),
     /// All axes are rings if every size is a multiple of this, else all are lines (TPU v4p, v5p: cubes of 4).
     RingsOfMultiple(u32),
+}
+
+/// What it costs a device to add, slice and assemble blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalMoves {
+    /// Nothing, as the book counts.
+    Free,
+    /// The bytes that are read and written, at the rate of the memory.
+    Memory,
 }
 
 /// A machine.
@@ -48,11 +59,45 @@ pub struct Hardware {
     pub hop_rule: HopRule,
     /// Which axes wrap around unless the program says otherwise.
     pub wiring: WiringRule,
+    /// What additions and copies within a device cost.
+    pub local_moves: LocalMoves,
 }
 
 impl Hardware {
+    /// The machine of programs that name none.
+    pub const DEFAULT: &str = "tpu_v5e";
+
+    /// The machine of a shipped profile.
+    pub fn named(name: &str) -> Option<Hardware> {
+        let (_, text) = profile::SHIPPED.iter().find(|(known, _)| *known == name)?;
+        Some(Hardware::from_toml(text).expect("shipped profiles are read in the tests"))
+    }
+
+    /// The names of the shipped profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        profile::SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// If the text is not TOML, a field is unknown, missing or given twice, or a figure has not the unit or the range
+    /// of its field; the error has the place.
+    pub fn from_toml(text: &str) -> Result<Hardware, ProfileError> {
+        profile::read(text)
+    }
+
+    /// A profile to start from: a shipped one word for word with its comments, any other written anew.
+    pub fn to_toml(&self) -> String {
+        let shipped = profile::SHIPPED.iter().find(|(name, _)| *name == self.name);
+        match shipped {
+            Some((_, text)) if Hardware::named(&self.name).as_ref() == Some(self) => (*text).to_owned(),
+            Some(_) | None => profile::write(self),
+        }
+    }
+
     /// Operations a second on elements of this type.
-    pub fn flops(&self, dtype: crate::dtype::DType) -> Rate {
+    pub fn flops(&self, dtype: DType) -> Rate {
         if dtype.is_float() { self.bf16_flops } else { self.int8_flops }
     }
 }

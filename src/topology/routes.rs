@@ -1,1 +1,360 @@
-//! Routes.
+//! Which links a message takes.
+
+use super::Topology;
+use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
+use crate::schedule::Route;
+use std::fmt;
+use thiserror::Error;
+
+/// A link, as an index into a list with an entry for each of [`Topology::link_count`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(u32);
+
+impl LinkId {
+    /// As an index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Which link of a device along an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkSide {
+    /// To the next higher coordinate; on a ring also from the last to the first.
+    Up,
+    /// To the next lower coordinate; on a ring also from the first to the last.
+    Down,
+    /// The port from the device into the switch.
+    Out,
+    /// The port from the switch into the device.
+    In,
+}
+
+/// A link, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link {
+    /// The axis it belongs to.
+    pub axis: AxisId,
+    /// Which link of the device.
+    pub side: LinkSide,
+    /// The device that sends into it, or for a port in the one that receives from it.
+    pub device: DeviceId,
+}
+
+/// One hop of a message: what it occupies at once, and where it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The axis along which it goes.
+    pub axis: AxisId,
+    /// The link, or the port out on a switch.
+    pub link: LinkId,
+    /// The port in on a switch.
+    pub port_in: Option<LinkId>,
+    /// The device it reaches.
+    pub to: DeviceId,
+}
+
+/// A way that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RouteError {
+    /// Hops are along one axis.
+    #[error("{from} and {to} differ in more than one coordinate, so no number of hops along one axis joins them")]
+    NotOneAxis {
+        /// The source.
+        from: DeviceId,
+        /// The destination.
+        to: DeviceId,
+    },
+    /// The hops end elsewhere.
+    #[error("{hops} hops along `{axis}` do not lead from {from} to {to}")]
+    EndsElsewhere {
+        /// The source.
+        from: DeviceId,
+        /// The destination.
+        to: DeviceId,
+        /// Towards higher coordinates if positive.
+        hops: i64,
+        /// The name of the axis.
+        axis: String,
+    },
+    /// The hops need a link that is not there.
+    #[error("{hops} hops from {from} pass an end of `{axis}`, which is a line")]
+    OffTheEnd {
+        /// The source.
+        from: DeviceId,
+        /// Towards higher coordinates if positive.
+        hops: i64,
+        /// The name of the axis.
+        axis: String,
+    },
+}
+
+/// What is left of the way along one axis: so many hops through the same side of each device.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    axis: AxisId,
+    side: LinkSide,
+    hops: u32,
+}
+
+/// A message on its way, hop by hop.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk {
+    at: DeviceId,
+    destination: DeviceId,
+    leg: Option<Leg>,
+}
+
+impl Topology {
+    /// How many links there are; links that a line or an axis of one device lacks are counted and never used.
+    pub fn link_count(&self) -> usize {
+        2 * self.axes.len() * self.mesh.device_count()
+    }
+
+    /// The index of a link.
+    pub fn link_id(&self, link: Link) -> LinkId {
+        let side = match link.side {
+            LinkSide::Up | LinkSide::Out => 0,
+            LinkSide::Down | LinkSide::In => 1,
+        };
+        let index = (2 * link.axis.index() + side) * self.mesh.device_count() + link.device.index();
+        LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
+    }
+
+    /// The link of an index.
+    pub fn link(&self, id: LinkId) -> Link {
+        let devices = self.mesh.device_count();
+        let (row, device) = (id.index() / devices, id.index() % devices);
+        let axis = AxisId::new(row / 2);
+        let side = match (self.links(axis).wiring, row % 2) {
+            (Wiring::Ring | Wiring::Line, 0) => LinkSide::Up,
+            (Wiring::Ring | Wiring::Line, _) => LinkSide::Down,
+            (Wiring::Switch, 0) => LinkSide::Out,
+            (Wiring::Switch, _) => LinkSide::In,
+        };
+        Link { axis, side, device: DeviceId(u32::try_from(device).expect("a device of the mesh")) }
+    }
+
+    /// All links that exist, in the order of their indices.
+    pub fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
+        (0..).map(LinkId).take(self.link_count()).filter(|id| self.exists(self.link(*id)))
+    }
+
+    /// Whether there is such a link: a line has none past its ends, and one device alone has none at all.
+    fn exists(&self, link: Link) -> bool {
+        let size = self.mesh.axis(link.axis).size;
+        let coordinate = self.mesh.coordinate(link.device, link.axis);
+        match (self.links(link.axis).wiring, link.side) {
+            _ if size == 1 => false,
+            (Wiring::Line, LinkSide::Up) => coordinate + 1 < size,
+            (Wiring::Line, LinkSide::Down) => coordinate > 0,
+            (Wiring::Line, LinkSide::Out | LinkSide::In) => false,
+            (Wiring::Ring | Wiring::Switch, _) => true,
+        }
+    }
+
+    /// For people: `X: (0,1)->(1,1)`, or `X: port out of (0,1)`.
+    pub fn show_link(&self, id: LinkId) -> LinkName<'_> {
+        LinkName { mesh: &self.mesh, link: self.link(id) }
+    }
+
+    /// The hops of a message, none from a device to itself.
+    ///
+    /// # Errors
+    /// If there is no such way: the hops pass the end of a line, end elsewhere, or are not along one axis.
+    pub fn route(&self, source: DeviceId, destination: DeviceId, route: Route) -> Result<Vec<Hop>, RouteError> {
+        let mut walk = self.start(source, destination, route)?;
+        let mut hops = Vec::new();
+        while let Some(hop) = self.step(&mut walk) {
+            hops.push(hop);
+        }
+        Ok(hops)
+    }
+
+    /// A message about to leave; [`Topology::step`] takes it along.
+    ///
+    /// # Errors
+    /// As [`Topology::route`].
+    pub fn start(&self, source: DeviceId, destination: DeviceId, route: Route) -> Result<Walk, RouteError> {
+        let leg = match route {
+            Route::Shortest => None,
+            Route::Hops(_) if source == destination => None,
+            Route::Hops(hops) => Some(self.hops_leg(source, destination, hops)?),
+        };
+        Ok(Walk { at: source, destination, leg })
+    }
+
+    /// The next hop of a message, none where it has arrived.
+    pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
+        if walk.at == walk.destination {
+            return None;
+        }
+        let leg = walk.leg.filter(|leg| leg.hops > 0).or_else(|| self.shortest_leg(walk.at, walk.destination))?;
+        walk.leg = Some(Leg { hops: leg.hops - 1, ..leg });
+        let link = self.link_id(Link { axis: leg.axis, side: leg.side, device: walk.at });
+        let to = self.neighbour(walk.at, walk.destination, leg);
+        walk.at = to;
+        let port_in = match leg.side {
+            LinkSide::Out => Some(self.link_id(Link { axis: leg.axis, side: LinkSide::In, device: to })),
+            LinkSide::Up | LinkSide::Down | LinkSide::In => None,
+        };
+        Some(Hop { axis: leg.axis, link, port_in, to })
+    }
+
+    /// The device at the other end of the next hop; a switch goes to the destination's coordinate at once.
+    fn neighbour(&self, at: DeviceId, destination: DeviceId, leg: Leg) -> DeviceId {
+        let size = self.mesh.axis(leg.axis).size;
+        let coordinate = self.mesh.coordinate(at, leg.axis);
+        let next = match leg.side {
+            LinkSide::Up if coordinate + 1 == size => 0,
+            LinkSide::Up => coordinate + 1,
+            LinkSide::Down if coordinate == 0 => size - 1,
+            LinkSide::Down => coordinate - 1,
+            LinkSide::Out | LinkSide::In => self.mesh.coordinate(destination, leg.axis),
+        };
+        self.mesh.with_coordinate(at, leg.axis, next)
+    }
+
+    /// The way along the first axis on which two devices differ.
+    fn shortest_leg(&self, at: DeviceId, destination: DeviceId) -> Option<Leg> {
+        let (axis, here, there) = self.mesh.axis_ids().find_map(|axis| {
+            let (here, there) = (self.mesh.coordinate(at, axis), self.mesh.coordinate(destination, axis));
+            (here != there).then_some((axis, here, there))
+        })?;
+        let size = self.mesh.axis(axis).size;
+        let up = if there > here { there - here } else { size - (here - there) };
+        let (side, hops) = match self.links(axis).wiring {
+            Wiring::Switch => (LinkSide::Out, 1),
+            Wiring::Ring if up <= size - up => (LinkSide::Up, up),
+            Wiring::Ring => (LinkSide::Down, size - up),
+            Wiring::Line if there > here => (LinkSide::Up, up),
+            Wiring::Line => (LinkSide::Down, here - there),
+        };
+        Some(Leg { axis, side, hops })
+    }
+
+    /// The way of so many hops along the axis on which two devices differ.
+    fn hops_leg(&self, from: DeviceId, to: DeviceId, hops: i64) -> Result<Leg, RouteError> {
+        let differs = |axis: &AxisId| self.mesh.coordinate(from, *axis) != self.mesh.coordinate(to, *axis);
+        let mut axes = self.mesh.axis_ids().filter(differs);
+        let (Some(axis), None) = (axes.next(), axes.next()) else {
+            return Err(RouteError::NotOneAxis { from, to });
+        };
+        let size = i64::from(self.mesh.axis(axis).size);
+        let [here, there] = [from, to].map(|device| i64::from(self.mesh.coordinate(device, axis)));
+        let name = || self.mesh.axis(axis).name.clone();
+        let elsewhere = || RouteError::EndsElsewhere { from, to, hops, axis: name() };
+        if hops.rem_euclid(size) != (there - here).rem_euclid(size) {
+            return Err(elsewhere());
+        }
+        let side = if hops > 0 { LinkSide::Up } else { LinkSide::Down };
+        let count = u32::try_from(hops.unsigned_abs()).ok().filter(|hops| i64::from(*hops) < size);
+        let count = count.ok_or_else(elsewhere)?;
+        let links = self.links(axis);
+        match links.wiring {
+            Wiring::Switch => Ok(Leg { axis, side: LinkSide::Out, hops: 1 }),
+            Wiring::Ring => Ok(Leg { axis, side, hops: count }),
+            Wiring::Line if hops == there - here => Ok(Leg { axis, side, hops: count }),
+            // A program that calls two devices a ring means the cable they have, whichever way it says.
+            Wiring::Line if links.declared == Wiring::Ring => {
+                Ok(Leg { axis, side: if there > here { LinkSide::Up } else { LinkSide::Down }, hops: 1 })
+            }
+            Wiring::Line => Err(RouteError::OffTheEnd { from, hops, axis: name() }),
+        }
+    }
+}
+
+/// A link with the mesh that it needs to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkName<'a> {
+    mesh: &'a Mesh,
+    link: Link,
+}
+
+impl fmt::Display for LinkName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Link { axis, side, device } = self.link;
+        let (size, coordinate) = (self.mesh.axis(axis).size, self.mesh.coordinate(device, axis));
+        let neighbour = |next: u32| self.place(self.mesh.with_coordinate(device, axis, next % size));
+        let (name, place) = (&self.mesh.axis(axis).name, self.place(device));
+        match side {
+            LinkSide::Up => write!(f, "{name}: {place}->{}", neighbour(coordinate + 1)),
+            LinkSide::Down => write!(f, "{name}: {place}->{}", neighbour(coordinate + size - 1)),
+            LinkSide::Out => write!(f, "{name}: port out of {place}"),
+            LinkSide::In => write!(f, "{name}: port into {place}"),
+        }
+    }
+}
+
+impl LinkName<'_> {
+    /// The coordinates of a device: `(0,1)`.
+    fn place(&self, device: DeviceId) -> String {
+        let coordinates: Vec<String> =
+            self.mesh.axis_ids().map(|axis| self.mesh.coordinate(device, axis).to_string()).collect();
+        format!("({})", coordinates.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::topology;
+    use super::*;
+
+    fn shown(topology: &Topology, from: u32, to: u32, route: Route) -> Result<Vec<String>, RouteError> {
+        let hops = topology.route(DeviceId(from), DeviceId(to), route)?;
+        let ids = hops.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten();
+        Ok(ids.map(|id| topology.show_link(id).to_string()).collect())
+    }
+
+    #[test]
+    fn links_have_names() {
+        let torus = topology("tpu_v5e", &[("X", 4), ("Y", 4)], Some(Wiring::Ring));
+        assert_eq!(shown(&torus, 0, 12, Route::Hops(-1)).unwrap(), ["X: (0,0)->(3,0)"]);
+        assert_eq!(shown(&torus, 0, 15, Route::Shortest).unwrap(), ["X: (0,0)->(3,0)", "Y: (3,0)->(3,3)"]);
+        assert_eq!(shown(&torus, 1, 3, Route::Shortest).unwrap(), ["Y: (0,1)->(0,2)", "Y: (0,2)->(0,3)"]);
+        let node = topology("h100", &[("D", 8)], None);
+        assert_eq!(shown(&node, 2, 7, Route::Shortest).unwrap(), ["D: port out of (2)", "D: port into (7)"]);
+    }
+
+    #[test]
+    fn ways_that_do_not_exist() {
+        let line = topology("tpu_v5e", &[("X", 4), ("Y", 2)], Some(Wiring::Line));
+        assert!(matches!(shown(&line, 0, 6, Route::Hops(-1)), Err(RouteError::OffTheEnd { .. })));
+        assert!(matches!(shown(&line, 0, 4, Route::Hops(1)), Err(RouteError::EndsElsewhere { .. })));
+        assert!(matches!(shown(&line, 0, 4, Route::Hops(i64::MIN)), Err(RouteError::EndsElsewhere { .. })));
+        assert!(matches!(shown(&line, 0, 4, Route::Hops(6)), Err(RouteError::EndsElsewhere { .. })));
+        assert!(matches!(shown(&line, 0, 3, Route::Hops(2)), Err(RouteError::NotOneAxis { .. })));
+        assert!(matches!(shown(&line, 0, 1, Route::Hops(-1)), Err(RouteError::OffTheEnd { .. })));
+        let pair = topology("tpu_v5e", &[("X", 2)], Some(Wiring::Ring));
+        assert_eq!(shown(&pair, 0, 1, Route::Hops(-1)).unwrap(), ["X: (0)->(1)"]);
+    }
+
+    #[test]
+    fn every_way_uses_links_that_exist_and_is_as_short_as_the_distance() {
+        for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
+            for sizes in [[1, 5], [2, 3], [4, 4], [3, 1]] {
+                let topology = topology("tpu_v5e", &[("X", sizes[0]), ("Y", sizes[1])], Some(wiring));
+                let all: Vec<LinkId> = topology.all_links().collect();
+                assert!(all.iter().all(|id| topology.link_id(topology.link(*id)) == *id));
+                for (from, to) in topology.mesh.devices().flat_map(|d| topology.mesh.devices().map(move |e| (d, e))) {
+                    let hops = topology.route(from, to, Route::Shortest).unwrap();
+                    let distance: u32 = topology.mesh.axis_ids().map(|axis| distance(&topology, from, to, axis)).sum();
+                    assert_eq!(hops.len(), distance as usize);
+                    assert_eq!(hops.last().map_or(from, |hop| hop.to), to);
+                    assert!(
+                        hops.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten().all(|id| all.contains(&id))
+                    );
+                }
+            }
+        }
+    }
+
+    fn distance(topology: &Topology, from: DeviceId, to: DeviceId, axis: AxisId) -> u32 {
+        let apart = topology.mesh.coordinate(from, axis).abs_diff(topology.mesh.coordinate(to, axis));
+        match topology.links(axis).wiring {
+            Wiring::Ring => apart.min(topology.mesh.axis(axis).size - apart),
+            Wiring::Line => apart,
+            Wiring::Switch => apart.min(1),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! When each operation starts and ends.

@@ -1,0 +1,327 @@
+//! The book's formulas for the time of a collective, with nothing else on the links.
+//!
+//! A formula is the larger of two parts: hops times the least time of a hop, and the bytes of the fullest link over
+//! its rate. They hold for large arrays cut into equal pieces and say nothing of message overheads. `W`, the rate
+//! of both directions of an axis together, is twice [`AxisLinks::one_way`](super::AxisLinks::one_way) on rings.
+//!
+//! The public functions go by the *declared* wiring, in which two devices can be a ring, as the book has it. Axes of
+//! one device cost nothing. Where the axes of one collective are wired differently it takes stage after stage, one
+//! for each wiring, and their times add up: always possible, not always best.
+//!
+//! Source: "How To Scale Your Model", part 3, and part 12 for switches.
+
+use super::{AxisLinks, Topology};
+use crate::mesh::{AxisId, Wiring};
+use crate::units::{Bytes, Rate, Time};
+
+/// The time of a collective and its two parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClosedForm {
+    /// The larger part; of several stages, the sum of the larger parts.
+    pub time: Time,
+    /// Hops times the least time of a hop.
+    pub latency: Time,
+    /// Bytes of the fullest link over its rate.
+    pub bandwidth: Time,
+}
+
+/// Which part was larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The hops; smaller arrays take as long.
+    Latency,
+    /// The bytes; also where both are equal.
+    Bandwidth,
+}
+
+impl ClosedForm {
+    fn new(latency: Time, bandwidth: Time) -> ClosedForm {
+        ClosedForm { time: latency.max(bandwidth), latency, bandwidth }
+    }
+
+    /// One after the other.
+    pub fn then(self, next: ClosedForm) -> ClosedForm {
+        ClosedForm {
+            time: self.time + next.time,
+            latency: self.latency + next.latency,
+            bandwidth: self.bandwidth + next.bandwidth,
+        }
+    }
+
+    /// Which part was larger.
+    pub fn limit(&self) -> Limit {
+        if self.latency > self.bandwidth { Limit::Latency } else { Limit::Bandwidth }
+    }
+}
+
+/// Which of an axis's wirings a formula goes by.
+pub(crate) type WiringOf = fn(&AxisLinks) -> Wiring;
+
+/// Some axes with the same wiring.
+struct Stage {
+    wiring: Wiring,
+    sizes: Vec<u64>,
+    one_way: Rate,
+    hop: Time,
+}
+
+impl Stage {
+    /// The number of devices that it joins.
+    fn members(&self) -> u64 {
+        self.sizes.iter().product()
+    }
+
+    /// The hops of a message to the farthest device. The book takes half the size of a ring, also of an odd one.
+    fn latency(&self) -> Time {
+        let sum: u64 = self.sizes.iter().sum();
+        let axes = self.sizes.len() as u64;
+        match self.wiring {
+            Wiring::Ring => fraction(self.hop * sum, 1, 2),
+            Wiring::Line => self.hop * (sum - axes),
+            Wiring::Switch => self.hop * axes,
+        }
+    }
+
+    /// The fullest link of an AllGather, as a fraction of the gathered array.
+    ///
+    /// Rings `1/2n`, for `V/(W n)`; lines `(1 - 1/N)/n`, for `(1 - 1/N) V/(n w)`; switches `1 - 1/N`.
+    fn gather_share(&self) -> (u64, u64) {
+        let (axes, members) = (self.sizes.len() as u64, self.members());
+        match self.wiring {
+            Wiring::Ring => (1, 2 * axes),
+            Wiring::Line => (members - 1, axes * members),
+            Wiring::Switch => (members - 1, members),
+        }
+    }
+
+    /// The time of the fullest link of an AllToAll of `local` bytes on each device.
+    ///
+    /// Rings `max(X) / 8` of them, for `V max(X) / (4 N W)`; lines the largest `⌊X/2⌋⌈X/2⌉ / X`; switches the sum
+    /// of the `(X - 1) / X`, one crossing for each axis.
+    fn exchange(&self, local: Time) -> Time {
+        let each = self.sizes.iter().map(|size| match self.wiring {
+            Wiring::Ring => fraction(local, *size, 8),
+            Wiring::Line => fraction(local, (size / 2) * size.div_ceil(2), *size),
+            Wiring::Switch => fraction(local, size - 1, *size),
+        });
+        match self.wiring {
+            Wiring::Ring | Wiring::Line => each.max().unwrap_or_default(),
+            Wiring::Switch => each.sum(),
+        }
+    }
+}
+
+/// `time * numerator / denominator`, exact where that is whole, else rounded up.
+fn fraction(time: Time, numerator: u64, denominator: u64) -> Time {
+    let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
+    let whole = (time.ticks() / denominator).saturating_mul(numerator);
+    let rest = (time.ticks() % denominator).saturating_mul(numerator).div_ceil(denominator);
+    Time::from_ticks(whole.saturating_add(rest))
+}
+
+impl Topology {
+    /// AllGather over `axes`, of which each device holds `full` bytes after it.
+    ///
+    /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
+    /// `max(t n, (1 - 1/N) V/w)`. Of different wirings the slower ones come first, while the array is small.
+    pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
+        self.gather_over(axes, full, |links| links.declared)
+    }
+
+    /// ReduceScatter over `axes`, of which each device holds `full` bytes before it: AllGather backwards.
+    pub fn reduce_scatter(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
+        self.all_gather(axes, full)
+    }
+
+    /// AllReduce over `axes` of `full` bytes on each device: ReduceScatter, then AllGather.
+    pub fn all_reduce(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
+        let half = self.all_gather(axes, full);
+        half.then(half)
+    }
+
+    /// AllToAll over `axes` of an array with `full` bytes in each group, `full / N` on each device.
+    ///
+    /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
+    /// `max(t n, (N - 1) V/(N² w))` for one axis.
+    pub fn all_to_all(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
+        let stages = self.stages(axes, |links| links.declared);
+        let group: u64 = stages.iter().map(Stage::members).product();
+        let exchange = |stage: Stage| {
+            let local = fraction(self.scale.at_rate(u128::from(full.0), stage.one_way), 1, group);
+            self.form(full, stage.latency(), stage.exchange(local))
+        };
+        stages.into_iter().map(exchange).fold(ClosedForm::default(), ClosedForm::then)
+    }
+
+    /// A permutation within the groups of `axes`, of `local` bytes on each device: `max(hops, v/w)` with the hops of
+    /// an AllGather. Its route is not priced.
+    pub fn permute(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
+        let stages = self.stages(axes, |links| links.declared);
+        let latency = stages.iter().map(Stage::latency).sum();
+        let bandwidth = stages.iter().map(|stage| self.scale.at_rate(u128::from(local.0), stage.one_way)).max();
+        self.form(local, latency, bandwidth.unwrap_or_default())
+    }
+
+    /// [`Topology::all_gather`] by one of the wirings.
+    pub(crate) fn gather_over(
+        &self,
+        axes: impl IntoIterator<Item = AxisId>,
+        full: Bytes,
+        wiring: WiringOf,
+    ) -> ClosedForm {
+        let stages = self.stages(axes, wiring);
+        let mut outside: u64 = stages.iter().map(Stage::members).product();
+        let mut total = ClosedForm::default();
+        for stage in stages {
+            outside /= stage.members();
+            let (share, of) = stage.gather_share();
+            let bytes = self.scale.at_rate(u128::from(full.0), stage.one_way);
+            let bandwidth = fraction(bytes, share, of.saturating_mul(outside));
+            total = total.then(self.form(full, stage.latency(), bandwidth));
+        }
+        total
+    }
+
+    /// Nothing takes no time.
+    fn form(&self, bytes: Bytes, latency: Time, bandwidth: Time) -> ClosedForm {
+        if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
+    }
+
+    /// The axes by their wiring: lines, switches, rings.
+    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, wiring_of: WiringOf) -> Vec<Stage> {
+        let axes: Vec<AxisId> = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
+        let stage = |wiring: Wiring| {
+            let same: Vec<AxisId> =
+                axes.iter().copied().filter(|axis| wiring_of(&self.axes[axis.index()]) == wiring).collect();
+            let links = self.links(*same.first()?);
+            let sizes = same.iter().map(|axis| self.mesh.size(*axis)).collect();
+            Some(Stage { wiring, sizes, one_way: links.one_way, hop: links.hop_latency })
+        };
+        [Wiring::Line, Wiring::Switch, Wiring::Ring].into_iter().filter_map(stage).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::topology;
+    use super::*;
+    use crate::mesh::{Axis, Mesh};
+    use crate::topology::Hardware;
+
+    /// The X, Y and Z of a mesh.
+    fn axes(count: usize) -> Vec<AxisId> {
+        (0..count).map(AxisId::new).collect()
+    }
+
+    fn us(topology: &Topology, form: ClosedForm) -> f64 {
+        (topology.scale.seconds(form.time) * 1e9).round() / 1e3
+    }
+
+    fn picoseconds(topology: &Topology, form: ClosedForm) -> u128 {
+        let second = topology.scale.picoseconds(1).ticks();
+        assert!(form.time.ticks().is_multiple_of(second));
+        form.time.ticks() / second
+    }
+
+    /// G17: `AllGather_Y([E_Y, F])`, 2048x8192 bf16 on v5e.
+    #[test]
+    fn g17_a_gather_on_a_ring_and_on_a_line() {
+        let full = Bytes(2048 * 8192 * 2);
+        let ring = topology("tpu_v5e", &[("X", 8), ("Y", 4)], Some(Wiring::Ring));
+        assert_eq!(us(&ring, ring.all_gather([AxisId::new(1)], full)), 372.827);
+        let line = topology("tpu_v5e", &[("X", 8), ("Y", 4)], None);
+        assert_eq!(us(&line, line.all_gather([AxisId::new(1)], full)), 559.241);
+    }
+
+    /// G18: the same with 256x256, three hops of the least time.
+    #[test]
+    fn g18_a_small_gather_on_a_line() {
+        let line = topology("tpu_v5e", &[("X", 8), ("Y", 4)], None);
+        let form = line.all_gather([AxisId::new(1)], Bytes(256 * 256 * 2));
+        assert_eq!((picoseconds(&line, form), form.limit()), (3_000_000, Limit::Latency));
+    }
+
+    /// G19 to G21: B = 1024, D = 4096 bf16 on v4p 4x4x4; an unused axis already divides V.
+    #[test]
+    fn g19_g20_g21_collectives_on_a_cube() {
+        let cube = topology("tpu_v4p", &[("X", 4), ("Y", 4), ("Z", 4)], None);
+        let array = 1024 * 4096 * 2;
+        assert_eq!(us(&cube, cube.all_gather(axes(1), Bytes(array / 4))), 23.302);
+        let both = cube.all_gather(axes(2), Bytes(array));
+        assert_eq!(us(&cube, both), 46.603);
+        assert_eq!(both.latency, cube.scale.picoseconds(4_000_000));
+        let z = [AxisId::new(2)];
+        assert_eq!(us(&cube, cube.reduce_scatter(z, Bytes(array / 16))), 5.825);
+        assert_eq!(us(&cube, cube.all_reduce(z, Bytes(array / 16))), 11.651);
+    }
+
+    /// G22: 128 bf16 over X = 4.
+    #[test]
+    fn g22_two_hops() {
+        let cube = topology("tpu_v4p", &[("X", 4), ("Y", 4), ("Z", 4)], None);
+        assert_eq!(picoseconds(&cube, cube.all_gather(axes(1), Bytes(256))), 2_000_000);
+    }
+
+    /// G16: AllToAll takes V/(16 W) on a 4x4 torus and V/(64 W) on 4x4x4; G13: V/(4 W) on a ring of 8.
+    #[test]
+    fn g13_g16_exchanges_on_tori() {
+        let full = Bytes(9 << 30);
+        for (sizes, part) in
+            [(vec![("X", 8)], 4), (vec![("X", 4), ("Y", 4)], 16), (vec![("X", 4), ("Y", 4), ("Z", 4)], 64)]
+        {
+            let torus = topology("tpu_v5e", &sizes, Some(Wiring::Ring));
+            let form = torus.all_to_all(axes(sizes.len()), full);
+            let over_both_ways = torus.scale.at_rate(u128::from(full.0) / 2, torus.hardware.one_way);
+            assert_eq!(form.time * part, over_both_ways);
+        }
+    }
+
+    /// G35: bf16[4096, 65536] on a node of 8 H100, and bf16[1024, 16384].
+    #[test]
+    fn g35_gathers_through_a_switch() {
+        let node = topology("h100", &[("D", 8)], None);
+        assert_eq!(us(&node, node.all_gather(axes(1), Bytes(4096 * 65536 * 2))), 1043.916);
+        assert_eq!(us(&node, node.all_gather(axes(1), Bytes(1024 * 16384 * 2))), 65.245);
+        let exchange = node.all_to_all(axes(1), Bytes(64 << 30));
+        assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.one_way));
+    }
+
+    #[test]
+    fn exchanges_on_lines_by_counting_what_crosses_each_cut() {
+        for size in 2..10u64 {
+            let line = topology("tpu_v5e", &[("X", u32::try_from(size).unwrap())], Some(Wiring::Line));
+            let crossing = (1..size).map(|left| left * (size - left)).max().unwrap();
+            let block = 1_000_000;
+            let form = line.all_to_all(axes(1), Bytes(block * size * size));
+            assert_eq!(form.bandwidth, line.scale.at_rate(u128::from(crossing * block), line.hardware.one_way));
+        }
+    }
+
+    #[test]
+    fn two_devices_declared_a_ring_are_priced_as_one() {
+        let pair = topology("tpu_v5e", &[("X", 2)], Some(Wiring::Ring));
+        let full = Bytes(9_000_000_000);
+        assert_eq!(us(&pair, pair.all_gather(axes(1), full)), 100_000.0);
+        assert_eq!(us(&pair, pair.gather_over(axes(1), full, |links| links.wiring)), 100_000.0);
+        assert_eq!(us(&pair, pair.all_to_all(axes(1), full)), 25_000.0);
+    }
+
+    #[test]
+    fn different_wirings_are_stages() {
+        let axis = |name: &str, size, wiring| Axis { name: name.to_owned(), size, wiring: Some(wiring) };
+        let mesh = Mesh::new(vec![axis("X", 4, Wiring::Ring), axis("Y", 3, Wiring::Line)]).unwrap();
+        let mixed = Topology::new(mesh, Hardware::named("tpu_v5e").unwrap()).unwrap();
+        let form = mixed.all_gather(axes(2), Bytes(36_000_000));
+        let line = mixed.all_gather([AxisId::new(1)], Bytes(9_000_000));
+        assert_eq!(form, line.then(mixed.all_gather([AxisId::new(0)], Bytes(36_000_000))));
+    }
+
+    #[test]
+    fn nothing_and_nobody_take_no_time() {
+        let mesh = topology("tpu_v5e", &[("X", 4), ("Y", 1)], None);
+        assert_eq!(mesh.all_gather(axes(2), Bytes(0)), ClosedForm::default());
+        assert_eq!(mesh.all_to_all([AxisId::new(1)], Bytes(99)), ClosedForm::default());
+        assert_eq!(mesh.permute([], Bytes(99)), ClosedForm::default());
+        assert_eq!(mesh.all_gather(axes(1), Bytes(u64::MAX)).limit(), Limit::Bandwidth);
+    }
+}

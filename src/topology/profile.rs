@@ -1,0 +1,280 @@
+//! Hardware profiles as TOML documents.
+
+use super::hardware::{Hardware, HopRule, LocalMoves, WiringRule};
+use super::quantity::{BANDWIDTH, BYTES, FLOPS, Kind, TIME};
+use crate::mesh::Wiring;
+use crate::units::{Bytes, Rate};
+use miette::{Diagnostic, SourceSpan};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+/// The profiles that come with the compiler, by name.
+pub(super) const SHIPPED: [(&str, &str); 11] = [
+    ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
+    ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
+    ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
+    ("tpu_v5e", include_str!("profiles/tpu_v5e.toml")),
+    ("tpu_v6e", include_str!("profiles/tpu_v6e.toml")),
+    ("tpu7x", include_str!("profiles/tpu7x.toml")),
+    ("a100", include_str!("profiles/a100.toml")),
+    ("h100", include_str!("profiles/h100.toml")),
+    ("h200", include_str!("profiles/h200.toml")),
+    ("b200", include_str!("profiles/b200.toml")),
+    ("gb200_nvl72", include_str!("profiles/gb200_nvl72.toml")),
+];
+
+/// A text that is no hardware profile.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
+#[error("{message}")]
+#[diagnostic(code("hardware-profile"), help("`shardc hardware tpu_v5e` prints a complete profile to start from"))]
+pub struct ProfileError {
+    /// What is wrong, in lower case.
+    pub message: String,
+    /// Where in the profile's text, if it is one place.
+    #[label("here")]
+    pub span: Option<SourceSpan>,
+}
+
+/// A profile as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(deserialize_with = "read_name")]
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(deserialize_with = "read_flops")]
+    bf16_flops: Rate,
+    #[serde(deserialize_with = "read_flops")]
+    int8_flops: Rate,
+    #[serde(deserialize_with = "read_bytes")]
+    hbm_bytes: Bytes,
+    #[serde(deserialize_with = "read_bandwidth")]
+    hbm_bandwidth: Rate,
+    #[serde(deserialize_with = "read_bandwidth")]
+    one_way: Rate,
+    #[serde(deserialize_with = "read_time")]
+    hop_latency: u64,
+    #[serde(default, deserialize_with = "read_time")]
+    message_overhead: u64,
+    #[serde(default = "book_rule", deserialize_with = "read_hop_rule")]
+    hop_rule: HopRule,
+    #[serde(deserialize_with = "read_wiring")]
+    wiring: WiringRule,
+    #[serde(default = "book_moves", deserialize_with = "read_local_moves")]
+    local_moves: LocalMoves,
+}
+
+/// Reads a profile; see [`Hardware::from_toml`].
+pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
+    let document: Document = toml::from_str(text).map_err(|error| ProfileError {
+        message: error.message().trim_end().replace('\n', "; "),
+        span: error.span().map(SourceSpan::from),
+    })?;
+    Ok(Hardware {
+        name: document.name,
+        description: document.description,
+        bf16_flops: document.bf16_flops,
+        int8_flops: document.int8_flops,
+        hbm_bytes: document.hbm_bytes,
+        hbm_bandwidth: document.hbm_bandwidth,
+        one_way: document.one_way,
+        hop_latency: document.hop_latency,
+        message_overhead: document.message_overhead,
+        hop_rule: document.hop_rule,
+        wiring: document.wiring,
+        local_moves: document.local_moves,
+    })
+}
+
+/// Writes a profile that [`read`] understands.
+pub(super) fn write(hardware: &Hardware) -> String {
+    let fields = [
+        ("name", quoted(&hardware.name)),
+        ("description", quoted(&hardware.description)),
+        ("bf16_flops", hardware.bf16_flops.per_second().to_string()),
+        ("int8_flops", hardware.int8_flops.per_second().to_string()),
+        ("hbm_bytes", hardware.hbm_bytes.0.to_string()),
+        ("hbm_bandwidth", hardware.hbm_bandwidth.per_second().to_string()),
+        ("one_way", hardware.one_way.per_second().to_string()),
+        ("hop_latency", quoted(&time_text(hardware.hop_latency))),
+        ("message_overhead", quoted(&time_text(hardware.message_overhead))),
+        ("hop_rule", quoted(hop_rule_text(hardware.hop_rule))),
+        ("wiring", quoted(&wiring_text(hardware.wiring))),
+        ("local_moves", quoted(local_moves_text(hardware.local_moves))),
+    ];
+    fields.iter().map(|(field, value)| format!("{field} = {value}\n")).collect()
+}
+
+fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let is_word = |text: &str| text.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter));
+    if name.is_empty() || !is_word(&name) {
+        return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"tpu_v5e\"")));
+    }
+    Ok(name)
+}
+
+/// Below a thousand a second a byte would take so many ticks that large sizes could not be timed.
+fn read_rate<'de, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<Rate, D::Error> {
+    let per_second = kind.read(deserializer)?;
+    let rate = Rate::new(per_second).filter(|_| per_second >= 1_000);
+    rate.ok_or_else(|| D::Error::custom(format!("a rate of {per_second} a second is below 1000")))
+}
+
+fn read_flops<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+    read_rate(FLOPS, deserializer)
+}
+
+fn read_bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D::Error> {
+    read_rate(BANDWIDTH, deserializer)
+}
+
+fn read_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    BYTES.read(deserializer).map(Bytes)
+}
+
+fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    TIME.read(deserializer)
+}
+
+fn book_rule() -> HopRule {
+    HopRule::Larger
+}
+
+fn book_moves() -> LocalMoves {
+    LocalMoves::Free
+}
+
+fn read_hop_rule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HopRule, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "max" => Ok(HopRule::Larger),
+        "sum" => Ok(HopRule::Sum),
+        other => Err(D::Error::custom(format!("the hop rule is \"max\" or \"sum\", not `{other}`"))),
+    }
+}
+
+fn hop_rule_text(rule: HopRule) -> &'static str {
+    match rule {
+        HopRule::Larger => "max",
+        HopRule::Sum => "sum",
+    }
+}
+
+fn read_local_moves<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LocalMoves, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "free" => Ok(LocalMoves::Free),
+        "memory" => Ok(LocalMoves::Memory),
+        other => Err(D::Error::custom(format!("local moves are \"free\" or \"memory\", not `{other}`"))),
+    }
+}
+
+fn local_moves_text(moves: LocalMoves) -> &'static str {
+    match moves {
+        LocalMoves::Free => "free",
+        LocalMoves::Memory => "memory",
+    }
+}
+
+fn read_wiring<'de, D: Deserializer<'de>>(deserializer: D) -> Result<WiringRule, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let size = |word: &str| word.parse::<u32>().ok().filter(|size| *size > 0);
+    let rule = match words.as_slice() {
+        ["ring"] => Some(WiringRule::Always(Wiring::Ring)),
+        ["line"] => Some(WiringRule::Always(Wiring::Line)),
+        ["switch"] => Some(WiringRule::Always(Wiring::Switch)),
+        ["ring", "of", "size", number] => size(number).map(WiringRule::RingOfSize),
+        ["rings", "of", "multiples", "of", number] => size(number).map(WiringRule::RingsOfMultiple),
+        _ => None,
+    };
+    rule.ok_or_else(|| {
+        D::Error::custom(format!(
+            "`{text}` is no wiring; it is \"ring\", \"line\", \"switch\", \"ring of size 16\" or \"rings of multiples of 4\""
+        ))
+    })
+}
+
+fn wiring_text(rule: WiringRule) -> String {
+    match rule {
+        WiringRule::Always(wiring) => wiring.to_string(),
+        WiringRule::RingOfSize(size) => format!("ring of size {size}"),
+        WiringRule::RingsOfMultiple(multiple) => format!("rings of multiples of {multiple}"),
+    }
+}
+
+/// In the longest unit of which it is a whole number.
+fn time_text(picoseconds: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
+    let unit = UNITS.into_iter().find(|(unit, _)| picoseconds.is_multiple_of(*unit));
+    let (unit, name) = unit.unwrap_or((1, "ps"));
+    format!("{}{name}", picoseconds / unit)
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    let escape = |letter: char| match letter {
+        '"' | '\\' => format!("\\{letter}"),
+        letter if letter.is_control() => format!("\\u{:04X}", u32::from(letter)),
+        letter => letter.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(escape).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::TimeScale;
+
+    #[test]
+    fn shipped_profiles_are_read() {
+        for (name, text) in SHIPPED {
+            let hardware = read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(hardware.name, name);
+            assert!(hardware.description.contains("How To Scale Your Model"));
+            assert_eq!(hardware.to_toml(), text);
+            assert_eq!(read(&write(&hardware)), Ok(hardware.clone()));
+            let rates = [hardware.one_way, hardware.hbm_bandwidth, hardware.bf16_flops, hardware.int8_flops];
+            TimeScale::for_rates(rates).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        assert!(Hardware::named(Hardware::DEFAULT).is_some());
+    }
+
+    #[test]
+    fn a_changed_profile_is_written_anew() {
+        let mut hardware = Hardware::named("h100").expect("shipped");
+        hardware.message_overhead = 1_500;
+        hardware.hop_rule = HopRule::Sum;
+        hardware.local_moves = LocalMoves::Memory;
+        hardware.description = "with \"quotes\", a \\ and a\ttab".to_owned();
+        assert_eq!(Hardware::from_toml(&hardware.to_toml()), Ok(hardware));
+    }
+
+    fn error_of(from: &str, to: &str) -> (String, String) {
+        let text = SHIPPED[3].1.replace(from, to);
+        let error = read(&text).expect_err("a wrong profile");
+        let place = error.span.map_or("", |span| &text[span.offset()..span.offset() + span.len()]);
+        (error.message.clone(), place.to_owned())
+    }
+
+    #[test]
+    fn errors_have_their_place() {
+        let (message, place) = error_of("hop_latency = \"1us\"", "hop_latency = 1");
+        assert!(message.contains("such as \"1us\""), "{message}");
+        assert_eq!(place, "1");
+        let (message, place) = error_of("one_way", "oneway");
+        assert!(message.contains("unknown field `oneway`"), "{message}");
+        assert_eq!(place, "oneway");
+        let (message, place) = error_of("4.5e10 ", "0 ");
+        assert!(message.contains("below 1000"), "{message}");
+        assert_eq!(place, "0");
+        let (message, _) = error_of("\"ring of size 16\"", "\"torus\"");
+        assert!(message.contains("`torus` is no wiring"), "{message}");
+        let (message, _) = error_of("name = \"tpu_v5e\"", "");
+        assert!(message.contains("missing field `name`"), "{message}");
+        let (message, _) = error_of("hbm_bytes = 16e9", "hbm_bytes = -1");
+        assert!(message.contains("`-1` is not a whole number of bytes"), "{message}");
+        assert!(read("[[[").is_err());
+    }
+}
