@@ -12,7 +12,7 @@ mod display;
 mod document;
 pub mod methods;
 #[cfg(test)]
-mod tests {}
+mod tests;
 mod verify;
 
 pub use builder::Builder;
