@@ -2,8 +2,8 @@
 
 use super::error::RunError;
 use super::view::addressable;
-use crate::schedule::Dense;
-use crate::schedule::{OpId, OpKind, Schedule};
+
+use crate::schedule::{Cut, Dense, OpId, OpKind, Region, Schedule};
 
 /// The most memory a run may need: inputs, the dense computation and the blocks of all devices together.
 pub const MOST_BYTES: u128 = 8 << 30;
@@ -60,14 +60,15 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
                 whole.saturating_mul(u128::from(sharding.open.group_size(&schedule.mesh)))
             }
             OpKind::Input { .. } | OpKind::Shuffle { .. } => 0,
-            // Strides say most slices; whether they say this one is known when it is run.
-            OpKind::Slice { .. } => 0,
+            OpKind::Slice { view, region } if keeps_dims(view, region, &operation.extents) => 0,
             OpKind::AllGather { axes, .. } => {
                 block.saturating_mul(devices / u128::from(schedule.mesh.group_size(axes.iter().copied()).max(1)))
             }
-            OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => {
-                block.saturating_mul(devices)
-            }
+            OpKind::Slice { .. }
+            | OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Map { .. } => block.saturating_mul(devices),
         };
         let own = own.saturating_add(devices * BLOCK_OVERHEAD);
         live = live.saturating_add(own);
@@ -77,6 +78,17 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
         live = live.saturating_sub(dying[id.index()]);
     }
     most
+}
+
+/// Whether a slice has the dims of its region but for those of length 1: then strides say it, else it may be a copy.
+fn keeps_dims(view: &[u64], region: &Region, extents: &[u64]) -> bool {
+    let length = |(cut, extent): (&Cut, &u64)| match cut {
+        Cut::Whole => *extent,
+        Cut::Range { start, end } => end.saturating_sub(*start),
+        Cut::At(_) => 1,
+    };
+    let dims = region.iter().zip(view).map(length).filter(|length| *length != 1);
+    dims.eq(extents.iter().copied().filter(|extent| *extent != 1))
 }
 
 /// When the buffers that each value made are free: the last use of the value, or of one that shares them.

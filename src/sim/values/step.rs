@@ -122,7 +122,7 @@ fn slice(mesh: &Mesh, operation: &Operation, view: &[u64], region: &Region, bloc
         let refined = refined.ok_or_else(|| format!("its view {view:?} does not refine {:?}", block.view().extents))?;
         let Some(ranges) = region_at(region, &view, mesh, device) else { return Ok(None) };
         let part = refined.cut(&ranges);
-        if part.elements() != extents.iter().product::<u64>() {
+        if part.elements() != extents.iter().product::<usize>() {
             return Err(format!("its region has {} elements", part.elements()));
         }
         Ok(Some(block.with_view(part).reshaped(&extents)))

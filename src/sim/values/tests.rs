@@ -81,20 +81,40 @@ fn the_diagonal_reduce_scatter_is_right_for_all_dtypes_and_lengths() {
     }
 }
 
+/// Chip c holds row c; T_k on chip d is element (d + k, d). Element (a, b) is 10 a + b, so chip d ends with 60 + 4 d.
 #[test]
-fn four_devices_pass_the_numbers_of_the_listing() {
-    // Device c holds row A=c, columns 0..4; element (a, b) is 10 a + b, so device d ends with 60 + 4 d.
-    let schedule = diagonal_reduce_scatter(4, 1, DType::I32);
-    let run = run(&schedule, &inputs(&schedule, 0).unwrap()).unwrap();
-    assert_eq!(run.blocks(0).iter().flatten().count(), 4);
-    let rows: Vec<Tensor> = (0..4)
-        .map(|a| Tensor::from_integers(DType::I32, &[4], &(0..4).map(|b| 10 * a + b).collect::<Vec<i64>>()).unwrap())
+fn four_devices_pass_the_elements_of_the_listing() {
+    let dtype = DType::I32;
+    let mut schedule = Schedule::new(Mesh::of(&[("X", 4)]));
+    let array = declare(&mut schedule, "A", dtype, &[4, 4], Dense::Input);
+    let sum = declare(&mut schedule, "S", dtype, &[1, 4], Dense::Input);
+    let rows = OpKind::Input { array, sharding: sharding(2, Some(0), false) };
+    let rows = push(&mut schedule, rows, dtype, &[1, 4], &[]);
+    let parts: Vec<OpId> = (0..4)
+        .map(|k| {
+            let region = vec![Cut::Whole, Cut::At(CoordMap::rotated(X(), -k, 4))];
+            let part = push(&mut schedule, OpKind::Slice { view: vec![1, 4], region }, dtype, &[1, 1], &[rows]);
+            let entries = (0..4u32).map(|d| Some((d + u32::try_from(k).unwrap()) % 4)).collect();
+            let kind = OpKind::Shuffle { sources: Sources::Table { axes: vec![X()], entries }, route: Route::Shortest };
+            push(&mut schedule, kind, dtype, &[1, 1], &[part])
+        })
         .collect();
-    for d in 0..4u64 {
-        let parts = (0..4).map(|k| rows[usize::try_from((d + k) % 4).unwrap()].slice(&[d..d + 1]).unwrap()).collect();
-        let sum = add(Operator::Sum, parts).unwrap();
-        assert_eq!(sum.to_i64s(), [60 + 4 * i64::try_from(d).unwrap()]);
+    let total = push(&mut schedule, OpKind::Add { operator: Operator::Sum }, dtype, &[1, 1], &parts);
+    for value in parts.into_iter().chain([total]) {
+        schedule.outputs.push(Output { value, array: sum, sharding: sharding(2, Some(1), false) });
     }
+    let elements: Vec<i64> = (0..4).cartesian_product(0..4).map(|(a, b)| 10 * a + b).collect();
+    let inputs = Inputs::from([
+        (array, Tensor::from_integers(dtype, &[4, 4], &elements).unwrap()),
+        (sum, Tensor::from_integers(dtype, &[1, 4], &[60, 64, 68, 72]).unwrap()),
+    ]);
+    let run = run(&schedule, &inputs).unwrap();
+    let held = |output: usize| run.gather(output).unwrap().array.to_i64s();
+    let listing = |k: i64| (0..4).map(|d| 10 * ((d + k) % 4) + d).collect::<Vec<i64>>();
+    for (place, k) in (0..4).enumerate() {
+        assert_eq!(held(place), listing(k), "T_{k}");
+    }
+    assert_eq!(held(4), [60, 64, 68, 72]);
 }
 
 #[test]
