@@ -7,6 +7,7 @@ use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
 use crate::mesh::Mesh;
+use crate::syntax::Name;
 use crate::span::Span;
 use std::collections::{BTreeMap, BTreeSet};
 

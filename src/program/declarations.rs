@@ -5,7 +5,7 @@ use crate::diag::Diagnostics;
 use crate::layout::{Dim, Dims};
 use crate::mesh::{Axis, Mesh};
 use crate::span::Span;
-use crate::syntax::{Ast, AxisDecl, DimDecl, StatementKind};
+use crate::syntax::{Ast, AxisDecl, DimDecl, Name, StatementKind};
 use std::collections::BTreeMap;
 
 /// What the declarations say.
@@ -19,7 +19,7 @@ pub(super) struct Ground {
 
 /// Reads all `mesh` and `dims` statements; `None` if there is no mesh to go on with.
 pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
-    let mut mesh: Option<(Span, Option<Mesh>, Option<String>)> = None;
+    let mut mesh: Option<(Span, Option<Mesh>, Option<Name>)> = None;
     let mut first_array: Option<Span> = None;
     let (mut dims, mut named_dims, mut places) = (Dims::default(), BTreeMap::new(), BTreeMap::new());
     for statement in &ast.statements {

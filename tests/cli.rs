@@ -1,0 +1,140 @@
+//! The command as a person or a script meets it: what it prints, and how it ends.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn shardc(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let input = input.to_vec();
+    // The command may end before it has read all of it.
+    let writer = std::thread::spawn(move || stdin.write_all(&input).ok());
+    let output = child.wait_with_output().expect("the command ends");
+    writer.join().expect("no panic");
+    output
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Every command refuses the input in words, with exit 1 or 2, quickly, and without a panic.
+fn refused(what: &str, input: &[u8]) {
+    for command in ["check", "plan", "compile", "run", "time"] {
+        let start = Instant::now();
+        let output = shardc(&[command, "-"], input);
+        let (code, text) = (output.status.code(), err(&output));
+        assert!(matches!(code, Some(1 | 2)), "{command} of {what}: {code:?}\n{text}");
+        assert!(!text.trim().is_empty(), "{command} of {what} says nothing");
+        assert!(!text.contains("panicked"), "{command} of {what}: {text}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{command} of {what} hangs");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_in_words() {
+    refused("an empty file", b"");
+    refused("a binary file", &[0, 159, 146, 150, 255, 0, 1]);
+    refused("control bytes", b"mesh {X: 2}\n\0\0\x01");
+    refused("an unknown axis", b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_Q]\noutput A");
+    refused("an axis of no devices", b"mesh {X: 0}\ndims {I: 4}\nA: bf16[I_X]\noutput A");
+    refused("a dim of size zero", b"mesh {X: 2}\ndims {I: 0}\nA: bf16[I_X]\noutput A");
+    refused("a huge dim", b"mesh {X: 2}\ndims {I: 99999999999999999999999}\nA: bf16[I_X]\noutput A");
+    refused("a huge array", b"mesh {X: 2}\ndims {I: 9000000000000000000, J: 4}\nA: bf16[I, J]\noutput A");
+    refused("2^40 devices", b"mesh {X: 1048576, Y: 1048576}\ndims {I: 4}\nA: bf16[I]\noutput A");
+    refused("10 000 brackets", format!("mesh {{X: 2}}\nC = {}", "[".repeat(10_000)).as_bytes());
+    refused("10 000 parentheses", format!("mesh {{X: 2}}\nC = {}", "(".repeat(10_000)).as_bytes());
+    refused("a line of 1 MB", format!("mesh {{X: 2}}\nC = {}", "A * ".repeat(250_000)).as_bytes());
+    refused("unknown hardware", b"mesh {X: 2} on tpu_v99\ndims {I: 4}\nA: bf16[I_X]\nA -> B[I]");
+}
+
+#[test]
+fn a_wrong_call_is_exit_2() {
+    for arguments in [
+        &["run"][..],
+        &["frobnicate"],
+        &["run", "no/such/file.shard"],
+        &["plan", "examples/megatron_mlp.shard", "--hardware", "abacus"],
+        &["hardware", "abacus"],
+        &["compile", "examples/megatron_mlp.shard", "-o", "no/such/folder/out.json"],
+    ] {
+        let output = shardc(arguments, b"");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", err(&output));
+        assert!(!err(&output).is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn json_is_one_document_a_line() {
+    let file = "examples/megatron_mlp.shard";
+    for (arguments, schema) in [
+        (&["check", file, "--format", "json"][..], "shardc.check/1"),
+        (&["plan", file, "--format", "json"], "shardc.plan/1"),
+        (&["time", file, "--format", "json"], "shardc.time/1"),
+        (&["run", file, "--format", "json"], "shardc.run/1"),
+        (&["compile", file, "--format", "json"], "shardc.schedule/1"),
+    ] {
+        let output = shardc(arguments, b"");
+        assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+        let text = out(&output);
+        assert_eq!(text.lines().count(), 1, "{arguments:?}");
+        let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(document["schema"], schema, "{arguments:?}");
+    }
+    let wrong = shardc(&["plan", "-", "--format", "json"], b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X, I]\noutput A");
+    assert_eq!(wrong.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_str(&out(&wrong)).expect("JSON");
+    assert_eq!(document["schema"], "shardc.check/1");
+    assert_eq!(document["diagnostics"][0]["labels"][0]["line"], 3);
+}
+
+#[test]
+fn plans_are_told_as_json() {
+    let output = shardc(&["plan", "examples/book/case3_scattered.shard", "--format", "json"], b"");
+    let document: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+    let steps = document["steps"].as_array().expect("steps");
+    assert_eq!(steps.len(), 2, "{document}");
+    assert_eq!((&steps[0]["op"], &steps[0]["case"]), (&"MatMul".into(), &3.into()));
+    assert_eq!((&steps[1]["op"], &steps[1]["axes"], &steps[1]["dim"]), (&"ReduceScatter".into(), &serde_json::json!(["X"]), &"K".into()));
+    assert_eq!(steps[1]["operands"], serde_json::json!(["C[I, K]{U_X}"]));
+    assert_eq!(steps[1]["result"], "C[I, K_X]");
+    assert_eq!(steps[1]["bytes_received_per_device"], 16 * 24 * 2 * 3 / 4);
+    assert_eq!(document["mesh"]["axes"][0], serde_json::json!({"name": "X", "size": 4, "physical": [{"size": 4, "link": "ring", "network": "ici"}]}));
+}
+
+/// What `hardware NAME` prints is a profile that can be given back.
+#[test]
+fn a_profile_can_be_written_and_used() {
+    let printed = out(&shardc(&["hardware", "tpu_v5e"], b""));
+    let path = std::env::temp_dir().join(format!("shardc-profile-{}.toml", std::process::id()));
+    std::fs::write(&path, printed).expect("a file");
+    let with = |hardware: &str| {
+        out(&shardc(&["time", "examples/megatron_mlp.shard", "--format", "json", "--hardware", hardware], b""))
+    };
+    assert_eq!(with(path.to_str().expect("a path")), with("tpu_v5e"));
+    assert_ne!(with("tpu_v5p"), with("tpu_v5e"));
+    std::fs::remove_file(path).expect("the file");
+}
+
+/// The cost of `time` does not grow with the sizes of arrays.
+#[test]
+fn sizes_of_real_models_take_no_longer() {
+    for model in ["megatron_gpt3", "fsdp_llama70b", "attention_gpt3"] {
+        let output = shardc(&["time", &format!("examples/models/{model}.shard")], b"");
+        assert!(output.status.success(), "{model}: {}", err(&output));
+    }
+    let output = shardc(&["run", "examples/models/megatron_gpt3.shard"], b"");
+    assert_eq!(output.status.code(), Some(2), "too large to compute: {}", out(&output));
+}
