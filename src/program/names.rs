@@ -74,13 +74,23 @@ impl Checker {
     }
 }
 
+/// Longer names are not compared: comparing takes the product of two lengths.
+const LONGEST: usize = 64;
+/// So many known names are compared.
+const MOST_KNOWN: usize = 1000;
+
 /// The known name that an unknown one was probably meant to be.
 ///
 /// Within one edit for each three letters; a single letter only in its other case.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
+    if length > LONGEST {
+        return None;
+    }
     let most = if length < 2 { 0 } else { (length / 3).max(1) };
     known
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .take(MOST_KNOWN)
         .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
         .filter(|(edits, _)| *edits <= most)
         .min_by_key(|(edits, _)| *edits)
