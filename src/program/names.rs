@@ -32,9 +32,7 @@ impl Checker {
 
     /// The axes of a word of two or more single-letter axes.
     fn axis_run(&self, word: &Name) -> Option<Vec<(AxisId, Span)>> {
-        if word.node.chars().nth(1).is_none() {
-            return None;
-        }
+        word.node.chars().nth(1)?;
         let exact = word.span.range().len() == word.node.len();
         let start = word.span.range().start;
         let place = |at: usize, letter: char| Span::new(start + at, start + at + letter.len_utf8());
