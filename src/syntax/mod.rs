@@ -1,7 +1,21 @@
 //! Source text to [`Ast`]: what was written, nothing interpreted, every node with its span.
 //!
-//! pest reports one error and stops, so the text is cut into statements first ([`split`]); each piece is parsed by
+//! pest reports one error and stops, so the text is cut into statements first (`split.rs`); each piece is parsed by
 //! itself, and all that is wrong comes at once.
+
+mod build;
+mod build_expr;
+mod error;
+mod expected;
+mod grammar;
+mod parse;
+mod print;
+mod split;
+#[cfg(test)]
+mod tests;
+
+pub use error::SyntaxError;
+pub use parse::{LARGEST_SOURCE, LONGEST_STATEMENT, MOST_ERRORS, MOST_STATEMENTS, parse};
 
 use crate::dtype::DType;
 use crate::function::Scalar;

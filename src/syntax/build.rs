@@ -1,0 +1,220 @@
+//! Builds the tree from what the grammar found: absolute spans, numbers read, forms told apart.
+
+use super::error::SyntaxError;
+use super::grammar::Rule;
+use super::{AxisDecl, DimDecl, Expr, ExprKind, Name, Statement, StatementKind, Target};
+use crate::dtype::DType;
+use crate::mesh::Wiring;
+use crate::span::{Span, Spanned};
+use pest::iterators::Pair;
+
+pub(super) type Result<T> = std::result::Result<T, SyntaxError>;
+
+/// Builds one statement.
+pub(super) struct Builder {
+    /// Where the statement begins in the source.
+    start: usize,
+}
+
+impl Builder {
+    pub(super) fn new(start: usize) -> Builder {
+        Builder { start }
+    }
+
+    /// The statement of one of the `.._statement` rules.
+    pub(super) fn statement(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Statement> {
+        let kind = match pair.as_rule() {
+            Rule::mesh_statement => self.mesh(pair)?,
+            Rule::dims_statement => {
+                let block = pair.into_inner().find(|pair| pair.as_rule() == Rule::dim_block);
+                let sizes = block.into_iter().flat_map(Pair::into_inner);
+                let sizes = sizes.filter(|pair| pair.as_rule() == Rule::dim_size);
+                StatementKind::Dims(sizes.map(|pair| self.dim_size(pair)).collect::<Result<_>>()?)
+            }
+            Rule::output_statement => {
+                let names = pair.into_inner().filter(|pair| pair.as_rule() == Rule::array_name);
+                StatementKind::Output(names.map(|pair| self.name(&pair)).collect())
+            }
+            _ => self.array_statement(pair)?,
+        };
+        Ok(Statement { kind, span })
+    }
+
+    fn mesh(&self, pair: Pair<'_, Rule>) -> Result<StatementKind> {
+        let mut axes = Vec::new();
+        let mut hardware = None;
+        for part in pair.into_inner() {
+            if part.as_rule() == Rule::axis_block {
+                let declared = part.into_inner().filter(|pair| pair.as_rule() == Rule::axis);
+                axes = declared.map(|pair| self.axis(pair)).collect::<Result<_>>()?;
+            } else if part.as_rule() == Rule::on {
+                hardware = find(part, Rule::hardware).map(|pair| self.name(&pair));
+            }
+        }
+        Ok(StatementKind::Mesh { axes, hardware })
+    }
+
+    fn axis(&self, pair: Pair<'_, Rule>) -> Result<AxisDecl> {
+        let wiring = find(pair.clone(), Rule::wiring).map(|pair| {
+            let all = [Wiring::Ring, Wiring::Line, Wiring::Switch];
+            let span = self.span(&pair);
+            let known = all.into_iter().find(|wiring| wiring.to_string() == pair.as_str());
+            let unknown = || SyntaxError::UnknownWiring { word: pair.as_str().to_owned(), at: span.into() };
+            known.map(|node| Spanned { node, span }).ok_or_else(unknown)
+        });
+        let DimDecl { name, size } = self.dim_size(pair)?;
+        Ok(AxisDecl { name, size, wiring: wiring.transpose()? })
+    }
+
+    /// A name and its size.
+    fn dim_size(&self, pair: Pair<'_, Rule>) -> Result<DimDecl> {
+        let mut parts = pair.into_inner();
+        let named = parts.next().expect("a declaration begins with its name");
+        let named = if named.as_rule() == Rule::quoted { only(named) } else { named };
+        let name = self.name(&named);
+        if name.node.contains('_') {
+            return Err(SyntaxError::UnderscoreInName { name: name.node, at: name.span.into() });
+        }
+        let size = parts.find(|pair| pair.as_rule() == Rule::integer).expect("a declaration has its size");
+        Ok(DimDecl { name, size: self.integer(&size)? })
+    }
+
+    /// An input, a result or an arrow.
+    fn array_statement(&self, pair: Pair<'_, Rule>) -> Result<StatementKind> {
+        let (mut typing, mut value, mut result) = (None, None, None);
+        let mut parts = pair.into_inner();
+        let left = self.expr(parts.next().expect("the statement begins with an expression"))?;
+        for part in parts {
+            match part.as_rule() {
+                Rule::typing => typing = Some(part),
+                Rule::value => value = find(part, Rule::expr),
+                Rule::result => result = find(part, Rule::target),
+                _ => {}
+            }
+        }
+        match (value, result) {
+            (Some(_), Some(second)) => {
+                Err(SyntaxError::TwoResults { first: left.span.into(), second: self.span(&second).into() })
+            }
+            (Some(value), None) => {
+                let target = self.left_target(left, typing)?;
+                Ok(StatementKind::Assign { target, value: self.expr(value)? })
+            }
+            (None, second) if typing.is_some() => match second {
+                Some(second) => Err(SyntaxError::UnexpectedText {
+                    found: "->".to_owned(),
+                    expected: "the end of the statement".to_owned(),
+                    at: self.span(&second).into(),
+                    help: Some("an input stands alone: `A: bf16[I, J]`".to_owned()),
+                }),
+                None => self.input(left, typing),
+            },
+            (None, Some(target)) => Ok(StatementKind::Assign { target: self.target(target)?, value: left }),
+            (None, None) => self.value_alone(left),
+        }
+    }
+
+    /// `A: bf16[I_X, J]`
+    fn input(&self, left: Expr, typing: Option<Pair<'_, Rule>>) -> Result<StatementKind> {
+        let target = self.left_target(left, typing)?;
+        let (Some(name), Some(dtype)) = (target.name, target.dtype) else {
+            return Err(SyntaxError::NotAResult { sign: ':', at: target.span.into() });
+        };
+        match target.brackets {
+            Some(brackets) => Ok(StatementKind::Input { name, dtype, brackets }),
+            None => Err(SyntaxError::DTypeWithoutBrackets { word: dtype.node.to_string(), at: dtype.span.into() }),
+        }
+    }
+
+    /// A collective says by itself what it gives; any other value wants a name.
+    fn value_alone(&self, value: Expr) -> Result<StatementKind> {
+        if !matches!(value.kind, ExprKind::Collective { .. }) {
+            return Err(SyntaxError::NoResult { at: value.span.into() });
+        }
+        let target = Target { name: None, dtype: None, brackets: None, span: value.span };
+        Ok(StatementKind::Assign { target, value })
+    }
+
+    /// What stands on the left of `=` or `:`, read as the result it is meant to be.
+    fn left_target(&self, left: Expr, typing: Option<Pair<'_, Rule>>) -> Result<Target> {
+        let sign = if typing.is_some() { ':' } else { '=' };
+        let ExprKind::Array(array) = left.kind else {
+            return Err(SyntaxError::NotAResult { sign, at: left.span.into() });
+        };
+        let Some(typing) = typing else {
+            return Ok(Target { name: array.name, dtype: array.dtype, brackets: array.brackets, span: array.span });
+        };
+        if array.brackets.is_some() || array.dtype.is_some() {
+            return Err(SyntaxError::NotAResult { sign, at: left.span.into() });
+        }
+        let span = array.span.join(self.span(&typing));
+        let (dtype, brackets) = self.typing(typing)?;
+        Ok(Target { name: array.name, dtype: Some(dtype), brackets, span })
+    }
+
+    /// What stands behind an arrow.
+    fn target(&self, pair: Pair<'_, Rule>) -> Result<Target> {
+        let span = self.span(&pair);
+        let (mut name, mut dtype, mut brackets) = (None, None, None);
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::array_name => name = Some(self.name(&part)),
+                Rule::typing => {
+                    let (typed, bracketed) = self.typing(part)?;
+                    (dtype, brackets) = (Some(typed), bracketed);
+                }
+                _ => brackets = Some(self.brackets(part)?),
+            }
+        }
+        let array = self.array(name, brackets, span)?;
+        Ok(Target { name: array.name, dtype: dtype.or(array.dtype), brackets: array.brackets, span })
+    }
+
+    fn typing(&self, pair: Pair<'_, Rule>) -> Result<(Spanned<DType>, Option<super::Brackets>)> {
+        let brackets = find(pair.clone(), Rule::brackets).map(|pair| self.brackets(pair)).transpose()?;
+        let word = find(pair, Rule::dtype).expect("`:` is followed by a dtype");
+        let span = self.span(&word);
+        match word.as_str().parse() {
+            Ok(node) => Ok((Spanned { node, span }, brackets)),
+            Err(_) => Err(SyntaxError::UnknownDType { word: word.as_str().to_owned(), at: span.into() }),
+        }
+    }
+
+    /// The place of a pair in the source, without blanks at its end.
+    pub(super) fn span(&self, pair: &Pair<'_, Rule>) -> Span {
+        // A rule that ends with something optional takes the blanks in front of it; its last word does not.
+        let mut last = pair.clone();
+        while let Some(inner) = last.clone().into_inner().next_back() {
+            last = inner;
+        }
+        Span::new(self.start + pair.as_span().start(), self.start + last.as_span().end())
+    }
+
+    /// A name; every prime becomes `'`.
+    pub(super) fn name(&self, pair: &Pair<'_, Rule>) -> Name {
+        Spanned { node: pair.as_str().replace(['’', '′'], "'"), span: self.span(pair) }
+    }
+
+    pub(super) fn integer(&self, pair: &Pair<'_, Rule>) -> Result<Spanned<u64>> {
+        let span = self.span(pair);
+        match pair.as_str().parse() {
+            Ok(node) => Ok(Spanned { node, span }),
+            Err(_) => Err(number_too_large(pair.as_str(), span)),
+        }
+    }
+}
+
+pub(super) fn number_too_large(digits: &str, span: Span) -> SyntaxError {
+    let number = if digits.len() > 24 { format!("{}..", &digits[..20]) } else { digits.to_owned() };
+    SyntaxError::NumberTooLarge { number, at: span.into() }
+}
+
+/// The first part that is a `rule`.
+pub(super) fn find(pair: Pair<'_, Rule>, rule: Rule) -> Option<Pair<'_, Rule>> {
+    pair.into_inner().find(|part| part.as_rule() == rule)
+}
+
+/// The first part.
+pub(super) fn only(pair: Pair<'_, Rule>) -> Pair<'_, Rule> {
+    pair.into_inner().next().expect("the grammar gives it a part")
+}

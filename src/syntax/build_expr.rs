@@ -1,0 +1,269 @@
+//! Expressions and arrays, from what the grammar found.
+
+use super::build::{Builder, Result, find, number_too_large, only};
+use super::error::SyntaxError;
+use super::grammar::Rule;
+use super::{
+    ArrayRef, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, Expr, ExprKind, Name, OpenRef,
+    Subscript,
+};
+use crate::dtype::DType;
+use crate::function::Scalar;
+use crate::span::{Span, Spanned};
+use pest::iterators::Pair;
+
+/// The tallest expression: brackets, and the signs of a chain such as `A + B + C`, which nests to the left.
+///
+/// Every later stage walks expressions by recursion; this keeps its stack small.
+pub(super) const TALLEST: usize = 256;
+
+/// An expression and its height.
+struct Tall {
+    expr: Expr,
+    height: usize,
+}
+
+impl Tall {
+    fn leaf(kind: ExprKind, span: Span) -> Tall {
+        Tall { expr: Expr { kind, span }, height: 1 }
+    }
+
+    /// A node above parts of this height.
+    fn above(height: usize, kind: ExprKind, span: Span) -> Result<Tall> {
+        if height >= TALLEST {
+            return Err(SyntaxError::TooDeep { most: TALLEST, at: span.into() });
+        }
+        Ok(Tall { expr: Expr { kind, span }, height: height + 1 })
+    }
+}
+
+impl Builder {
+    /// A whole expression.
+    pub(super) fn expr(&self, pair: Pair<'_, Rule>) -> Result<Expr> {
+        self.sum(pair).map(|tall| tall.expr)
+    }
+
+    fn sum(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let mut parts = pair.into_inner();
+        let mut left = self.term(parts.next().expect("a sum has a term"))?;
+        while let (Some(sign), Some(right)) = (parts.next(), parts.next()) {
+            let op = if sign.as_str() == "+" { BinaryOp::Add } else { BinaryOp::Sub };
+            left = binary(op, left, self.term(right)?)?;
+        }
+        Ok(left)
+    }
+
+    fn term(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let mut parts = pair.into_inner();
+        let mut left = self.factor(parts.next().expect("a product has a factor"))?;
+        // Whether `left` is a chain that the next plain sign continues; a chain in parentheses is not.
+        let mut chain = false;
+        while let (Some(sign), Some(right)) = (parts.next(), parts.next()) {
+            let right = self.factor(right)?;
+            let span = left.expr.span.join(right.expr.span);
+            let height = left.height.max(right.height);
+            let contraction = match self.contraction(sign) {
+                None => {
+                    chain = false;
+                    left = binary(BinaryOp::Div, left, right)?;
+                    continue;
+                }
+                Some(contraction) => contraction,
+            };
+            let implied = contraction == Contraction::Implied;
+            if let (true, true, ExprKind::Product { factors, .. }) = (chain, implied, &mut left.expr.kind) {
+                factors.push(right.expr);
+                left.expr.span = span;
+                left.height = left.height.max(right.height + 1);
+                if left.height > TALLEST {
+                    return Err(SyntaxError::TooDeep { most: TALLEST, at: span.into() });
+                }
+                continue;
+            }
+            let factors = vec![left.expr, right.expr];
+            left = Tall::above(height, ExprKind::Product { factors, contraction }, span)?;
+            chain = implied;
+        }
+        Ok(left)
+    }
+
+    /// How a sign contracts; `None` for `/`.
+    fn contraction(&self, sign: Pair<'_, Rule>) -> Option<Contraction> {
+        let mut parts = sign.into_inner();
+        if parts.next()?.as_rule() == Rule::slash {
+            return None;
+        }
+        let Some(subscript) = parts.next() else { return Some(Contraction::Implied) };
+        let names = self.items(subscript);
+        Some(match names.as_slice() {
+            [only] if only.node == "LOCAL" => Contraction::Local(only.span),
+            _ => Contraction::Named(names),
+        })
+    }
+
+    fn factor(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let mut signs = Vec::new();
+        let mut value = None;
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::minus => signs.push(self.span(&part)),
+                _ => value = Some(self.atom(part)?),
+            }
+        }
+        let value = value.expect("a sign is followed by a value");
+        signs.into_iter().rev().try_fold(value, |value, sign| {
+            let span = sign.join(value.expr.span);
+            Tall::above(value.height, ExprKind::Neg(Box::new(value.expr)), span)
+        })
+    }
+
+    fn atom(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let span = self.span(&pair);
+        match pair.as_rule() {
+            Rule::number => match pair.as_str().parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(Tall::leaf(ExprKind::Number(Scalar(number)), span)),
+                _ => Err(number_too_large(pair.as_str(), span)),
+            },
+            Rule::group => self.group(pair),
+            Rule::collective => self.collective(pair, span),
+            Rule::named => self.named(pair, span),
+            _ => {
+                let brackets = self.brackets(pair)?;
+                Ok(Tall::leaf(ExprKind::Array(self.array(None, Some(brackets), span)?), span))
+            }
+        }
+    }
+
+    /// What stands in parentheses; its span has them too.
+    fn group(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let span = self.span(&pair);
+        let inner = find(pair, Rule::expr).expect("parentheses hold an expression");
+        let mut inner = self.sum(inner)?;
+        inner.expr.span = span;
+        Ok(inner)
+    }
+
+    fn collective(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Tall> {
+        let mut parts = pair.into_inner().filter(|part| part.as_rule() != Rule::colon);
+        let mut head = parts.next().expect("a collective has its word").into_inner();
+        let word = head.next().expect("the head begins with the word");
+        let node = match word.as_str() {
+            "AllGather" => CollectiveName::AllGather,
+            "ReduceScatter" => CollectiveName::ReduceScatter,
+            "AllReduce" => CollectiveName::AllReduce,
+            _ => CollectiveName::AllToAll,
+        };
+        let kind = Spanned { node, span: self.span(&word) };
+        let subscript = head.next().map(|items| self.items(items)).unwrap_or_default();
+        let operand = parts.next().expect("a collective has an operand");
+        let argument = if operand.as_rule() == Rule::group { self.group(operand)? } else { self.operand(operand)? };
+        let height = argument.height;
+        let argument = Box::new(argument.expr);
+        Tall::above(height, ExprKind::Collective { kind, subscript, argument }, span)
+    }
+
+    /// An array without anything else it could be.
+    fn operand(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let span = self.span(&pair);
+        let name = find(pair.clone(), Rule::array_name).map(|name| self.name(&name));
+        let brackets = find(pair, Rule::brackets).map(|pair| self.brackets(pair)).transpose()?;
+        Ok(Tall::leaf(ExprKind::Array(self.array(name, brackets, span)?), span))
+    }
+
+    /// An array or a call.
+    fn named(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Tall> {
+        let mut parts = pair.clone().into_inner();
+        let head = parts.next().expect("it begins with a name");
+        let Some(group) = parts.next().filter(|part| part.as_rule() == Rule::group) else {
+            return self.operand(pair);
+        };
+        let (function, subscript) = if head.as_rule() == Rule::function {
+            let mut head = head.into_inner();
+            let name = self.name(&head.next().expect("a function has its name"));
+            (name, head.next().map(|items| self.items(items)).unwrap_or_default())
+        } else {
+            cut_subscript(self.name(&head))
+        };
+        let argument = self.group(group)?;
+        let height = argument.height;
+        let argument = Box::new(argument.expr);
+        Tall::above(height, ExprKind::Call { function, subscript, argument }, span)
+    }
+
+    /// The words behind `_`, in braces or alone.
+    fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
+        match pair.as_rule() {
+            Rule::items | Rule::axes => {
+                let words = pair.into_inner().filter(|part| matches!(part.as_rule(), Rule::item | Rule::axis_word));
+                words.map(|part| self.name(&part)).collect()
+            }
+            _ => vec![self.name(&pair)],
+        }
+    }
+
+    /// An array by its name and brackets; a dtype in the place of the name is one.
+    pub(super) fn array(&self, name: Option<Name>, brackets: Option<Brackets>, span: Span) -> Result<ArrayRef> {
+        let dtype = name.as_ref().and_then(|name| {
+            let node = name.node.parse::<DType>().ok()?;
+            Some(Spanned { node, span: name.span })
+        });
+        match (name, dtype) {
+            (Some(name), Some(_)) if brackets.is_none() => {
+                Err(SyntaxError::DTypeWithoutBrackets { word: name.node, at: name.span.into() })
+            }
+            (_, Some(dtype)) => Ok(ArrayRef { name: None, dtype: Some(dtype), brackets, span }),
+            (name, None) => Ok(ArrayRef { name, dtype: None, brackets, span }),
+        }
+    }
+
+    pub(super) fn brackets(&self, pair: Pair<'_, Rule>) -> Result<Brackets> {
+        let span = self.span(&pair);
+        let (mut dims, mut open) = (Vec::new(), None);
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::dim => dims.push(self.dim(part)?),
+                Rule::open_sum => open = Some(self.open_sum(part)),
+                _ => {}
+            }
+        }
+        Ok(Brackets { dims, open, span })
+    }
+
+    fn dim(&self, pair: Pair<'_, Rule>) -> Result<DimRef> {
+        let span = self.span(&pair);
+        let mut parts = pair.into_inner();
+        let word = parts.next().expect("a dim has its name or size");
+        let dim = match word.as_rule() {
+            Rule::size => DimName::Literal(self.integer(&word)?.node),
+            _ => DimName::Named(self.name(&word).node),
+        };
+        let subscript = parts.next().map(|part| match part.as_rule() {
+            Rule::hole => Subscript::Hole(self.span(&part)),
+            _ => Subscript::Axes(self.items(part)),
+        });
+        Ok(DimRef { dim, subscript, span })
+    }
+
+    fn open_sum(&self, pair: Pair<'_, Rule>) -> OpenRef {
+        let span = self.span(&pair);
+        let word = find(pair, Rule::open_word).expect("an open sum has its word");
+        let operator = self.name(&only(word.clone()));
+        let axes = word.into_inner().nth(1).map(|axes| self.items(axes)).unwrap_or_default();
+        OpenRef { operator, axes, span }
+    }
+}
+
+fn binary(op: BinaryOp, left: Tall, right: Tall) -> Result<Tall> {
+    let span = left.expr.span.join(right.expr.span);
+    let height = left.height.max(right.height);
+    let (left, right) = (Box::new(left.expr), Box::new(right.expr));
+    Tall::above(height, ExprKind::Binary { op, left, right }, span)
+}
+
+/// `softmax_T` is the function `softmax` over `T`: the first `_` begins the subscript.
+fn cut_subscript(name: Name) -> (Name, Vec<Name>) {
+    let Some((function, item)) = name.node.split_once('_') else { return (name, Vec::new()) };
+    let end = name.span.start as usize + function.len();
+    let item = Spanned { node: item.to_owned(), span: Span::new(end + 1, name.span.end as usize) };
+    (Spanned { node: function.to_owned(), span: Span::new(name.span.start as usize, end) }, vec![item])
+}

@@ -1,0 +1,163 @@
+//! What can be wrong with the text of a program, and its wording.
+
+use crate::dtype::DType;
+use crate::span::Span;
+use itertools::Itertools;
+use miette::{Diagnostic, SourceSpan};
+use thiserror::Error;
+
+/// A mistake in one statement, or in the source as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
+#[allow(missing_docs)] // The messages say what each field is.
+pub enum SyntaxError {
+    #[error("unexpected `{found}`")]
+    #[diagnostic(code("unexpected-text"))]
+    UnexpectedText {
+        found: String,
+        expected: String,
+        #[label(primary, "expected {expected}")]
+        at: SourceSpan,
+        #[help]
+        help: Option<String>,
+    },
+    #[error("the statement is not complete")]
+    #[diagnostic(code("unexpected-end"))]
+    UnexpectedEnd {
+        expected: String,
+        #[label(primary, "expected {expected} after this")]
+        at: SourceSpan,
+        #[help]
+        help: Option<String>,
+    },
+    #[error("`{bracket}` is not closed")]
+    #[diagnostic(code("unclosed-bracket"))]
+    Unclosed {
+        bracket: char,
+        #[label("opened here")]
+        opened: SourceSpan,
+        expected: String,
+        #[label(primary, "expected {expected}")]
+        at: SourceSpan,
+        #[help]
+        help: Option<String>,
+    },
+    #[error("brackets and signs are nested more than {most} deep")]
+    #[diagnostic(code("too-deep"), help("give a part of it a name of its own: `T = ..`"))]
+    TooDeep {
+        most: usize,
+        #[label(primary, "too deep from here on")]
+        at: SourceSpan,
+    },
+    #[error("the statement is {bytes} bytes long, more than {most}")]
+    #[diagnostic(code("statement-too-long"), help("give parts of it names of their own: `T = ..`"))]
+    StatementTooLong {
+        bytes: usize,
+        most: usize,
+        #[label(primary, "begins here")]
+        at: SourceSpan,
+    },
+    #[error("the source is {bytes} bytes long, more than {most}")]
+    #[diagnostic(code("source-too-large"))]
+    SourceTooLarge { bytes: usize, most: usize },
+    #[error("the source is not text: it has the byte {byte:#04x}")]
+    #[diagnostic(code("not-text"), help("a program is UTF-8 text without control characters"))]
+    NotText {
+        byte: u8,
+        #[label(primary, "here")]
+        at: SourceSpan,
+    },
+    #[error("more than {most} statements")]
+    #[diagnostic(code("too-many-statements"))]
+    TooManyStatements {
+        most: usize,
+        #[label(primary, "not read from here on")]
+        at: SourceSpan,
+    },
+    #[error("too many mistakes to go on")]
+    #[diagnostic(code("too-many-errors"))]
+    TooManyErrors {
+        #[label(primary, "not read from here on")]
+        at: SourceSpan,
+    },
+    #[error("the number `{number}` is too large")]
+    #[diagnostic(code("number-too-large"))]
+    NumberTooLarge {
+        number: String,
+        #[label(primary, "more than can be counted")]
+        at: SourceSpan,
+    },
+    #[error("statements that begin with `{word}` are not known")]
+    #[diagnostic(
+        code("unknown-statement"),
+        help(
+            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `dims {{..}}` or `output C`"
+        )
+    )]
+    UnknownStatement {
+        word: String,
+        #[label(primary, "not a statement")]
+        at: SourceSpan,
+    },
+    #[error("the statement has two results")]
+    #[diagnostic(code("two-results"), help("write either `C = ..` or `.. -> C`"))]
+    TwoResults {
+        #[label("one on the left of `=`")]
+        first: SourceSpan,
+        #[label(primary, "another behind the arrow")]
+        second: SourceSpan,
+    },
+    #[error("the value is given to no array")]
+    #[diagnostic(code("no-result"), help("write `C = ..` before it or `-> C` behind it"))]
+    NoResult {
+        #[label(primary, "nothing uses this value")]
+        at: SourceSpan,
+    },
+    #[error("only an array can stand on the left of `{sign}`")]
+    #[diagnostic(code("not-a-result"))]
+    NotAResult {
+        sign: char,
+        #[label(primary, "not the name of an array")]
+        at: SourceSpan,
+    },
+    #[error("`{word}` is not a dtype")]
+    #[diagnostic(code("unknown-dtype"), help("the dtypes are {}", dtypes()))]
+    UnknownDType {
+        word: String,
+        #[label(primary, "expected a dtype")]
+        at: SourceSpan,
+    },
+    #[error("the dtype `{word}` has no brackets")]
+    #[diagnostic(code("dtype-without-brackets"), help("brackets say which dims the array has: `{word}[I, J]`"))]
+    DTypeWithoutBrackets {
+        word: String,
+        #[label(primary, "expected `[` after this")]
+        at: SourceSpan,
+    },
+    #[error("`{word}` is not a wiring")]
+    #[diagnostic(code("unknown-wiring"), help("an axis is wired as a `ring`, a `line` or a `switch`"))]
+    UnknownWiring {
+        word: String,
+        #[label(primary, "expected `ring`, `line` or `switch`")]
+        at: SourceSpan,
+    },
+    #[error("the name `{name}` has a `_`")]
+    #[diagnostic(
+        code("underscore-in-name"),
+        help("names of dims and axes have no `_`: the first `_` after a dim starts its sharding")
+    )]
+    UnderscoreInName {
+        name: String,
+        #[label(primary, "not the name of a dim or an axis")]
+        at: SourceSpan,
+    },
+}
+
+fn dtypes() -> String {
+    DType::ALL.iter().map(|dtype| format!("`{dtype}`")).join(", ")
+}
+
+impl SyntaxError {
+    pub(super) fn too_deep(at: Span) -> SyntaxError {
+        SyntaxError::TooDeep { most: super::split::DEEPEST, at: at.into() }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the grammar expected, in our words and at the exact place.
+
+use super::error::SyntaxError;
+use super::grammar::Rule;
+use super::split::is_blank;
+use crate::span::Span;
+use itertools::Itertools;
+use pest::error::{Error, ErrorVariant, InputLocation};
+
+/// How many things an error says it expected.
+const MOST_EXPECTED: usize = 4;
+
+/// Words pest's error for the statement `text`, which begins at byte `start` of the source.
+pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxError {
+    let at = match error.location {
+        InputLocation::Pos(at) | InputLocation::Span((at, _)) => at.min(text.len()),
+    };
+    let rules = match &error.variant {
+        ErrorVariant::ParsingError { positives, .. } => positives.as_slice(),
+        // pest ran out of stack: our own cap on nesting is far below that.
+        ErrorVariant::CustomError { .. } => return SyntaxError::too_deep(Span::new(start + at, start + at)),
+    };
+    let at = after_blanks(text, at);
+    let expected = words(rules);
+    let found = token(&text[at..]);
+    let place = if found.is_empty() { last_char(text) } else { (at, at + found.len()) };
+    let place = Span::new(start + place.0, start + place.1).into();
+    let help = help(text, at, found);
+    if let Some((bracket, opened)) = unclosed(text, at) {
+        let opened = Span::new(start + opened, start + opened + 1).into();
+        return SyntaxError::Unclosed { bracket, opened, expected, at: place, help };
+    }
+    if found.is_empty() {
+        return SyntaxError::UnexpectedEnd { expected, at: place, help };
+    }
+    SyntaxError::UnexpectedText { found: found.to_owned(), expected, at: place, help }
+}
+
+/// Steps over blanks and comments, which pest may have left in front of what it could not read.
+fn after_blanks(text: &str, mut at: usize) -> usize {
+    loop {
+        at += text[at..].len() - text[at..].trim_start_matches(is_blank).len();
+        if !text[at..].starts_with('#') {
+            return at;
+        }
+        at = text[at..].find('\n').map_or(text.len(), |end| at + end);
+    }
+}
+
+/// The word or the sign at the start: what a reader sees as one thing, at most 40 characters.
+fn token(text: &str) -> &str {
+    let arrows = ["->", "\\rightarrow", "\\longrightarrow", "\\to", "\\cdot", "=="];
+    if let Some(arrow) = arrows.into_iter().find(|arrow| text.starts_with(arrow)) {
+        return &text[..arrow.len()];
+    }
+    let word = text.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(text.len());
+    match text.chars().next() {
+        Some(c) if word == 0 => &text[..c.len_utf8()],
+        _ => &text[..word.min(40)],
+    }
+}
+
+fn last_char(text: &str) -> (usize, usize) {
+    let (at, c) = text.char_indices().next_back().unwrap_or((0, ' '));
+    (at, at + c.len_utf8())
+}
+
+/// The innermost bracket that is open at `at` and that nothing behind `at` closes.
+fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
+    let mut open: Vec<(char, usize)> = Vec::new();
+    let mut open_at_error = None;
+    for (place, c) in text.char_indices() {
+        if place >= at && open_at_error.is_none() {
+            open_at_error = Some(*open.last()?);
+        }
+        let opener = match c {
+            '(' | '[' | '{' => {
+                open.push((c, place));
+                continue;
+            }
+            ')' => '(',
+            ']' => '[',
+            '}' => '{',
+            _ => continue,
+        };
+        if let Some(found) = open.iter().rposition(|(c, _)| *c == opener) {
+            open.truncate(found);
+        }
+    }
+    let innermost = open_at_error.or(open.last().copied())?;
+    // Closed by a closer of another kind counts as not closed: `A[I, J) * B]` is not worth more thought.
+    let next_closer = text[at..].chars().find(|c| matches!(c, ')' | ']' | '}'));
+    let closer = match innermost.0 {
+        '(' => ')',
+        '[' => ']',
+        _ => '}',
+    };
+    (open.contains(&innermost) || next_closer != Some(closer) && text[at..].starts_with([')', ']', '}']))
+        .then_some(innermost)
+}
+
+fn help(text: &str, at: usize, found: &str) -> Option<String> {
+    if at == 0 && ["*", "·", "⋅", "•", "∙", "@", "+", "/", "->", "→", "⟶", "\\to", "\\cdot"].contains(&found)
+    {
+        return Some(format!("a statement goes on after a newline if the line before ends with `{found}`"));
+    }
+    match found {
+        "_" if text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()) => {
+            Some("names of dims and axes have no `_`: the first `_` after a dim starts its sharding".to_owned())
+        }
+        "by" | "using" if at > 0 => Some(format!("what begins with `{found}` is not known")),
+        "==" => Some("a result is written with one `=`".to_owned()),
+        _ => None,
+    }
+}
+
+/// What was expected: at most a few things, the likeliest first.
+fn words(rules: &[Rule]) -> String {
+    let mut names: Vec<(u8, &str)> = rules.iter().map(|rule| name(*rule)).collect();
+    names.sort_unstable();
+    let names: Vec<&str> = names.into_iter().map(|(_, name)| name).dedup().take(MOST_EXPECTED).collect();
+    match names.as_slice() {
+        [] => "something else".to_owned(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// The name of a rule for a reader, behind its rank in a list of several.
+fn name(rule: Rule) -> (u8, &'static str) {
+    match rule {
+        Rule::expr | Rule::term | Rule::factor | Rule::named | Rule::collective | Rule::function => (0, "an array"),
+        Rule::operand | Rule::array_name | Rule::kind | Rule::collective_head | Rule::target => (0, "an array"),
+        Rule::number => (0, "an array"),
+        Rule::array_statement => (0, "a statement"),
+        Rule::mesh_statement | Rule::mesh_word => (0, "`mesh`"),
+        Rule::dims_statement | Rule::dims_word => (0, "`dims`"),
+        Rule::output_statement | Rule::output_word => (0, "`output`"),
+        Rule::dim | Rule::dim_name | Rule::size => (1, "a dim"),
+        Rule::axes | Rule::axis_word => (1, "axes"),
+        Rule::axis => (1, "an axis with its size"),
+        Rule::dim_size => (1, "a dim with its size"),
+        Rule::declared | Rule::quoted | Rule::bare => (1, "a name"),
+        Rule::item => (1, "a dim or an axis"),
+        Rule::operator | Rule::open_word => (1, "an operator and its axes, as in `{U_X}`"),
+        Rule::integer => (1, "a size"),
+        Rule::wiring => (5, "a wiring"),
+        Rule::hardware => (1, "the name of a hardware"),
+        Rule::dtype => (1, "a dtype"),
+        Rule::product_sign | Rule::sum_sign | Rule::star | Rule::slash | Rule::minus => (2, "an operator"),
+        Rule::comma => (3, "`,`"),
+        Rule::close_paren => (3, "`)`"),
+        Rule::close_bracket => (3, "`]`"),
+        Rule::close_brace => (3, "`}`"),
+        Rule::equals | Rule::value => (4, "`=`"),
+        Rule::arrow | Rule::result => (4, "`->`"),
+        Rule::hole => (5, "`?`"),
+        Rule::colon | Rule::typing => (6, "`:`"),
+        Rule::open_bracket | Rule::brackets => (6, "`[`"),
+        Rule::open_paren | Rule::group => (7, "`(`"),
+        Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block => (7, "`{`"),
+        Rule::on | Rule::on_word => (8, "`on`"),
+        Rule::EOI => (9, "the end of the statement"),
+        Rule::WHITESPACE | Rule::COMMENT | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),
+    }
+}

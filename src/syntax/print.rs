@@ -1,0 +1,193 @@
+//! Prints a tree in the canonical spelling; what is printed reads back as the same tree.
+
+use super::{
+    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, Expr, ExprKind, Name, OpenRef,
+    Statement, StatementKind, Subscript, Target,
+};
+use itertools::Itertools;
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Ast {
+    /// One statement a line.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.statements.iter().try_for_each(|statement| writeln!(f, "{statement}"))
+    }
+}
+
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            StatementKind::Mesh { axes, hardware } => {
+                let axes = axes.iter().map(|axis| {
+                    let wiring = axis.wiring.iter().format_with("", |wiring, f| f(&format_args!(" {}", wiring.node)));
+                    format!("{}: {}{wiring}", axis.name.node, axis.size.node)
+                });
+                let on = hardware.iter().format_with("", |name, f| f(&format_args!(" on {}", name.node)));
+                write!(f, "mesh {{{}}}{on}", axes.format(", "))
+            }
+            StatementKind::Dims(dims) => {
+                let dims = dims.iter().map(|dim| format!("{}: {}", dim.name.node, dim.size.node));
+                write!(f, "dims {{{}}}", dims.format(", "))
+            }
+            StatementKind::Input { name, dtype, brackets } => write!(f, "{}: {}{brackets}", name.node, dtype.node),
+            StatementKind::Assign { target, value } if target.name.is_some() => write!(f, "{target} = {value}"),
+            StatementKind::Assign { target, value } if target.brackets.is_some() => write!(f, "{value} -> {target}"),
+            StatementKind::Assign { value, .. } => write!(f, "{value}"),
+            StatementKind::Output(names) => write!(f, "output {}", words(names)),
+        }
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (&self.name, &self.dtype) {
+            (Some(name), Some(dtype)) => write!(f, "{}: {}", name.node, dtype.node)?,
+            (Some(name), None) => f.write_str(&name.node)?,
+            (None, Some(dtype)) => write!(f, "{}", dtype.node)?,
+            (None, None) => {}
+        }
+        self.brackets.iter().try_for_each(|brackets| write!(f, "{brackets}"))
+    }
+}
+
+impl Display for Brackets {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}]", self.dims.iter().format(", "))?;
+        self.open.iter().try_for_each(|open| write!(f, "{open}"))
+    }
+}
+
+impl Display for DimRef {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.dim {
+            DimName::Named(name) => f.write_str(name)?,
+            DimName::Literal(size) => write!(f, "{size}")?,
+        }
+        match &self.subscript {
+            None => Ok(()),
+            Some(Subscript::Hole(_)) => f.write_str("_?"),
+            Some(Subscript::Axes(axes)) => f.write_str(&subscript(axes, ",")),
+        }
+    }
+}
+
+impl Display for OpenRef {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{{{}{}}}", self.operator.node, subscript(&self.axes, ","))
+    }
+}
+
+impl Display for ArrayRef {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (&self.name, &self.dtype) {
+            (Some(name), _) => f.write_str(&name.node)?,
+            (None, Some(dtype)) => write!(f, "{}", dtype.node)?,
+            (None, None) => {}
+        }
+        self.brackets.iter().try_for_each(|brackets| write!(f, "{brackets}"))
+    }
+}
+
+impl Display for CollectiveName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CollectiveName::AllGather => "AllGather",
+            CollectiveName::ReduceScatter => "ReduceScatter",
+            CollectiveName::AllReduce => "AllReduce",
+            CollectiveName::AllToAll => "AllToAll",
+        })
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ExprKind::Array(array) => write!(f, "{array}"),
+            // `{}` writes 1e300 with all its zeros.
+            ExprKind::Number(number) if (1e-5..1e16).contains(&number.0) || number.0 == 0.0 => {
+                write!(f, "{}", number.0)
+            }
+            ExprKind::Number(number) => write!(f, "{:e}", number.0),
+            ExprKind::Product { factors, contraction } => write_product(f, factors, contraction),
+            ExprKind::Binary { op, left, right } => {
+                let (sign, least) = match op {
+                    BinaryOp::Add => ("+", Strength::Sum),
+                    BinaryOp::Sub => ("-", Strength::Sum),
+                    BinaryOp::Div => ("/", Strength::Term),
+                };
+                let right_least = if least == Strength::Sum { Strength::Term } else { Strength::Factor };
+                write!(f, "{} {sign} {}", At(least, left), At(right_least, right))
+            }
+            ExprKind::Neg(value) => write!(f, "-{}", At(Strength::Factor, value)),
+            ExprKind::Call { function, subscript: items, argument } => {
+                let separator = if function.node == "rename" { "->" } else { "," };
+                // In `log_soft_S` the subscript would begin at the first `_`.
+                let items = match items.as_slice() {
+                    [item] if function.node.contains('_') => format!("_{{{}}}", item.node),
+                    items => subscript(items, separator),
+                };
+                write!(f, "{}{items}({argument})", function.node)
+            }
+            ExprKind::Collective { kind, subscript: items, argument } => {
+                write!(f, "{}{}({argument})", kind.node, subscript(items, ","))
+            }
+        }
+    }
+}
+
+fn write_product(f: &mut Formatter<'_>, factors: &[Expr], contraction: &Contraction) -> fmt::Result {
+    let sign = match contraction {
+        Contraction::Implied => "*".to_owned(),
+        Contraction::Local(_) => "*_LOCAL".to_owned(),
+        Contraction::Named(names) => format!("*{}", subscript(names, ",")),
+    };
+    for (place, factor) in factors.iter().enumerate() {
+        if place > 0 {
+            write!(f, " {sign} ")?;
+        }
+        let is_chain = |expr: &Expr| matches!(expr.kind, ExprKind::Product { contraction: Contraction::Implied, .. });
+        // A chain that begins with a chain would read as one longer chain.
+        let apart = place > 0 || *contraction == Contraction::Implied && is_chain(factor);
+        write!(f, "{}", At(if apart { Strength::Factor } else { Strength::Term }, factor))?;
+    }
+    Ok(())
+}
+
+/// How strongly an expression holds together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    Sum,
+    Term,
+    Factor,
+}
+
+/// An expression where at least this strength is needed, in parentheses if it is weaker.
+struct At<'a>(Strength, &'a Expr);
+
+impl Display for At<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let strength = match &self.1.kind {
+            ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Sub, .. } => Strength::Sum,
+            ExprKind::Binary { op: BinaryOp::Div, .. } | ExprKind::Product { .. } => Strength::Term,
+            ExprKind::Array(_)
+            | ExprKind::Number(_)
+            | ExprKind::Neg(_)
+            | ExprKind::Call { .. }
+            | ExprKind::Collective { .. } => Strength::Factor,
+        };
+        if strength < self.0 { write!(f, "({})", self.1) } else { write!(f, "{}", self.1) }
+    }
+}
+
+/// `_X`, `_{X,J}`, `_{S->T}`
+fn subscript(names: &[Name], separator: &str) -> String {
+    match names {
+        [] => String::new(),
+        [only] => format!("_{}", only.node),
+        names => format!("_{{{}}}", names.iter().map(|name| &name.node).join(separator)),
+    }
+}
+
+fn words(names: &[Name]) -> String {
+    names.iter().map(|name| &name.node).join(", ")
+}
