@@ -178,7 +178,7 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("dim `{dim}` of size {size} does not divide by {group}, the size of {axes}")]
+    #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
     #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
     SizeNotDivisible {
         dim: String,

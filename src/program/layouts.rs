@@ -190,11 +190,9 @@ impl Checker {
             return Ok(());
         }
         let next = size.checked_next_multiple_of(group).unwrap_or(group);
-        let names: Vec<String> = axes
-            .iter()
-            .map(|axis| format!("axis `{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis)))
-            .collect();
-        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" and "), group, next, at }.into())
+        let names: Vec<String> =
+            axes.iter().map(|axis| format!("`{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis))).collect();
+        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, next, at }.into())
     }
 
     /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.

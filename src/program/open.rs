@@ -22,7 +22,14 @@ impl Checker {
         let closed = has.split('{').next().unwrap_or_default();
         let value = self.value(id);
         let run = axes.trim_matches(['{', '}']);
-        let scatter = value.dims.first().map(|dim| format!("ReduceScatter_{{{run},{}}}", self.dims.name(dim.id)));
+        let group = self.open(id).0.group_size(&self.mesh);
+        let sharding_dims = self.exact(id).map(|sharding| sharding.dims.clone()).unwrap_or_default();
+        let scatter = value
+            .dims
+            .iter()
+            .zip(&sharding_dims)
+            .find(|(dim, axes)| dim.size.is_multiple_of(axes.group_size(&self.mesh).saturating_mul(group)))
+            .map(|(dim, _)| format!("ReduceScatter_{{{run},{}}}", self.dims.name(dim.id)));
         let all = format!("close it first: `AllReduce_{axes}({has}) -> {closed}`");
         let help = match scatter {
             Some(scatter) => format!("{all}, or `{scatter}({has})` for a shard of it"),
