@@ -64,8 +64,9 @@ const WRONG: &[(&str, &str)] = &[
     ("C[I, K]{U_X} = A[I, J] *_LOCAL B[J, K]", "local-result"),
     ("D = A[I, L] * B[L, J]\nC[I, K] = D *_LOCAL E[J, K]", "layout-unknown"),
     // Element types.
-    ("C[I, K] = f16 A[I, J] * B[J, K]", "dtype-mismatch"),
-    ("C[I, K] = bool A[I, J] * B[J, K]", "dtype-mismatch"),
+    ("C[I, K] = f16[I, J] * B[J, K]", "dtype-mismatch"),
+    ("A: bool[I, J]\nC[I, K] = A * B[J, K]", "dtype-mismatch"),
+    ("A: i8[I, J]\nC = A + A * 0.5", "needs-float"),
     ("A: i8[I]\nC = exp(A)", "needs-float"),
     ("A: i8[I]\nC = A / 2", "needs-float"),
     ("A: i8[I]\nC = 0.5 * A", "needs-float"),
@@ -167,7 +168,11 @@ const RIGHT: &[&str] = &[
     "A: bf16[I_X]\noutput A",
     "A: bf16[I_X]\nC = A\noutput C",
     "W_in: bf16[J, K]\nC[I, K] = X[I, J] * W_in",
-    "C[I, J] = A[I, J] / B[I]{U_X}[0]\noutput A",
+    "C[I, K] = AllReduce_X(A[I, J_X] *_LOCAL B[J_X, K])",
+    "C[I, J] = A[I, J] - relu(B[J] * 2)",
+    "A: i8[I]\nC = 2 * A + 1",
+    "C[I] = A[I, J] * B[J] * D[I]",
+    "C[I, K_X] = A[I, J] * B[J, K]\nC[I, K] = C[I, K_X]\noutput C",
 ];
 
 fn explain(source: &str) -> String {
@@ -202,7 +207,8 @@ fn every_error_has_a_place_and_help() {
     for (source, code) in WRONG.iter().map(|(body, code)| (format!("{GROUND}{body}"), code)) {
         let (_, diagnostics) = check_text(&source);
         for found in diagnostics.iter() {
-            assert!(found.help.is_some() && !found.labels.is_empty(), "{code}\n{source}");
+            assert!(found.severity == Severity::Note || found.help.is_some(), "{code}\n{source}");
+            assert!(!found.labels.is_empty(), "{code}\n{source}");
             assert_eq!(found.labels.iter().filter(|label| label.primary).count(), 1, "{code}\n{source}");
             assert!(found.labels.iter().all(|label| label.span.range().end <= source.len()), "{code}");
         }
@@ -330,4 +336,94 @@ fn golden_layouts() {
     assert_eq!(local("mesh {X: 4, Y: 2}\nA: bf16[8_X, 2048_Y]\noutput A").0, [2, 1024]);
     assert_eq!(local("mesh {X: 2, Y: 2}\nA: bf16[8_X, 2048_Y]\noutput A").0, [4, 1024]);
     assert_eq!(local("mesh {X: 4, Y: 2}\nB: bf16[2048, 8192_Y]\noutput B").0, [2048, 4096]);
+}
+
+/// Help is what to write next: the exact fragment.
+#[test]
+fn help_shows_legal_fragments() {
+    let cases = [
+        ("C[I_X, K_X] = A[I_X, J] * B[J, K_X]", "write `C[I, K_X]` or `C[I_X, K]`"),
+        ("A: bf16[I_X, J]\nC = relu(A[I, J])", "write `AllGather_X(A[I_X, J]) -> A[I, J]` first"),
+        ("A: bf16[I, J]{U_X}\nC = relu(A[I, J])", "write `AllReduce_X(A[I, J]{U_X}) -> A[I, J]` first"),
+        ("A: bf16[I, J]{U_X}\nC = -A[I, J_X]", "write `ReduceScatter_{X,J}(A[I, J]{U_X}) -> A[I, J_X]` first"),
+        ("A: bf16[I_X, J]\nC = -A[I, J_X]", "write `AllToAll_{X,J}(A[I_X, J]) -> A[I, J_X]` first"),
+        ("A: bf16[I_X, J]\nC = -A[I, J_Y]", "write `A[I_X, J] -> A[I, J_Y]` first"),
+        ("A: bf16[I_X, J]\nC = -A[J, I_X]", "write `A[I_X, J] -> A[J, I_X]` first"),
+        ("AllGather_X(A[I_XY, J]) -> A[I_Y, J]", "`A[I_XY, J] -> A[I_Y, J]`"),
+        ("AllGather_Z(A[I_X]{U_Z}) -> A[I_X]", "AllReduce_Z or ReduceScatter_{Z,..} closes it"),
+        (
+            "C = relu(A[I]{U_X})",
+            "close it first: `AllReduce_X(A[I]{U_X}) -> A[I]`, or `ReduceScatter_{X,I}(A[I]{U_X})`",
+        ),
+        ("A: bf16[B_X]\noutput A", "the next multiple is 4"),
+        ("C[I, K] = A[I, J_X] *_LOCAL B[J_X, K]", "write `C[I, K]{U_X}`"),
+        ("W_in: bf16[I]\nC = W_inn", "did you mean `W_in`?"),
+        ("A: bf16[I_x]\noutput A", "did you mean `X`?"),
+    ];
+    for (body, help) in cases {
+        let (_, diagnostics) = check_text(&format!("{GROUND}{body}"));
+        let found = diagnostics.iter().find(|found| found.severity == Severity::Error).expect("a wrong program");
+        let text = found.help.clone().unwrap_or_default();
+        assert!(text.contains(help), "{body}\n{text}\ninstead of\n{help}");
+    }
+}
+
+/// Contraction is what an einsum over the written dims says, for every choice of dims of three small arrays.
+#[test]
+fn contraction_agrees_with_counting() {
+    let names = ["I", "J", "K"];
+    let subset =
+        |mask: usize| names.iter().enumerate().filter(move |(bit, _)| mask >> bit & 1 == 1).map(|(_, name)| *name);
+    let text = |mask: usize| subset(mask).collect::<Vec<_>>().join(", ");
+    for [a, b, c] in (1..8usize).flat_map(|a| (1..8).flat_map(move |b| (1..8).map(move |c| [a, b, c]))) {
+        let body = format!("C[{}] = A[{}] * B[{}]", text(c), text(a), text(b));
+        let (program, diagnostics) = check_text(&format!("{GROUND}{body}"));
+        let missing = c & !(a | b) != 0;
+        let lost = (a ^ b) & !c != 0;
+        assert_eq!(program.is_none(), missing || lost, "{}", explain(&body));
+        assert_eq!(diagnostics.has_errors(), program.is_none());
+        if let Some(program) = program {
+            let einsum = program.einsum(program.outputs[0]);
+            assert_eq!(einsum.contracted().len(), (a & b & !c).count_ones() as usize, "{body}");
+        }
+    }
+}
+
+/// A local product gives what the local shards say, for every pair of layouts over two axes.
+#[test]
+fn local_products_agree_with_brute_force() {
+    let marks = ["", "_X", "_Y"];
+    let all = (0..3usize.pow(5)).map(|code| [0, 1, 2, 3, 4].map(|place| code / 3usize.pow(place) % 3));
+    for [i, j, j2, k, open] in all {
+        let sum = |open: usize| if open == 0 { String::new() } else { format!("{{U{}}}", marks[open]) };
+        let a = format!("A[I{}, J{}]{}", marks[i], marks[j], sum(open));
+        let b = format!("B[J{}, K{}]", marks[j2], marks[k]);
+        let (program, _) = check_text(&format!("{GROUND}C = {a} *_LOCAL {b}"));
+        let distinct = |list: &[usize]| {
+            let list: Vec<usize> = list.iter().copied().filter(|axis| *axis > 0).collect();
+            list.iter().enumerate().all(|(at, axis)| !list[..at].contains(axis))
+        };
+        let legal = distinct(&[i, j, open]) && distinct(&[j2, k]) && j == j2 && distinct(&[i, k, j, open]);
+        assert_eq!(program.is_some(), legal, "{a} *_LOCAL {b}");
+        if let Some(program) = program {
+            let mut axes: Vec<&str> =
+                [j, open].iter().filter(|axis| **axis > 0).map(|axis| &marks[*axis][1..]).collect();
+            axes.sort_unstable();
+            let sum = if axes.is_empty() { String::new() } else { format!("{{U_{}}}", axes.concat()) };
+            let expected = format!("C: bf16[I{}, K{}]{sum} = local product", marks[i], marks[k]);
+            assert!(program.to_string().contains(&expected), "{program}\n{expected}");
+        }
+    }
+}
+
+#[test]
+fn long_programs_are_read_in_time() {
+    let chain = ["A"; 4000].join(" * ");
+    let deep = ["A"; 190].join(" + ");
+    let lines = "C = C + A\n".repeat(20_000);
+    let source = format!("{GROUND}A: bf16[I]\nB[I] = {chain}\nD = {deep}\nC = relu(A)\n{lines}");
+    let (program, _) = check_text(&source);
+    assert!(program.is_some());
+    let (_, diagnostics) = check_text(&format!("{GROUND}A: bf16[I]\nB = {}", ["A"; 5000].join(" + ")));
+    assert!(diagnostics.has_errors());
 }

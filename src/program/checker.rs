@@ -6,8 +6,12 @@ use super::{Definition, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
+<<<<<<< HEAD
 use crate::mesh::Mesh;
 use crate::syntax::Name;
+=======
+use crate::mesh::{AxisSet, Mesh};
+>>>>>>> program
 use crate::span::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +25,8 @@ pub(super) struct Checker {
     /// Unknown axes that were told of.
     pub(super) told_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
+    /// Over which axes each value can be an open sum while its layout is free.
+    pub(super) sums: Vec<AxisSet>,
     /// Where the layout of each value is written.
     pub(super) places: Vec<Span>,
     /// The arrays by name: an index into `bindings`.
@@ -65,6 +71,7 @@ impl Checker {
             named_dims,
             told_axes: BTreeSet::new(),
             values: Vec::new(),
+            sums: Vec::new(),
             places: Vec::new(),
             scope: BTreeMap::new(),
             bindings: Vec::new(),
@@ -82,7 +89,7 @@ impl Checker {
 
     /// Adds a value.
     pub(super) fn add_value(&mut self, value: Value) -> Checked<ValueId> {
-        let array = || value.name.clone().unwrap_or_else(|| "an intermediate array".to_owned());
+        let array = || quoted(value.name.as_deref().unwrap_or_default());
         let (rank, most) = (value.dims.len(), Self::MOST_DIMS);
         if rank > most {
             return Err(CheckError::TooManyDims { array: array(), rank, most, at: value.span }.into());
@@ -93,6 +100,7 @@ impl Checker {
             return Err(CheckError::ArrayTooLarge { array: array(), elements, at: value.span }.into());
         }
         let id = ValueId(u32::try_from(self.values.len()).expect("fewer values than bytes of source"));
+        self.sums.push(self.possible_sums(&value));
         self.places.push(value.span);
         self.values.push(value);
         Ok(id)
@@ -114,6 +122,11 @@ impl Checker {
             Wanted::Exact(sharding) => Some(sharding),
             Wanted::Free => None,
         }
+    }
+
+    /// Where it is used at hand.
+    pub(super) fn use_place(&self, id: ValueId) -> Span {
+        self.uses.get(&id).copied().unwrap_or(self.value(id).span)
     }
 
     /// As it is written, `A[I_X, J]`; an unnamed one has brackets only.
@@ -141,4 +154,9 @@ impl Checker {
     pub(super) fn binding(&self, name: &str) -> Option<&Binding> {
         self.scope.get(name).map(|index| &self.bindings[*index])
     }
+}
+
+/// An array in a message.
+pub(super) fn quoted(name: &str) -> String {
+    if name.is_empty() { "an array without a name".to_owned() } else { format!("`{name}`") }
 }

@@ -162,7 +162,7 @@ pub(super) enum CheckError {
         help: String,
     },
 
-    #[error("dim `{dim}` stands twice in `{array}`")]
+    #[error("dim `{dim}` stands twice in {array}")]
     #[diagnostic(
         code("dim-repeated"),
         help(
@@ -178,7 +178,7 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("dim `{dim}` of size {size} does not divide by {group}, the size of {axes}")]
+    #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
     #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
     SizeNotDivisible {
         dim: String,
@@ -190,7 +190,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("`{array}` is too large: it has {elements} elements")]
+    #[error("{array} is too large: it has {elements} elements")]
     #[diagnostic(code("array-too-large"), help("an array has fewer than 2^60 elements"))]
     ArrayTooLarge {
         array: String,
@@ -199,7 +199,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("`{array}` has {rank} dims")]
+    #[error("{array} has {rank} dims")]
     #[diagnostic(code("too-many-dims"), help("an array has at most {most} dims"))]
     TooManyDims {
         array: String,
@@ -242,7 +242,7 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("the layout of input `{array}` is left open")]
+    #[error("the layout of input {array} is left open")]
     #[diagnostic(
         code("input-hole"),
         help("an input comes in the layout it has; write the axes, or no subscript for a whole dim")
@@ -253,7 +253,7 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("`{array}` has a layout on some dims and holes on others")]
+    #[error("{array} has a layout on some dims and holes on others")]
     #[diagnostic(code("partial-hole"), help("either every dim has a layout or every dim a hole: `{free}`"))]
     PartialHole {
         array: String,

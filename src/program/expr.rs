@@ -103,6 +103,9 @@ impl Checker {
             nearest(&name.node, known.filter(|known| distance(known, &name.node) <= 1)).map(str::to_owned)
         });
         let id = self.input(array.name.as_ref(), dtype, brackets, array.span)?;
+        if let (Some(_), Some(binding)) = (&array.name, self.bindings.last_mut()) {
+            binding.used = true;
+        }
         let (shown, at) = (self.show(id), array.span);
         let name = array.name.as_ref().map(|name| name.node.clone());
         let declaration =
@@ -158,7 +161,7 @@ impl Checker {
     }
 
     fn needs_float(&self, function: Function, id: ValueId) -> Checked<()> {
-        let (dtype, at) = (self.value(id).dtype, self.value(id).span);
+        let (dtype, at) = (self.value(id).dtype, self.use_place(id));
         if dtype.is_float() {
             return Ok(());
         }
@@ -214,7 +217,7 @@ impl Checker {
         if let Function::Cast(dtype) = function {
             return Ok(dtype);
         }
-        let at = self.value(operands[0]).span;
+        let at = self.use_place(operands[0]);
         if dtype == DType::Bool && function != Function::Identity {
             return Err(CheckError::NeedsNumber { operation: format!("`{}`", word(function)), dtype, at }.into());
         }

@@ -1,6 +1,6 @@
 //! Brackets to dims and sharding: what is written, whether it is legal, whether it is what a value has.
 
-use super::checker::Checker;
+use super::checker::{Checker, quoted};
 use super::collectives::one_step;
 use super::error::{CheckError, Checked};
 use super::{ValueId, Wanted};
@@ -58,7 +58,7 @@ impl Checker {
             let text = format!("[{}]", names.join(", "));
             if holes < wishes.len() || brackets.open.is_some() {
                 let free = format!("{array}{text}");
-                return Err(CheckError::PartialHole { array: array.to_owned(), free, at: brackets.span }.into());
+                return Err(CheckError::PartialHole { array: quoted(array), free, at: brackets.span }.into());
             }
             return Ok(Written { wishes, wanted: Wanted::Free, span: brackets.span, text, places });
         }
@@ -84,12 +84,12 @@ impl Checker {
             };
             if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
                 let (first, second) = (brackets.dims[first].span, item.span);
-                let (dim, array) = (self.dims.name(dim.id), array.to_owned());
+                let (dim, array) = (self.dims.name(dim.id), quoted(array));
                 return Err(CheckError::DimRepeated { dim, array, first, second }.into());
             }
             wishes.push(wish);
             if wishes.len() > Self::MOST_DIMS {
-                let (array, rank, most) = (array.to_owned(), brackets.dims.len(), Self::MOST_DIMS);
+                let (array, rank, most) = (quoted(array), brackets.dims.len(), Self::MOST_DIMS);
                 return Err(CheckError::TooManyDims { array, rank, most, at: brackets.span }.into());
             }
         }
@@ -115,6 +115,7 @@ impl Checker {
     /// An axis is spent once, on one dim or in the open sum.
     fn spent_once(&self, lists: &Lists, wishes: &[Wish], array: &str, product: bool) -> Checked<()> {
         let mut spent: Vec<(AxisId, Span, Option<usize>)> = Vec::new();
+        let (name_only, array) = (array, quoted(array));
         for (axis, at, place) in lists.all() {
             let Some((_, first, before)) = spent.iter().find(|(known, ..)| *known == axis) else {
                 spent.push((axis, at, place));
@@ -123,21 +124,21 @@ impl Checker {
             let name = &self.mesh.axis(axis).name;
             let (what, help) = match (before, place) {
                 (Some(before), Some(place)) if *before != place => {
-                    let keep = |dim: usize| format!("`{array}{}`", self.spell_without(lists, wishes, axis, dim));
+                    let keep = |dim: usize| format!("`{name_only}{}`", self.spell_without(lists, wishes, axis, dim));
                     let reason = if product {
                         "each device would hold only diagonal blocks of the product; write"
                     } else {
                         "an axis can shard one dim of an array; write"
                     };
-                    let what = format!("axis `{name}` shards two dims of `{array}`");
+                    let what = format!("axis `{name}` shards two dims of {array}");
                     (what, format!("{reason} {} or {}", keep(place), keep(*before)))
                 }
                 (Some(_), Some(_)) => {
-                    (format!("axis `{name}` stands twice on one dim of `{array}`"), "drop one of the two".to_owned())
+                    (format!("axis `{name}` stands twice on one dim of {array}"), "drop one of the two".to_owned())
                 }
                 (Some(_), None) | (None, Some(_)) => {
                     let help = format!("a sum over `{name}` is closed before `{name}` can shard a dim; drop one");
-                    (format!("axis `{name}` shards a dim of `{array}` and is in its open sum"), help)
+                    (format!("axis `{name}` shards a dim of {array} and is in its open sum"), help)
                 }
                 (None, None) => {
                     (format!("axis `{name}` stands twice in the open sum"), "drop one of the two".to_owned())
@@ -189,11 +190,9 @@ impl Checker {
             return Ok(());
         }
         let next = size.checked_next_multiple_of(group).unwrap_or(group);
-        let names: Vec<String> = axes
-            .iter()
-            .map(|axis| format!("axis `{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis)))
-            .collect();
-        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" and "), group, next, at }.into())
+        let names: Vec<String> =
+            axes.iter().map(|axis| format!("`{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis))).collect();
+        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, next, at }.into())
     }
 
     /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.

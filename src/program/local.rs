@@ -80,9 +80,4 @@ impl Checker {
         let [left, right] = local.operands.map(|id| self.use_place(id));
         CheckError::LocalLayout { why, at: local.span, left, right, help }.into()
     }
-
-    /// Where a value is used at hand.
-    fn use_place(&self, id: ValueId) -> crate::span::Span {
-        self.uses.get(&id).copied().unwrap_or(self.value(id).span)
-    }
 }

@@ -32,9 +32,7 @@ impl Checker {
 
     /// The axes of a word of two or more single-letter axes.
     fn axis_run(&self, word: &Name) -> Option<Vec<(AxisId, Span)>> {
-        if word.node.chars().nth(1).is_none() {
-            return None;
-        }
+        word.node.chars().nth(1)?;
         let exact = word.span.range().len() == word.node.len();
         let start = word.span.range().start;
         let place = |at: usize, letter: char| Span::new(start + at, start + at + letter.len_utf8());
@@ -74,13 +72,23 @@ impl Checker {
     }
 }
 
+/// Longer names are not compared: comparing takes the product of two lengths.
+const LONGEST: usize = 64;
+/// So many known names are compared.
+const MOST_KNOWN: usize = 1000;
+
 /// The known name that an unknown one was probably meant to be.
 ///
 /// Within one edit for each three letters; a single letter only in its other case.
 pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
+    if length > LONGEST {
+        return None;
+    }
     let most = if length < 2 { 0 } else { (length / 3).max(1) };
     known
+        .filter(|candidate| candidate.len() <= LONGEST)
+        .take(MOST_KNOWN)
         .map(|candidate| (distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
         .filter(|(edits, _)| *edits <= most)
         .min_by_key(|(edits, _)| *edits)

@@ -4,10 +4,10 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
-use super::{Definition, ValueId, Wanted};
+use super::{Definition, Value, ValueId};
 use crate::function::Function;
-use crate::layout::Sharding;
-use crate::mesh::AxisSet;
+use crate::layout::{Dim, Sharding};
+use crate::mesh::{AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::Span;
 
@@ -22,18 +22,20 @@ impl Checker {
         let closed = has.split('{').next().unwrap_or_default();
         let value = self.value(id);
         let run = axes.trim_matches(['{', '}']);
-        let scatter = value.dims.first().map(|dim| format!("ReduceScatter_{{{run},{}}}", self.dims.name(dim.id)));
+        let group = self.open(id).0.group_size(&self.mesh);
+        let sharding_dims = self.exact(id).map(|sharding| sharding.dims.clone()).unwrap_or_default();
+        let scatter = value
+            .dims
+            .iter()
+            .zip(&sharding_dims)
+            .find(|(dim, axes)| dim.size.is_multiple_of(axes.group_size(&self.mesh).saturating_mul(group)))
+            .map(|(dim, _)| format!("ReduceScatter_{{{run},{}}}", self.dims.name(dim.id)));
         let all = format!("close it first: `AllReduce_{axes}({has}) -> {closed}`");
         let help = match scatter {
             Some(scatter) => format!("{all}, or `{scatter}({has})` for a shard of it"),
             None => all,
         };
-        CheckError::OpenSumMisuse { axes, reason, at: self.use_of(id), from: self.place(id), help }.into()
-    }
-
-    /// Where the value was used last, which is the use at hand.
-    fn use_of(&self, id: ValueId) -> Span {
-        self.uses.get(&id).copied().unwrap_or(self.value(id).span)
+        CheckError::OpenSumMisuse { axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
     }
 
     /// Nothing but moves and collectives may touch an open maximum or minimum.
@@ -103,25 +105,33 @@ impl Checker {
 
     /// Whether the value can have this open sum: written, or left by a product and what is linear after it.
     pub(super) fn can_open(&self, id: ValueId, axes: AxisSet, operator: Operator) -> bool {
-        // Forwards over the values, so that no chain of them is too long.
-        let mut can: Vec<bool> = Vec::with_capacity(id.index() + 1);
-        for value in &self.values[..=id.index()] {
-            let known = |id: &ValueId| can[id.index()];
-            can.push(match (&value.wanted, &value.definition) {
-                (Wanted::Exact(has), _) => axes.is_subset(has.open) && has.operator == operator,
-                (Wanted::Free, _) if operator != Operator::Sum => false,
-                (Wanted::Free, Definition::Product { operands, .. }) => {
-                    let contracted = |id: &ValueId| self.value(*id).dims.iter().any(|dim| !value.dims.contains(dim));
-                    operands.iter().any(|id| contracted(id) || known(id))
-                }
-                (Wanted::Free, Definition::Map { function, operands }) => {
-                    function.is_linear() && operands.iter().all(known)
-                }
-                (Wanted::Free, Definition::Rename { operand } | Definition::Move { operand }) => known(operand),
-                (Wanted::Free, Definition::Input | Definition::Collective { .. }) => false,
-            });
+        let can = match self.exact(id) {
+            Some(has) => has.open,
+            None => self.sums[id.index()],
+        };
+        let own = self.exact(id).map_or(Operator::Sum, |has| has.operator);
+        axes.is_subset(can) && own == operator
+    }
+
+    /// The axes over which a value of free layout can be an open sum: those that can cut a contracted dim, and what
+    /// linear functions pass on.
+    pub(super) fn possible_sums(&self, value: &Value) -> AxisSet {
+        let known = |id: &ValueId| self.exact(*id).map_or(self.sums[id.index()], |sharding| sharding.open);
+        match &value.definition {
+            Definition::Product { operands, .. } => {
+                let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
+                let contracted: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).collect();
+                let cuts = |axis: &AxisId| contracted.iter().any(|dim| dim.size.is_multiple_of(self.mesh.size(*axis)));
+                let made: AxisSet = self.mesh.axis_ids().filter(cuts).collect();
+                operands.iter().fold(made, |sums, id| sums.union(known(id)))
+            }
+            Definition::Map { function, operands } if function.is_linear() => {
+                let all: AxisSet = self.mesh.axis_ids().collect();
+                operands.iter().fold(all, |sums, id| sums.intersection(known(id)))
+            }
+            Definition::Rename { operand } | Definition::Move { operand } => known(operand),
+            Definition::Map { .. } | Definition::Input | Definition::Collective { .. } => AxisSet::NONE,
         }
-        can[id.index()]
     }
 
     /// An open sum that is asked for is one that the value has or can have.

@@ -7,9 +7,10 @@ use super::layouts::{Wish, Written};
 use super::{Definition, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::{Function, Scalar};
-use crate::layout::Dim;
+use crate::layout::{Dim, DimId};
 use crate::span::Span;
 use crate::syntax::{Contraction, Expr, ExprKind, Name};
+use std::collections::BTreeMap;
 
 impl Checker {
     /// A chain of factors; numbers scale the rest.
@@ -61,7 +62,7 @@ impl Checker {
                 } else {
                     format!("these share {}", shared.join(", "))
                 };
-                let (dim, operand) = (name.node.clone(), self.value(*without).span);
+                let (dim, operand) = (name.node.clone(), self.use_place(*without));
                 return Err(CheckError::DimNotShared { dim, array, offer, at: name.span, operand }.into());
             }
             contracted.push(dim);
@@ -144,21 +145,31 @@ impl Checker {
         }
         let taken = |name: &&str| self.named_dims.contains_key(*name);
         let name = ["J", "D", "F", "H", "N", "M"].into_iter().find(|name| !taken(name)).unwrap_or("Inner");
-        CheckError::LiteralContracted { size: dim.size, name: name.to_owned(), at: self.value(owner).span }.into()
+        CheckError::LiteralContracted { size: dim.size, name: name.to_owned(), at: self.use_place(owner) }.into()
     }
 
     /// Binary products from left to right; each keeps the dims that a later factor or the result still needs.
     fn chain(&mut self, factors: &[ValueId], result: Vec<Dim>, span: Span) -> Checked<ValueId> {
         self.check_product_open(factors)?;
+        // How many of the factors still to come have each dim.
+        let mut needed: BTreeMap<DimId, usize> = BTreeMap::new();
+        for dim in factors.iter().flat_map(|id| &self.value(*id).dims) {
+            *needed.entry(dim.id).or_default() += 1;
+        }
         let mut product = factors[0];
-        for (place, factor) in factors.iter().enumerate().skip(1) {
-            let later = &factors[place + 1..];
-            let dims = if later.is_empty() {
+        for (place, factor) in factors.iter().enumerate() {
+            for dim in &self.value(*factor).dims {
+                *needed.entry(dim.id).or_default() -= 1;
+            }
+            if place == 0 {
+                continue;
+            }
+            let later = |dim: &Dim| needed.get(&dim.id).is_some_and(|count| *count > 0);
+            let dims = if place + 1 == factors.len() {
                 result.clone()
             } else {
-                let needed = self.union(later);
                 let union = self.union(&[product, *factor]);
-                union.into_iter().filter(|dim| needed.contains(dim) || result.contains(dim)).collect()
+                union.into_iter().filter(|dim| later(dim) || result.contains(dim)).collect()
             };
             let dtype = self.product_dtype(product, *factor, span)?;
             product =

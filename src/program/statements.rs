@@ -1,6 +1,6 @@
 //! Statements: inputs, results, outputs, and what a program is for in the end.
 
-use super::checker::Checker;
+use super::checker::{Checker, quoted};
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{Wish, Written};
@@ -11,6 +11,8 @@ use crate::function::Function;
 use crate::layout::Dim;
 use crate::span::Span;
 use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
+use itertools::Itertools;
+use std::collections::BTreeSet;
 
 impl Checker {
     /// Checks one statement; after an error its name stays known, and what rests on it is passed over.
@@ -33,8 +35,7 @@ impl Checker {
             StatementKind::Output(names) => {
                 for name in names {
                     match self.lookup(name) {
-                        Ok(id) if !self.outputs.contains(&id) => self.outputs.push(id),
-                        Ok(_) => {}
+                        Ok(id) => self.outputs.push(id),
                         Err(failure) => self.tell(failure),
                     }
                 }
@@ -115,7 +116,7 @@ impl Checker {
         let written = self.brackets(brackets, array, false)?;
         let at = brackets.span;
         let Wanted::Exact(sharding) = written.wanted else {
-            return Err(CheckError::InputHole { array: array.to_owned(), at }.into());
+            return Err(CheckError::InputHole { array: quoted(array), at }.into());
         };
         if !sharding.open.is_empty() && dtype == DType::Bool {
             let operator = sharding.operator.to_string();
@@ -157,15 +158,13 @@ impl Checker {
                 }
             }
         };
-        let fresh = id.index() >= before && self.value(id).definition != Definition::Input;
-        let id = self.cast_result(id, fresh, target)?;
-        let fresh = fresh || id.index() >= before && self.value(id).definition != Definition::Input;
+        let id = self.cast_result(id, before, target)?;
         let id = match &written {
-            Some(written) => self.laid_out(id, fresh, written, name, span)?,
+            Some(written) => self.laid_out(id, before, written, name, span)?,
             None => id,
         };
         self.rebound(id, target)?;
-        if fresh || self.value(id).span == span && self.value(id).name.is_none() {
+        if self.is_own(id, before) {
             let value = &mut self.values[id.index()];
             value.name = target.name.as_ref().map(|name| name.node.clone());
             value.span = span;
@@ -175,15 +174,20 @@ impl Checker {
         Ok(())
     }
 
+    /// Whether a statement made the value itself, with `before` values there when it began.
+    fn is_own(&self, id: ValueId, before: usize) -> bool {
+        id.index() >= before && self.value(id).definition != Definition::Input
+    }
+
     /// The result in the dtype that the target asks for: products round to it, everything else is cast.
-    fn cast_result(&mut self, id: ValueId, fresh: bool, target: &Target) -> Checked<ValueId> {
+    fn cast_result(&mut self, id: ValueId, before: usize, target: &Target) -> Checked<ValueId> {
         let Some(asked) = target.dtype.as_ref() else { return Ok(id) };
         let value = self.value(id);
         if value.dtype == asked.node {
             return Ok(id);
         }
-        let product = matches!(value.definition, Definition::Product { .. });
-        if fresh && product && value.dtype.is_float() == asked.node.is_float() && asked.node != DType::Bool {
+        let product = self.is_own(id, before) && matches!(value.definition, Definition::Product { .. });
+        if product && value.dtype.is_float() == asked.node.is_float() && asked.node != DType::Bool {
             self.values[id.index()].dtype = asked.node;
             return Ok(id);
         }
@@ -191,17 +195,14 @@ impl Checker {
     }
 
     /// The value in the layout that the target's brackets ask for.
-    fn laid_out(&mut self, id: ValueId, fresh: bool, written: &Written, name: &str, span: Span) -> Checked<ValueId> {
-        let value = self.value(id);
+    fn laid_out(&mut self, id: ValueId, before: usize, written: &Written, name: &str, span: Span) -> Checked<ValueId> {
         self.same_dims(id, written)?;
+        let (fresh, value) = (self.is_own(id, before), self.value(id));
         let dims = self.granted(&written.wishes, &value.dims);
         let (dtype, in_order) = (value.dtype, value.dims == dims);
         match &written.wanted {
             Wanted::Free if in_order => Ok(id),
-            Wanted::Free => {
-                let definition = Definition::Map { function: Function::Identity, operands: vec![id] };
-                self.add(dtype, dims, definition, span)
-            }
+            Wanted::Free => self.map(Function::Identity, &[id], Some(&written.wishes), span),
             Wanted::Exact(sharding) => {
                 self.check_local(id, fresh, written, name)?;
                 self.check_open(id, sharding, written.span)?;
@@ -251,7 +252,9 @@ impl Checker {
                     (size.to_string(), help)
                 }
             };
-            return Err(CheckError::DimMissing { dim, at: written.places[place], value: value.span, help }.into());
+            return Err(
+                CheckError::DimMissing { dim, at: written.places[place], value: self.use_place(id), help }.into()
+            );
         }
         let granted = self.granted(&written.wishes, &value.dims);
         match value.dims.iter().find(|dim| !granted.contains(dim)) {
@@ -262,7 +265,7 @@ impl Checker {
 
     pub(super) fn dim_lost(&self, dim: Dim, id: ValueId) -> Failure {
         let array = self.show(id);
-        CheckError::DimLost { dim: self.dims.name(dim.id), array, at: self.value(id).span }.into()
+        CheckError::DimLost { dim: self.dims.name(dim.id), array, at: self.use_place(id) }.into()
     }
 
     /// A name that is bound again stands for the same dims and dtype.
@@ -303,15 +306,12 @@ impl Checker {
     /// Without an `output` line: the results that nothing uses, or the last one.
     fn pick_outputs(&mut self) {
         if !self.outputs.is_empty() {
+            self.outputs = self.outputs.iter().copied().unique().collect();
             return;
         }
         let results = || self.bindings.iter().filter(|binding| !binding.input && !binding.shadowed);
-        let mut outputs: Vec<ValueId> = Vec::new();
-        for id in results().filter(|binding| !binding.used).filter_map(|binding| binding.value) {
-            if !outputs.contains(&id) {
-                outputs.push(id);
-            }
-        }
+        let unused = results().filter(|binding| !binding.used);
+        let mut outputs: Vec<ValueId> = unused.filter_map(|binding| binding.value).unique().collect();
         if outputs.is_empty() {
             outputs.extend(results().filter_map(|binding| binding.value).next_back());
         }
@@ -319,8 +319,9 @@ impl Checker {
     }
 
     fn warn_unused(&mut self) {
+        let outputs: BTreeSet<ValueId> = self.outputs.iter().copied().collect();
         for binding in &self.bindings {
-            let output = binding.value.is_some_and(|id| self.outputs.contains(&id));
+            let output = binding.value.is_some_and(|id| outputs.contains(&id));
             if let (false, false, Some(name)) = (binding.used, output, &binding.name) {
                 self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place });
             }
