@@ -1,6 +1,8 @@
 //! A compiler for the sharding notation of *How To Scale Your Model*.
 #![cfg_attr(test, allow(clippy::print_stdout))]
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod collective;
 pub mod diag;
 pub mod dtype;
