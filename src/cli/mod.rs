@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
 
 mod check;
@@ -117,3 +118,8 @@ pub fn main() -> ExitCode {
         }
     }
 }
+=======
+//! The command line: the only place that meets files, the terminal and the clock.
+
+pub mod render;
+>>>>>>> syntax

@@ -114,17 +114,21 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
     }
 }
 
-/// What was expected: at most a few things, the likeliest first.
+/// What was expected: at most a few things, the likeliest first, the end of the statement last.
 fn words(rules: &[Rule]) -> String {
-    let mut names: Vec<(u8, &str)> = rules.iter().map(|rule| name(*rule)).collect();
-    names.sort_unstable();
-    let names: Vec<&str> = names.into_iter().map(|(_, name)| name).dedup().take(MOST_EXPECTED).collect();
+    let mut ranked: Vec<(u8, &str)> = rules.iter().map(|rule| name(*rule)).collect();
+    ranked.sort_unstable();
+    let mut names: Vec<&str> = ranked.into_iter().map(|(_, name)| name).dedup().take(MOST_EXPECTED).collect();
+    names.sort_by_key(|name| *name == END);
     match names.as_slice() {
         [] => "something else".to_owned(),
         [only] => (*only).to_owned(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
 }
+
+/// What stands behind the last word.
+const END: &str = "the end of the statement";
 
 /// The name of a rule for a reader, behind its rank in a list of several.
 fn name(rule: Rule) -> (u8, &'static str) {
@@ -160,7 +164,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::open_paren | Rule::group => (7, "`(`"),
         Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block => (7, "`{`"),
         Rule::on | Rule::on_word => (8, "`on`"),
-        Rule::EOI => (9, "the end of the statement"),
+        Rule::EOI => (5, END),
         Rule::WHITESPACE | Rule::COMMENT | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),
     }
 }
