@@ -12,6 +12,7 @@ pub mod operator;
 pub mod plan;
 pub mod program;
 pub mod schedule;
+pub mod sim;
 pub mod span;
 pub mod syntax;
 pub mod topology;
