@@ -1,0 +1,317 @@
+//! What a device holds of a value: pieces of arrays, each a box of the block with its place in the array.
+
+use super::boxes::{self, Cuboid, Interval};
+use super::parts::Parts;
+use super::terms::{Slot, TermId, Terms};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// The most pieces of one block; regular schedules have a few for each chunk.
+const MOST_PIECES: usize = 1 << 16;
+
+/// A block has more pieces than a proof can follow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TooManyPieces;
+
+/// What a device holds of a value. The pieces are disjoint and fill the block.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// Of the block.
+    pub(super) extents: Vec<u64>,
+    /// In the order of their boxes.
+    pub(super) pieces: Vec<Piece>,
+}
+
+/// A box of a block and what it holds.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    /// Where in the block.
+    pub(super) at: Cuboid,
+    /// What it holds.
+    pub(super) holds: Holding,
+}
+
+/// Elements of a term: the one at `offset` from the first corner is number `base + sum of stride * offset`,
+/// row-major over the extents of the term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Holding {
+    /// Which array.
+    pub(super) term: TermId,
+    /// The element at the first corner.
+    pub(super) base: i64,
+    /// From one place of a dim to the next; 0 where the piece has only one.
+    pub(super) strides: Vec<i64>,
+    /// Which contributions.
+    pub(super) parts: Rc<Parts>,
+}
+
+/// A number of elements, far below the limits of `i64` as schedule and terms are checked.
+pub(super) fn signed(elements: u64) -> i64 {
+    i64::try_from(elements).expect("arrays and blocks have at most 2^61 elements")
+}
+
+/// By how much the row-major number grows from one place of each dim to the next.
+pub(super) fn row_major(extents: &[u64]) -> Vec<u64> {
+    let mut strides = vec![1; extents.len()];
+    for dim in (1..extents.len()).rev() {
+        strides[dim - 1] = strides[dim] * extents[dim];
+    }
+    strides
+}
+
+impl Holding {
+    /// A region of a term, its dims in the term's order.
+    pub(super) fn region(term: TermId, region: &[Interval], parts: Rc<Parts>, terms: &Terms) -> Holding {
+        let strides = row_major(terms.extents(term));
+        let base = region.iter().zip(&strides).map(|(range, stride)| signed(range.start * stride)).sum();
+        let strides =
+            region.iter().zip(&strides).map(|(range, stride)| if range.len() > 1 { signed(*stride) } else { 0 });
+        Holding { term, base, strides: strides.collect(), parts }
+    }
+
+    /// Whether both hold the same elements, whatever the contributions.
+    pub(super) fn same_place(&self, other: &Holding) -> bool {
+        self.term == other.term && self.base == other.base && self.strides == other.strides
+    }
+}
+
+impl Piece {
+    /// What it holds inside a box that lies in its own.
+    pub(super) fn cut(&self, at: &[Interval]) -> Piece {
+        let mut holds = self.holds.clone();
+        for (dim, (old, new)) in self.at.iter().zip(at).enumerate() {
+            holds.base += holds.strides[dim] * signed(new.start - old.start);
+            if new.len() == 1 {
+                holds.strides[dim] = 0;
+            }
+        }
+        Piece { at: at.to_vec(), holds }
+    }
+
+    /// The elements that it holds, in the user's words: the box from its first to its last.
+    pub(super) fn slot(&self, terms: &Terms) -> Slot {
+        let extents = terms.extents(self.holds.term);
+        let reach: i64 =
+            self.at.iter().zip(&self.holds.strides).map(|(range, stride)| stride * signed(range.len() - 1)).sum();
+        let (first, last) = (unravel(self.holds.base, extents), unravel(self.holds.base + reach, extents));
+        let region: Cuboid = first
+            .iter()
+            .zip(&last)
+            .map(|(first, last)| Interval { start: *first.min(last), end: first.max(last) + 1 })
+            .collect();
+        terms.slot(self.holds.term, &region)
+    }
+}
+
+/// The place of an element in each dim.
+pub(super) fn unravel(element: i64, extents: &[u64]) -> Vec<u64> {
+    let mut rest = u64::try_from(element).unwrap_or(0);
+    let mut places: Vec<u64> = extents
+        .iter()
+        .rev()
+        .map(|extent| {
+            let place = rest % extent;
+            rest /= extent;
+            place
+        })
+        .collect();
+    places.reverse();
+    places
+}
+
+impl Block {
+    /// A block that is one piece.
+    pub(super) fn new(extents: &[u64], holds: Holding) -> Block {
+        Block { extents: extents.to_vec(), pieces: vec![Piece { at: boxes::whole(extents), holds }] }
+    }
+
+    /// The same elements in a refined view: some dims split in two or more, major first.
+    ///
+    /// # Panics
+    /// If the view is not a refinement of the extents, which `verify` has refused.
+    pub(super) fn refined(&self, view: &[u64]) -> Vec<Piece> {
+        if view == self.extents {
+            return self.pieces.clone();
+        }
+        let groups = group(view, &self.extents).expect("views are verified");
+        self.pieces.iter().flat_map(|piece| refine(piece, view, &groups)).collect()
+    }
+
+    /// The block of these pieces in a view of it; neighbours that belong together become one.
+    ///
+    /// # Panics
+    /// If the view is not a refinement of the extents, which `verify` has refused.
+    pub(super) fn coarsened(view: &[u64], pieces: Vec<Piece>, extents: &[u64]) -> Result<Block, TooManyPieces> {
+        let groups = group(view, extents).expect("views are verified");
+        let mut pieces = merge(pieces);
+        // From the last group on, so that earlier dims keep their places.
+        for dims in groups.into_iter().rev() {
+            if dims.is_empty() {
+                for piece in &mut pieces {
+                    piece.at.insert(dims.start, Interval::whole(1));
+                    piece.holds.strides.insert(dims.start, 0);
+                }
+            }
+            for minor in (dims.start + 1..dims.end).rev() {
+                let extent = view[minor..dims.end].iter().product();
+                let joined: usize = pieces.iter().map(|piece| joined_pieces(piece, minor, extent)).sum();
+                if joined > MOST_PIECES {
+                    return Err(TooManyPieces);
+                }
+                pieces = merge(pieces.iter().flat_map(|piece| join_dims(piece, minor, extent)).collect());
+            }
+        }
+        Ok(Block { extents: extents.to_vec(), pieces })
+    }
+}
+
+/// Joins neighbouring pieces whose elements continue each other.
+fn merge(pieces: Vec<Piece>) -> Vec<Piece> {
+    let boxes = pieces.into_iter().map(|piece| (piece.at, piece.holds)).collect();
+    let merged = boxes::merge(boxes, |(left_at, left), (right_at, right), dim| {
+        let (before, after) = (left_at[dim].len(), right_at[dim].len());
+        let step = right.base - left.base;
+        // A piece of one place fits any stride.
+        let stride = if before > 1 { left.strides[dim] } else { step };
+        let fits = left.term == right.term
+            && step == stride.checked_mul(signed(before))?
+            && (after == 1 || right.strides[dim] == stride)
+            && left.strides[..dim] == right.strides[..dim]
+            && left.strides[dim + 1..] == right.strides[dim + 1..]
+            && left.parts == right.parts;
+        let mut joined = fits.then(|| left.clone())?;
+        joined.strides[dim] = stride;
+        Some(joined)
+    });
+    merged.into_iter().map(|(at, holds)| Piece { at, holds }).collect()
+}
+
+/// Which dims of a view each dim consists of; `None` where the view is not a refinement.
+pub(super) fn group(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
+    let mut groups: Vec<Range<usize>> = Vec::with_capacity(extents.len());
+    let mut next = 0;
+    for extent in extents {
+        let start = next;
+        let mut product = 1u64;
+        while product < *extent {
+            product = product.checked_mul(*view.get(next)?)?;
+            next += 1;
+        }
+        if product != *extent {
+            return None;
+        }
+        groups.push(start..next);
+    }
+    // Dims of length 1 may be left over.
+    let rest_is_trivial = view[next..].iter().all(|extent| *extent == 1);
+    match groups.last_mut() {
+        Some(last) if rest_is_trivial => last.end = view.len(),
+        Some(_) => return None,
+        None if view.is_empty() => {}
+        None => return None,
+    }
+    Some(groups)
+}
+
+/// A piece in a refined view.
+fn refine(piece: &Piece, view: &[u64], groups: &[Range<usize>]) -> Vec<Piece> {
+    let mut refined = vec![Piece {
+        at: Vec::with_capacity(view.len()),
+        holds: Holding { strides: Vec::with_capacity(view.len()), ..piece.holds.clone() },
+    }];
+    for (dim, dims) in groups.iter().enumerate() {
+        let (range, stride) = (piece.at[dim], piece.holds.strides[dim]);
+        let weights = row_major(&view[dims.clone()]);
+        let ranges = split(range, &view[dims.clone()]);
+        refined = refined
+            .iter()
+            .flat_map(|piece| ranges.iter().map(move |ranges| (piece, ranges)))
+            .map(|(piece, ranges)| {
+                let mut piece = piece.clone();
+                let first: u64 = ranges.iter().zip(&weights).map(|(range, weight)| range.start * weight).sum();
+                piece.holds.base += stride * signed(first - range.start);
+                let strides = ranges.iter().zip(&weights);
+                piece
+                    .holds
+                    .strides
+                    .extend(strides.map(|(range, weight)| if range.len() > 1 { stride * signed(*weight) } else { 0 }));
+                piece.at.extend(ranges);
+                piece
+            })
+            .collect();
+    }
+    refined
+}
+
+/// A range of a dim as boxes of the dims it is split into: a head, full rows, a tail.
+fn split(range: Interval, extents: &[u64]) -> Vec<Cuboid> {
+    match extents {
+        [] => vec![Vec::new()],
+        [_] => vec![vec![range]],
+        [_, minor @ ..] => {
+            let row: u64 = minor.iter().product();
+            let within = |start: u64, end: u64| {
+                let at = start / row;
+                let columns = Interval { start: start - at * row, end: end - at * row };
+                split(columns, minor).into_iter().map(move |rest| {
+                    let mut cuboid = vec![Interval { start: at, end: at + 1 }];
+                    cuboid.extend(rest);
+                    cuboid
+                })
+            };
+            let (full_start, full_end) = (range.start.div_ceil(row), range.end / row);
+            if full_start > full_end {
+                return within(range.start, range.end).collect();
+            }
+            let mut parts = Vec::new();
+            if range.start < full_start * row {
+                parts.extend(within(range.start, full_start * row));
+            }
+            if full_start < full_end {
+                let mut cuboid = vec![Interval { start: full_start, end: full_end }];
+                cuboid.extend(boxes::whole(minor));
+                parts.push(cuboid);
+            }
+            if full_end * row < range.end {
+                parts.extend(within(full_end * row, range.end));
+            }
+            parts
+        }
+    }
+}
+
+/// Whether dims `minor - 1` and `minor`, the latter of this extent, can be one for the piece as it is.
+fn joins(piece: &Piece, minor: usize, extent: u64) -> bool {
+    let (rows, columns) = (piece.at[minor - 1], piece.at[minor]);
+    let (row, column) = (piece.holds.strides[minor - 1], piece.holds.strides[minor]);
+    let continues = extent == 1 || column.checked_mul(signed(extent)) == Some(row);
+    rows.len() == 1 || columns.len() == extent && continues
+}
+
+/// How many pieces [`join_dims`] makes.
+fn joined_pieces(piece: &Piece, minor: usize, extent: u64) -> usize {
+    let rows = piece.at[minor - 1].len();
+    if joins(piece, minor, extent) { 1 } else { usize::try_from(rows).unwrap_or(usize::MAX).min(MOST_PIECES + 1) }
+}
+
+/// The piece with dims `minor - 1` and `minor` as one, a piece for each row where they do not continue each other.
+fn join_dims(piece: &Piece, minor: usize, extent: u64) -> Vec<Piece> {
+    let rows = piece.at[minor - 1];
+    if !joins(piece, minor, extent) {
+        let row = |start: u64| {
+            let mut at = piece.at.clone();
+            at[minor - 1] = Interval { start, end: start + 1 };
+            join_dims(&piece.cut(&at), minor, extent)
+        };
+        return (rows.start..rows.end).flat_map(row).collect();
+    }
+    let mut joined = piece.clone();
+    let columns = joined.at.remove(minor);
+    let stride = joined.holds.strides.remove(minor);
+    joined.at[minor - 1] =
+        Interval { start: rows.start * extent + columns.start, end: (rows.end - 1) * extent + columns.end };
+    if extent > 1 {
+        joined.holds.strides[minor - 1] = stride;
+    }
+    vec![joined]
+}

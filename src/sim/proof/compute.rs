@@ -1,0 +1,229 @@
+//! Products and elementwise functions of regions of terms.
+
+use super::block::{Block, Holding, Piece};
+use super::boxes::{Cuboid, Interval};
+use super::flaw::Flaw;
+use super::parts::Parts;
+use super::run::{Run, region};
+use super::terms::{TermId, Terms};
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::{Function, Scalar};
+use crate::mesh::DeviceId;
+use crate::operator::Operator;
+use crate::schedule::OpId;
+use std::rc::Rc;
+
+/// An operand that is a region of one term.
+struct Operand {
+    term: TermId,
+    region: Cuboid,
+    parts: Rc<Parts>,
+}
+
+/// The operands as regions; `None` where one is absent.
+fn operands(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    blocks: &[Option<&Rc<Block>>],
+) -> Result<Option<Vec<Operand>>, Flaw> {
+    let Some(blocks) = blocks.iter().copied().collect::<Option<Vec<&Rc<Block>>>>() else { return Ok(None) };
+    let regions = blocks.iter().enumerate().map(|(operand, block)| match region(block, &run.terms) {
+        Ok((term, region, parts)) => Ok(Operand { term, region, parts }),
+        Err((first, other)) => {
+            let (first, other) = (first.slot(&run.terms), other.slot(&run.terms));
+            Err(Flaw::ScatteredOperand { site: run.site(id, device), operand, first, other })
+        }
+    });
+    regions.collect::<Result<Vec<Operand>, Flaw>>().map(Some)
+}
+
+/// The range of each index, equal in all operands that have it.
+fn meet(run: &Run<'_>, id: OpId, device: DeviceId, einsum: &Einsum, operands: &[Operand]) -> Result<Cuboid, Flaw> {
+    let mut ranges: Vec<Option<(Interval, u64, usize)>> = vec![None; einsum.index_count()];
+    for (place, (indices, operand)) in einsum.operands.iter().zip(operands).enumerate() {
+        let extents = run.terms.extents(operand.term);
+        for ((index, range), extent) in indices.iter().zip(&operand.region).zip(extents) {
+            let known = ranges[usize::from(*index)].get_or_insert((*range, *extent, place));
+            if (known.0, known.1) != (*range, *extent) {
+                return Err(do_not_meet(run, id, device, &operands[known.2], operand));
+            }
+        }
+    }
+    Ok(ranges.into_iter().map(|known| known.map_or(Interval::whole(1), |(range, _, _)| range)).collect())
+}
+
+fn do_not_meet(run: &Run<'_>, id: OpId, device: DeviceId, left: &Operand, right: &Operand) -> Flaw {
+    let slot = |operand: &Operand| run.terms.slot(operand.term, &operand.region);
+    Flaw::DoNotMeet { site: run.site(id, device), left: slot(left), right: slot(right) }
+}
+
+/// The parts of the result's dims, from the ranges of the indices.
+fn kept(einsum: &Einsum, ranges: &[Interval]) -> Cuboid {
+    einsum.result.iter().map(|index| ranges[usize::from(*index)]).collect()
+}
+
+/// A local product: a range of each contracted index, times what the operands hold of their own sums.
+pub(super) fn product(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    einsum: &Einsum,
+    blocks: &[Option<&Rc<Block>>],
+) -> Result<Option<Block>, Flaw> {
+    let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
+    for operand in &operands {
+        require_linear(run, id, device, "a product", operand, operand.parts.is_sum())?;
+    }
+    meet(run, id, device, einsum, &operands)?;
+    let dtype = run.schedule.operation(id).dtype;
+    let made = run.terms.product(einsum, [operands[0].term, operands[1].term], dtype);
+    let (term, canonical) = made.ok_or_else(|| do_not_meet(run, id, device, &operands[0], &operands[1]))?;
+    if canonical.swapped {
+        operands.swap(0, 1);
+    }
+    let einsum = canonical.einsum;
+    let ranges = meet(run, id, device, &einsum, &operands)?;
+    let mut limits = Vec::new();
+    for index in einsum.contracted() {
+        let length = index_length(&einsum, &operands, index, &run.terms);
+        let coordinate = run.terms.contracted_coordinate(term, index, length);
+        limits.push((coordinate, ranges[usize::from(index)]));
+    }
+    let parts: Vec<&Parts> = operands.iter().map(|operand| operand.parts.as_ref()).collect();
+    run.spend(parts.iter().map(|parts| parts.len()).product())?;
+    let parts = Parts::product(&parts, &limits, &mut run.terms, |terms, operand, inner| {
+        terms.inner_coordinate(term, operand, inner)
+    });
+    Ok(Some(result(run, id, term, &kept(&einsum, &ranges), parts)))
+}
+
+fn result(run: &Run<'_>, id: OpId, term: TermId, region: &[Interval], parts: Parts) -> Block {
+    let holds = Holding::region(term, region, Rc::new(parts), &run.terms);
+    Block::new(&run.schedule.operation(id).extents, holds)
+}
+
+/// The global length of an index.
+fn index_length(einsum: &Einsum, operands: &[Operand], index: u8, terms: &Terms) -> u64 {
+    let found = einsum.operands.iter().zip(operands).find_map(|(indices, operand)| {
+        let dim = indices.iter().position(|known| *known == index)?;
+        terms.extents(operand.term).get(dim).copied()
+    });
+    found.unwrap_or(1)
+}
+
+/// An elementwise function of closed values, or a linear one of the pieces of sums.
+pub(super) fn map(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    function: Function,
+    einsum: &Einsum,
+    blocks: &[Option<&Rc<Block>>],
+) -> Result<Option<Block>, Flaw> {
+    let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
+    let dtype = run.schedule.operation(id).dtype;
+    for operand in &operands {
+        let passes = commutes(function, operand.parts.operator(), dtype);
+        require_linear(run, id, device, &function.to_string(), operand, passes)?;
+    }
+    meet(run, id, device, einsum, &operands)?;
+    let terms: Vec<TermId> = operands.iter().map(|operand| operand.term).collect();
+    let made = run.terms.map(function, einsum, &terms, dtype);
+    let (term, canonical) =
+        made.ok_or_else(|| do_not_meet(run, id, device, &operands[0], &operands[operands.len() - 1]))?;
+    if canonical.swapped {
+        operands.swap(0, 1);
+    }
+    let ranges = meet(run, id, device, &canonical.einsum, &operands)?;
+    let region = kept(&canonical.einsum, &ranges);
+    check_softmax(run, id, device, function, term, &region)?;
+    let parts = match operands.as_slice() {
+        [left, right] => {
+            let side = run.terms.side_coordinate(term);
+            Parts::sides(&left.parts, &right.parts, side, &run.terms)
+        }
+        [one, ..] => one.parts.as_ref().clone(),
+        [] => Parts::closed(),
+    };
+    run.spend(parts.len())?;
+    Ok(Some(result(run, id, term, &region, parts)))
+}
+
+/// A softmax needs a whole dim.
+fn check_softmax(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    function: Function,
+    term: TermId,
+    region: &[Interval],
+) -> Result<(), Flaw> {
+    let Function::Softmax { dim } = function else { return Ok(()) };
+    let dim = usize::from(dim);
+    if region[dim] == Interval::whole(run.terms.extents(term)[dim]) {
+        return Ok(());
+    }
+    let slot = run.terms.slot(term, region);
+    Err(Flaw::PartialDim { site: run.site(id, device), function: function.to_string(), dim, slot })
+}
+
+/// Whether the function of a combination is the combination of the function's values.
+fn commutes(function: Function, operator: Operator, dtype: DType) -> bool {
+    match operator {
+        Operator::Sum => match function {
+            // Half of an integer is rounded.
+            Function::Scale(Scalar(factor)) => dtype.is_float() || factor.fract() == 0.0,
+            Function::Identity
+            | Function::Add
+            | Function::Sub
+            | Function::Div
+            | Function::Neg
+            | Function::Shift(_)
+            | Function::Relu
+            | Function::Gelu
+            | Function::Exp
+            | Function::Tanh
+            | Function::Softmax { .. }
+            | Function::Cast(_) => function.is_linear(),
+        },
+        // Functions that never fall.
+        Operator::Max | Operator::Min => match function {
+            Function::Identity | Function::Relu | Function::Exp | Function::Tanh => true,
+            Function::Scale(Scalar(factor)) => dtype.is_float() && factor >= 0.0,
+            Function::Shift(_) => dtype.is_float(),
+            Function::Add
+            | Function::Sub
+            | Function::Div
+            | Function::Neg
+            | Function::Gelu
+            | Function::Softmax { .. }
+            | Function::Cast(_) => false,
+        },
+    }
+}
+
+fn require_linear(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    function: &str,
+    operand: &Operand,
+    passes: bool,
+) -> Result<(), Flaw> {
+    if passes || operand.parts.is_closed() {
+        return Ok(());
+    }
+    let slot = Piece {
+        at: operand.region.clone(),
+        holds: Holding::region(operand.term, &operand.region, operand.parts.clone(), &run.terms),
+    };
+    let missing = operand.parts.first_missing(&run.terms).unwrap_or_default();
+    Err(Flaw::OpenOperand {
+        site: run.site(id, device),
+        function: function.to_owned(),
+        slot: slot.slot(&run.terms),
+        missing: run.terms.limits(&missing),
+    })
+}

@@ -1,0 +1,51 @@
+//! Proves a schedule right for all data, by running it on symbols.
+//!
+//! Nothing in the schedule is believed but the definitions of its arrays. [`verify`] checks the shape of every
+//! operation; [`run`] then follows, for each device, *which elements of which array* each box of a block holds and
+//! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
+//! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
+//! operations and pieces, never on the sizes of arrays.
+//!
+//! ```text
+//! terms   arrays of the dense computation, equal computations as one
+//! parts   the contributions that a value holds
+//! block   pieces of a block: box, elements, contributions
+//! run     one operation after another      compute   products and functions
+//! ```
+
+mod block;
+mod boxes;
+mod compute;
+mod flaw;
+mod parts;
+mod run;
+mod terms;
+mod verify;
+
+pub use flaw::{Flaw, Site};
+pub use terms::Slot;
+
+use crate::schedule::Schedule;
+
+/// That a schedule computes what it declares, and how large the proof was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Operations that were followed.
+    pub operations: usize,
+    /// Devices on which they were followed.
+    pub devices: usize,
+    /// Pieces of blocks that were followed, over all operations and devices.
+    pub pieces: usize,
+}
+
+/// Proves that the schedule computes its outputs, whatever its inputs hold.
+///
+/// Arithmetic is taken as exact: a sum may be taken apart and put together in any order.
+///
+/// # Errors
+/// The first flaw in list order: what is malformed comes first, then what an operation does wrong on the first
+/// device, then what the outputs lack. [`Flaw::TooLarge`] says nothing of the schedule but its size.
+pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
+    verify::verify(schedule)?;
+    run::run(schedule)
+}

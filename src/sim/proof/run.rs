@@ -1,0 +1,447 @@
+//! A schedule run on symbols, operation by operation and device by device.
+
+use super::Proof;
+use super::block::{Block, Holding, Piece, TooManyPieces, unravel};
+use super::boxes::{self, Cuboid, Interval};
+use super::compute;
+use super::flaw::{Flaw, Site};
+use super::parts::{Clash, Parts};
+use super::terms::{TermId, Terms};
+use super::verify::cut_extents;
+use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use crate::operator::Operator;
+use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Output, Region, Schedule, Sources};
+use std::rc::Rc;
+
+/// The most devices times operations; a value on a device takes a few machine words even where it is shared.
+const MOST_VALUES: usize = 1 << 25;
+/// The most pieces and sets of contributions that are made in all.
+const MOST_PIECES: usize = 1 << 26;
+
+/// What each device has of a value.
+type Value = Vec<Option<Rc<Block>>>;
+
+/// A proof under way.
+pub(super) struct Run<'a> {
+    pub(super) schedule: &'a Schedule,
+    pub(super) terms: Terms,
+    /// The term of each declared array.
+    arrays: Vec<TermId>,
+    closed: Rc<Parts>,
+    pieces: usize,
+}
+
+/// Follows all operations and then looks at the outputs; the schedule has passed `verify`.
+pub(super) fn run(schedule: &Schedule) -> Result<Proof, Flaw> {
+    let (operations, devices) = (schedule.operations.node_count(), schedule.mesh.device_count());
+    if operations.saturating_mul(devices) > MOST_VALUES {
+        return Err(Flaw::TooLarge { what: format!("{operations} operations on {devices} devices") });
+    }
+    let closed = Rc::new(Parts::closed());
+    let mut run = Run { schedule, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
+    run.declare_arrays()?;
+    let mut uses = uses(schedule);
+    let mut values: Vec<Value> = Vec::with_capacity(operations);
+    for id in schedule.ids() {
+        let operands = schedule.operands(id);
+        let given: Vec<&Value> = operands.iter().map(|operand| &values[operand.index()]).collect();
+        let value = run.operation(id, &given)?;
+        run.spend(value.iter().flatten().map(|block| block.pieces.len()).sum())?;
+        values.push(value);
+        for operand in operands {
+            uses[operand.index()] -= 1;
+            if uses[operand.index()] == 0 {
+                values[operand.index()] = Value::new();
+            }
+        }
+    }
+    for output in &schedule.outputs {
+        run.output(output, &values[output.value.index()])?;
+    }
+    Ok(Proof { operations, devices, pieces: run.pieces })
+}
+
+/// How often each value is used, by operations and outputs.
+fn uses(schedule: &Schedule) -> Vec<usize> {
+    let mut uses = vec![0; schedule.operations.node_count()];
+    let operands = schedule.ids().flat_map(|id| schedule.operands(id));
+    for used in operands.chain(schedule.outputs.iter().map(|output| output.value)) {
+        uses[used.index()] += 1;
+    }
+    uses
+}
+
+impl Run<'_> {
+    fn declare_arrays(&mut self) -> Result<(), Flaw> {
+        for (place, array) in self.schedule.arrays.iter().enumerate() {
+            let term = self.terms.declare(place, array, &self.arrays).ok_or_else(|| Flaw::MalformedArray {
+                array: array.name.clone(),
+                what: "its operands are too large".to_owned(),
+            })?;
+            self.arrays.push(term);
+        }
+        Ok(())
+    }
+
+    /// Counts pieces against the cap.
+    pub(super) fn spend(&mut self, pieces: usize) -> Result<(), Flaw> {
+        self.pieces = self.pieces.saturating_add(pieces);
+        if self.pieces <= MOST_PIECES {
+            return Ok(());
+        }
+        Err(Flaw::TooLarge { what: format!("more than {MOST_PIECES} pieces") })
+    }
+
+    pub(super) fn mesh(&self) -> &Mesh {
+        &self.schedule.mesh
+    }
+
+    pub(super) fn site(&self, id: OpId, device: DeviceId) -> Site {
+        Site::new(self.mesh(), id, device)
+    }
+
+    fn operation(&mut self, id: OpId, operands: &[&Value]) -> Result<Value, Flaw> {
+        let schedule = self.schedule;
+        let operation = schedule.operation(id);
+        let at = |device: DeviceId| -> Vec<Option<&Rc<Block>>> {
+            operands.iter().map(|value| value[device.index()].as_ref()).collect()
+        };
+        if let OpKind::Shuffle { sources, .. } = &operation.kind {
+            return Ok(shuffle(&schedule.mesh, sources, operands[0]));
+        }
+        let mut value = Value::with_capacity(schedule.mesh.device_count());
+        for device in schedule.mesh.devices() {
+            let block = match &operation.kind {
+                OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
+                OpKind::Slice { view, region } => self.slice(operation, view, region, device, at(device)[0])?,
+                OpKind::Shuffle { .. } => None,
+                OpKind::Add { operator } => self.add(id, device, *operator, &at(device))?,
+                OpKind::Assemble { view, places } => self.assemble(id, device, view, places, &at(device))?,
+                OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &value)?,
+                OpKind::MatMul { einsum } => compute::product(self, id, device, einsum, &at(device))?.map(Rc::new),
+                OpKind::Map { function, einsum } => {
+                    compute::map(self, id, device, *function, einsum, &at(device))?.map(Rc::new)
+                }
+            };
+            value.push(block);
+        }
+        Ok(value)
+    }
+
+    /// The region of an array that a sharding gives to a device.
+    fn shard(&self, array: ArrayId, sharding: &Sharding, device: DeviceId) -> Cuboid {
+        let extents = &self.schedule.array(array).extents;
+        let ranges = extents.iter().enumerate().map(|(dim, extent)| {
+            let range = sharding.local_range(dim, *extent, self.mesh(), device);
+            Interval { start: range.start, end: range.end }
+        });
+        ranges.collect()
+    }
+
+    fn input(&mut self, id: OpId, array: ArrayId, sharding: &Sharding, device: DeviceId) -> Rc<Block> {
+        let mut limits = Vec::new();
+        for axis in sharding.open.iter() {
+            let start = u64::from(self.mesh().coordinate(device, axis));
+            let coordinate = self.terms.open_coordinate(id.index(), axis, self.schedule.mesh.size(axis));
+            limits.push((coordinate, Interval { start, end: start + 1 }));
+        }
+        let parts = if limits.is_empty() {
+            self.closed.clone()
+        } else {
+            Rc::new(Parts::limited(sharding.operator, &limits, &self.terms))
+        };
+        let region = self.shard(array, sharding, device);
+        let holds = Holding::region(self.arrays[array.index()], &region, parts, &self.terms);
+        Rc::new(Block::new(&self.schedule.operation(id).extents, holds))
+    }
+
+    fn slice(
+        &mut self,
+        operation: &Operation,
+        view: &[u64],
+        region: &Region,
+        device: DeviceId,
+        operand: Option<&Rc<Block>>,
+    ) -> Result<Option<Rc<Block>>, Flaw> {
+        let (Some(operand), Some(region)) = (operand, resolve(self.mesh(), view, region, device)) else {
+            return Ok(None);
+        };
+        let pieces = operand.refined(view).into_iter().filter_map(|piece| {
+            let mut kept = piece.cut(&boxes::intersect(&piece.at, &region)?);
+            kept.at = kept.at.iter().zip(&region).map(|(range, cut)| range.relative_to(cut.start)).collect();
+            Some(kept)
+        });
+        let lengths: Vec<u64> = region.iter().map(|cut| cut.len()).collect();
+        let block = Block::coarsened(&lengths, pieces.collect(), &operation.extents).map_err(too_many)?;
+        Ok(Some(Rc::new(block)))
+    }
+
+    fn assemble(
+        &mut self,
+        id: OpId,
+        device: DeviceId,
+        view: &[u64],
+        places: &[Region],
+        operands: &[Option<&Rc<Block>>],
+    ) -> Result<Option<Rc<Block>>, Flaw> {
+        let mut owners = Vec::new();
+        let mut regions: Vec<Cuboid> = Vec::new();
+        let mut pieces = Vec::new();
+        for (owner, (place, operand)) in places.iter().zip(operands).enumerate() {
+            let (Some(operand), Some(region)) = (operand, resolve(self.mesh(), view, place, device)) else { continue };
+            pieces.extend(operand.refined(&cut_extents(view, place)).into_iter().map(|mut piece| {
+                piece.at = piece.at.iter().zip(&region).map(|(range, cut)| range.moved(cut.start)).collect();
+                piece
+            }));
+            owners.push(owner);
+            regions.push(region);
+        }
+        if regions.is_empty() {
+            return Ok(None);
+        }
+        self.check_filled(id, device, view, &regions, &owners)?;
+        let block = Block::coarsened(view, pieces, &self.schedule.operation(id).extents).map_err(too_many)?;
+        Ok(Some(Rc::new(block)))
+    }
+
+    /// Each place of the view is in exactly one of the regions.
+    fn check_filled(
+        &self,
+        id: OpId,
+        device: DeviceId,
+        view: &[u64],
+        regions: &[Cuboid],
+        owners: &[usize],
+    ) -> Result<(), Flaw> {
+        let regions: Vec<&[Interval]> = regions.iter().map(Vec::as_slice).collect();
+        let pairs = |cuboid: Cuboid| cuboid.into_iter().map(|range| (range.start, range.end)).collect();
+        if let Some((left, right)) = boxes::first_overlap(&regions) {
+            let overlap = pairs(boxes::intersect(regions[left], regions[right]).unwrap_or_default());
+            let operands = (owners[left], owners[right]);
+            return Err(Flaw::FilledTwice { site: self.site(id, device), overlap, operands });
+        }
+        // Disjoint regions of a block of at most 2^61 elements: the sum of their volumes cannot overflow.
+        let filled: Option<u128> = regions.iter().map(|region| boxes::volume(region)).sum();
+        let whole = boxes::whole(view);
+        if filled == boxes::volume(&whole) {
+            return Ok(());
+        }
+        let gap = pairs(boxes::first_gap(&whole, &regions).unwrap_or_default());
+        Err(Flaw::Unfilled { site: self.site(id, device), gap })
+    }
+
+    /// `made` has the results of the devices before this one: a group shares the block of its first member.
+    fn all_gather(
+        &mut self,
+        id: OpId,
+        device: DeviceId,
+        axes: &[AxisId],
+        dim: usize,
+        operand: &Value,
+        made: &Value,
+    ) -> Result<Option<Rc<Block>>, Flaw> {
+        let mesh = &self.schedule.mesh;
+        let member = |rank| mesh.with_rank(device, axes.iter().copied(), rank);
+        if member(0) < device {
+            return Ok(made[member(0).index()].clone());
+        }
+        let ranks = 0..mesh.group_size(axes.iter().copied());
+        if ranks.clone().all(|rank| operand[member(rank).index()].is_none()) {
+            return Ok(None);
+        }
+        let mut pieces = Vec::new();
+        for rank in ranks {
+            let block = operand[member(rank).index()]
+                .as_ref()
+                .ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing: member(rank) })?;
+            pieces.extend(block.pieces.iter().cloned().map(|mut piece| {
+                piece.at[dim] = piece.at[dim].moved(rank * block.extents[dim]);
+                piece
+            }));
+        }
+        let extents = &self.schedule.operation(id).extents;
+        Ok(Some(Rc::new(Block::coarsened(extents, pieces, extents).map_err(too_many)?)))
+    }
+
+    /// Combines blocks piece by piece; what they hold in one place must be the same elements.
+    fn add(
+        &mut self,
+        id: OpId,
+        device: DeviceId,
+        operator: Operator,
+        operands: &[Option<&Rc<Block>>],
+    ) -> Result<Option<Rc<Block>>, Flaw> {
+        let present: Vec<(usize, &Rc<Block>)> =
+            operands.iter().enumerate().filter_map(|(place, block)| Some((place, (*block)?))).collect();
+        match present.as_slice() {
+            [] => Ok(None),
+            [(_, only)] => Ok(Some(Rc::clone(only))),
+            [(_, first), ..] => {
+                let mut combined = Vec::new();
+                let cells = common_cells(&present);
+                self.spend(cells.len().saturating_mul(present.len()))?;
+                for cell in cells {
+                    combined.push(self.add_cell(id, device, operator, &cell, &present)?);
+                }
+                let block = Block::coarsened(&first.extents, combined, &first.extents).map_err(too_many)?;
+                Ok(Some(Rc::new(block)))
+            }
+        }
+    }
+
+    /// The same inside a box in which no operand changes its piece.
+    fn add_cell(
+        &mut self,
+        id: OpId,
+        device: DeviceId,
+        operator: Operator,
+        cell: &Cuboid,
+        present: &[(usize, &Rc<Block>)],
+    ) -> Result<Piece, Flaw> {
+        let pieces: Vec<Piece> = present.iter().filter_map(|(_, block)| piece_at(block, cell)).collect();
+        let first = &pieces[0];
+        for other in &pieces[1..] {
+            if !first.holds.same_place(&other.holds) {
+                return Err(self.wrong(self.site(id, device), first, other));
+            }
+        }
+        let parts: Vec<&Parts> = pieces.iter().map(|piece| piece.holds.parts.as_ref()).collect();
+        self.spend(parts.iter().map(|parts| parts.len()).sum())?;
+        let sum = Parts::combine(&parts, operator, &self.terms);
+        let parts =
+            sum.map_err(|clash| self.clash(self.site(id, device), first, operator, clash, |index| present[index].0))?;
+        let mut piece = first.clone();
+        piece.holds.parts = if parts.is_closed() { self.closed.clone() } else { Rc::new(parts) };
+        Ok(piece)
+    }
+
+    fn clash(&self, site: Site, piece: &Piece, used: Operator, clash: Clash, place: impl Fn(usize) -> usize) -> Flaw {
+        let slot = piece.slot(&self.terms);
+        match clash {
+            Clash::Twice(left, right) => Flaw::CountedTwice { site, slot, operands: (place(left), place(right)) },
+            Clash::Operator(needed) => Flaw::WrongOperator { site, slot, used, needed },
+            Clash::TooLarge => Flaw::TooLarge { what: format!("the contributions to {slot}") },
+        }
+    }
+
+    fn wrong(&self, site: Site, expected: &Piece, found: &Piece) -> Flaw {
+        let same_term = expected.holds.term == found.holds.term;
+        let (expected, found) = (expected.slot(&self.terms), found.slot(&self.terms));
+        if same_term { Flaw::WrongPlace { site, expected, found } } else { Flaw::WrongArray { site, expected, found } }
+    }
+
+    /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
+    fn output(&mut self, output: &Output, value: &Value) -> Result<(), Flaw> {
+        let schedule = self.schedule;
+        let open: Axes = output.sharding.open.in_order();
+        for device in schedule.mesh.devices() {
+            self.output_place(output, value, device)?;
+        }
+        for device in schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
+            let members: Vec<DeviceId> = (0..open.group_size(&schedule.mesh))
+                .map(|rank| schedule.mesh.with_rank(device, open.iter(), rank))
+                .collect();
+            let blocks: Vec<Option<&Rc<Block>>> = members.iter().map(|member| value[member.index()].as_ref()).collect();
+            let combined = self.add(output.value, device, output.sharding.operator, &blocks)?;
+            for piece in combined.iter().flat_map(|block| &block.pieces) {
+                if let Some(missing) = piece.holds.parts.first_missing(&self.terms) {
+                    let missing = self.terms.limits(&missing);
+                    let site = self.site(output.value, device);
+                    return Err(Flaw::MissingContribution { site, slot: piece.slot(&self.terms), missing });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn output_place(&self, output: &Output, value: &Value, device: DeviceId) -> Result<(), Flaw> {
+        let term = self.arrays[output.array.index()];
+        let region = self.shard(output.array, &output.sharding, device);
+        let extents: Vec<u64> = region.iter().map(|range| range.len()).collect();
+        let expected = Block::new(&extents, Holding::region(term, &region, self.closed.clone(), &self.terms));
+        let Some(block) = &value[device.index()] else {
+            let site = self.site(output.value, device);
+            return Err(Flaw::Missing { site, slot: expected.pieces[0].slot(&self.terms) });
+        };
+        for piece in &block.pieces {
+            let wanted = expected.pieces[0].cut(&piece.at);
+            if !wanted.holds.same_place(&piece.holds) {
+                return Err(self.wrong(self.site(output.value, device), &wanted, piece));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_many(_: TooManyPieces) -> Flaw {
+    Flaw::TooLarge { what: "a block of more than 65536 pieces".to_owned() }
+}
+
+/// Blocks move as they are.
+fn shuffle(mesh: &Mesh, sources: &Sources, operand: &Value) -> Value {
+    mesh.devices().map(|device| operand[sources.of(mesh, device)?.index()].clone()).collect()
+}
+
+/// The region on one device; `None` where a cut is past its dim or has no index there.
+fn resolve(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Option<Cuboid> {
+    let ranges = region.iter().zip(view).map(|(cut, extent)| match cut {
+        Cut::Whole => Some(Interval::whole(*extent)),
+        Cut::Range { start, end } => Some(Interval { start: *start, end: *end }),
+        Cut::At(map) => {
+            let start = map.at(mesh, device).filter(|index| index < extent)?;
+            Some(Interval { start, end: start + 1 })
+        }
+    });
+    ranges.collect()
+}
+
+/// The boxes in which no block changes its piece.
+fn common_cells(blocks: &[(usize, &Rc<Block>)]) -> Vec<Cuboid> {
+    let boxes = |block: &Block| block.pieces.iter().map(|piece| piece.at.clone()).collect::<Vec<_>>();
+    let mut cells = boxes(blocks[0].1);
+    for (_, block) in &blocks[1..] {
+        let others = boxes(block);
+        if cells != others {
+            cells =
+                cells.iter().flat_map(|cell| others.iter().filter_map(|other| boxes::intersect(cell, other))).collect();
+        }
+    }
+    cells
+}
+
+/// What a block holds in a cell of [`common_cells`].
+fn piece_at(block: &Block, cell: &Cuboid) -> Option<Piece> {
+    block.pieces.iter().find(|piece| boxes::intersect(&piece.at, cell).is_some()).map(|piece| piece.cut(cell))
+}
+
+/// Where each term dim of a block lies, if the block is a region of one term in the term's order.
+///
+/// # Errors
+/// The pieces of which the second does not continue the first.
+pub(super) fn region(block: &Block, terms: &Terms) -> Result<(TermId, Cuboid, Rc<Parts>), (Piece, Piece)> {
+    let first = &block.pieces[0];
+    let scattered = |other: &Piece| (first.clone(), other.clone());
+    let extents = terms.extents(first.holds.term);
+    if extents.len() != block.extents.len() {
+        return Err(scattered(first));
+    }
+    // The first piece in order starts at the first corner of the block.
+    let starts = unravel(first.holds.base, extents);
+    let region: Cuboid = starts
+        .iter()
+        .zip(&block.extents)
+        .map(|(start, extent)| Interval { start: *start, end: start + extent })
+        .collect();
+    if region.iter().zip(extents).any(|(range, extent)| range.end > *extent) {
+        return Err(scattered(first));
+    }
+    let whole =
+        Block::new(&block.extents, Holding::region(first.holds.term, &region, first.holds.parts.clone(), terms));
+    for piece in &block.pieces {
+        if whole.pieces[0].cut(&piece.at).holds != piece.holds {
+            return Err(scattered(piece));
+        }
+    }
+    Ok((first.holds.term, region, first.holds.parts.clone()))
+}

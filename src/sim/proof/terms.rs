@@ -1,0 +1,324 @@
+//! What values are made of: arrays as terms, each stored once, so that equal computations have equal ids.
+//!
+//! Two canonical forms keep apart only what can differ: a change of names is the operand itself and chains of
+//! transpositions are one, and the operands of a commutative operation stand in the order of their ids.
+
+use super::boxes::Interval;
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::function::Function;
+use crate::mesh::AxisId;
+use crate::schedule::{Array, Dense};
+use std::collections::HashMap;
+use std::fmt;
+
+/// The most elements of an array: strides and positions are counted in `i64` with room for their differences.
+pub(super) const MOST_ELEMENTS: u64 = 1 << 61;
+
+/// An array of the dense computation, declared or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TermId(u32);
+
+/// How a term comes about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Definition {
+    /// An array given from outside, by its place in the schedule's list.
+    Input(usize),
+    /// A product of two terms.
+    Product { einsum: Einsum, operands: [TermId; 2], dtype: DType },
+    /// A function of terms; the identity only where it transposes.
+    Map { function: Function, einsum: Einsum, operands: Vec<TermId>, dtype: DType },
+}
+
+/// A term and what people call it.
+#[derive(Clone, Debug)]
+struct Term {
+    definition: Definition,
+    name: String,
+    dims: Vec<String>,
+    extents: Vec<u64>,
+}
+
+/// A way in which a sum can be taken apart, by its place in the table of [`Terms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct CoordinateId(u32);
+
+/// A way in which a sum can be taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Coordinate {
+    /// The contracted index of a product.
+    Contracted(TermId, Index),
+    /// The place along an axis over which the value of an input operation is open. Two operations may give the
+    /// pieces of one array in two ways, so that these must not meet.
+    Open(usize, AxisId),
+    /// The left or the right operand of an elementwise sum.
+    Side(TermId),
+    /// That of one operand of a product.
+    Of(TermId, usize, CoordinateId),
+}
+
+/// All terms and coordinates of one proof.
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    terms: Vec<Term>,
+    ids: HashMap<Definition, TermId>,
+    coordinates: Vec<(Coordinate, u64, String)>,
+    coordinate_ids: HashMap<Coordinate, CoordinateId>,
+}
+
+/// A part of an array in its user's words: `C[I 0..4, K 2..3]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The name of the array.
+    pub array: String,
+    /// Name and range, first and one past the last, of each dim.
+    pub ranges: Vec<(String, u64, u64)>,
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges: Vec<String> = self.ranges.iter().map(|(dim, start, end)| format!("{dim} {start}..{end}")).collect();
+        write!(f, "{}[{}]", self.array, ranges.join(", "))
+    }
+}
+
+impl Terms {
+    /// The term of a declared array, given those of its operands; `None` if it has too many elements.
+    pub(super) fn declare(&mut self, place: usize, array: &Array, known: &[TermId]) -> Option<TermId> {
+        let term = match &array.definition {
+            Dense::Input => {
+                let (name, dims, extents) = (array.name.clone(), array.dims.clone(), array.extents.clone());
+                self.term(Definition::Input(place), name, dims, extents)?
+            }
+            Dense::Product { operands, einsum } => {
+                let operands = operands.map(|operand| known[operand.index()]);
+                self.product(einsum, operands, array.dtype)?.0
+            }
+            Dense::Map { function, operands, einsum } => {
+                let operands: Vec<TermId> = operands.iter().map(|operand| known[operand.index()]).collect();
+                self.map(*function, einsum, &operands, array.dtype)?.0
+            }
+        };
+        // The first array of this value gives it its name; made-up names start with a parenthesis.
+        let named = &mut self.terms[term.0 as usize];
+        if named.name.starts_with('(') {
+            named.name.clone_from(&array.name);
+            named.dims.clone_from(&array.dims);
+        }
+        Some(term)
+    }
+
+    /// The product of two terms, and whether its canonical form has them the other way round.
+    ///
+    /// `None` where extents disagree or the product has too many elements.
+    pub(super) fn product(
+        &mut self,
+        einsum: &Einsum,
+        operands: [TermId; 2],
+        dtype: DType,
+    ) -> Option<(TermId, Canonical)> {
+        let canonical = Canonical::new(einsum, &operands, true);
+        let operands = if canonical.swapped { [operands[1], operands[0]] } else { operands };
+        let (dims, extents) = self.shape(&canonical.einsum, &operands)?;
+        let name = self.made_up("", &operands);
+        let einsum = canonical.einsum.clone();
+        let term = self.term(Definition::Product { einsum, operands, dtype }, name, dims, extents)?;
+        Some((term, canonical))
+    }
+
+    /// A function of terms, as for [`Terms::product`].
+    pub(super) fn map(
+        &mut self,
+        function: Function,
+        einsum: &Einsum,
+        operands: &[TermId],
+        dtype: DType,
+    ) -> Option<(TermId, Canonical)> {
+        let canonical = Canonical::new(einsum, operands, function == Function::Add);
+        let mut operands = operands.to_vec();
+        if canonical.swapped {
+            operands.swap(0, 1);
+        }
+        let (dims, extents) = self.shape(&canonical.einsum, &operands)?;
+        let name = self.made_up(&function.to_string(), &operands);
+        let term = if function == Function::Identity {
+            self.transposed(canonical.einsum.clone(), operands[0], dtype, name, dims, extents)?
+        } else {
+            let einsum = canonical.einsum.clone();
+            self.term(Definition::Map { function, einsum, operands, dtype }, name, dims, extents)?
+        };
+        Some((term, canonical))
+    }
+
+    /// The operand with its dims in another order: itself if that is no change, one transposition instead of two.
+    fn transposed(
+        &mut self,
+        einsum: Einsum,
+        operand: TermId,
+        dtype: DType,
+        name: String,
+        dims: Vec<String>,
+        extents: Vec<u64>,
+    ) -> Option<TermId> {
+        let (einsum, operand) = match &self.terms[operand.0 as usize].definition {
+            Definition::Map { function: Function::Identity, einsum: inner, operands, .. } => {
+                // The operand of a canonical identity has the indices 0, 1, ..; so has the inner one.
+                let result = einsum.result.iter().map(|index| inner.result[usize::from(*index)]).collect();
+                (Einsum { operands: inner.operands.clone(), result }, operands[0])
+            }
+            Definition::Input(_) | Definition::Product { .. } | Definition::Map { .. } => (einsum, operand),
+        };
+        if einsum.operands[0] == einsum.result {
+            return Some(operand);
+        }
+        let function = Function::Identity;
+        self.term(Definition::Map { function, einsum, operands: vec![operand], dtype }, name, dims, extents)
+    }
+
+    fn term(&mut self, definition: Definition, name: String, dims: Vec<String>, extents: Vec<u64>) -> Option<TermId> {
+        if let Some(known) = self.ids.get(&definition) {
+            return Some(*known);
+        }
+        let elements = extents.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent))?;
+        if elements > MOST_ELEMENTS {
+            return None;
+        }
+        let id = TermId(u32::try_from(self.terms.len()).ok()?);
+        self.ids.insert(definition.clone(), id);
+        self.terms.push(Term { definition, name, dims, extents });
+        Some(id)
+    }
+
+    /// Names and extents of the dims of a result.
+    fn shape(&self, einsum: &Einsum, operands: &[TermId]) -> Option<(Vec<String>, Vec<u64>)> {
+        let extents: Vec<Vec<u64>> = operands.iter().map(|operand| self.extents(*operand).to_vec()).collect();
+        let lengths = einsum.lengths(&extents)?;
+        let dims = einsum.result.iter().map(|index| self.index_name(einsum, operands, *index)).collect();
+        let extents = einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect();
+        Some((dims, extents))
+    }
+
+    fn index_name(&self, einsum: &Einsum, operands: &[TermId], index: Index) -> String {
+        let found = einsum.operands.iter().zip(operands).find_map(|(indices, operand)| {
+            let dim = indices.iter().position(|known| *known == index)?;
+            self.terms[operand.0 as usize].dims.get(dim).cloned()
+        });
+        found.unwrap_or_default()
+    }
+
+    fn made_up(&self, function: &str, operands: &[TermId]) -> String {
+        let names: Vec<&str> = operands.iter().map(|operand| self.terms[operand.0 as usize].name.as_str()).collect();
+        let name = if function.is_empty() { names.join(" * ") } else { format!("{function} {}", names.join(", ")) };
+        // A chain of undeclared terms, each named by two others, must not grow without end.
+        if name.len() > 200 { "(an intermediate)".to_owned() } else { format!("({name})") }
+    }
+
+    /// The extents of a term.
+    pub(super) fn extents(&self, term: TermId) -> &[u64] {
+        &self.terms[term.0 as usize].extents
+    }
+
+    /// What people call it.
+    pub(super) fn name(&self, term: TermId) -> &str {
+        &self.terms[term.0 as usize].name
+    }
+
+    /// A region of a term in its user's words.
+    pub(super) fn slot(&self, term: TermId, region: &[Interval]) -> Slot {
+        let term = &self.terms[term.0 as usize];
+        let ranges = term.dims.iter().zip(region).map(|(dim, range)| (dim.clone(), range.start, range.end));
+        Slot { array: term.name.clone(), ranges: ranges.collect() }
+    }
+
+    fn coordinate(&mut self, coordinate: Coordinate, length: u64, name: String) -> CoordinateId {
+        if let Some(known) = self.coordinate_ids.get(&coordinate) {
+            return *known;
+        }
+        let id = CoordinateId(u32::try_from(self.coordinates.len()).expect("the budget of a proof is far below"));
+        self.coordinate_ids.insert(coordinate, id);
+        self.coordinates.push((coordinate, length, name));
+        id
+    }
+
+    /// The coordinate of a contracted index of a product, as its canonical form numbers it.
+    pub(super) fn contracted_coordinate(&mut self, product: TermId, index: Index, length: u64) -> CoordinateId {
+        let name = match &self.terms[product.0 as usize].definition {
+            Definition::Product { einsum, operands, .. } => self.index_name(einsum, operands, index),
+            Definition::Input(_) | Definition::Map { .. } => String::new(),
+        };
+        self.coordinate(Coordinate::Contracted(product, index), length, name)
+    }
+
+    /// The coordinate of the pieces of an open input.
+    pub(super) fn open_coordinate(&mut self, operation: usize, axis: AxisId, length: u64) -> CoordinateId {
+        self.coordinate(Coordinate::Open(operation, axis), length, format!("mesh axis {}", axis.index()))
+    }
+
+    /// The coordinate that tells the operands of an elementwise sum apart.
+    pub(super) fn side_coordinate(&mut self, sum: TermId) -> CoordinateId {
+        let name = format!("operand of {}", self.name(sum));
+        self.coordinate(Coordinate::Side(sum), 2, name)
+    }
+
+    /// What a coordinate of an operand is to the product.
+    pub(super) fn inner_coordinate(&mut self, product: TermId, operand: usize, inner: CoordinateId) -> CoordinateId {
+        let (_, length, name) = self.coordinates[inner.0 as usize].clone();
+        self.coordinate(Coordinate::Of(product, operand, inner), length, name)
+    }
+
+    /// How many parts the coordinate tells apart.
+    pub(super) fn coordinate_length(&self, id: CoordinateId) -> u64 {
+        self.coordinates[id.0 as usize].1
+    }
+
+    /// Limits in words: `J 4..8, mesh axis 0 1..2`.
+    pub(super) fn limits(&self, limits: &[(CoordinateId, Interval)]) -> String {
+        let words: Vec<String> = limits
+            .iter()
+            .map(|(id, interval)| format!("{} {}..{}", self.coordinates[id.0 as usize].2, interval.start, interval.end))
+            .collect();
+        words.join(", ")
+    }
+}
+
+/// An einsum in the form in which equal computations are equal.
+#[derive(Clone, Debug)]
+pub(super) struct Canonical {
+    /// Indices numbered by first appearance, operands in canonical order.
+    pub(super) einsum: Einsum,
+    /// Whether the operands changed places.
+    pub(super) swapped: bool,
+}
+
+impl Canonical {
+    fn new(einsum: &Einsum, operands: &[TermId], commutes: bool) -> Canonical {
+        let straight = renumbered(einsum);
+        if let (true, [left, right]) = (commutes, operands) {
+            let reversed = Einsum { operands: einsum.operands.iter().rev().cloned().collect(), ..einsum.clone() };
+            let reversed = renumbered(&reversed);
+            if (right, left, &reversed) < (left, right, &straight) {
+                return Canonical { einsum: reversed, swapped: true };
+            }
+        }
+        Canonical { einsum: straight, swapped: false }
+    }
+}
+
+/// The same einsum, its indices numbered by first appearance.
+fn renumbered(einsum: &Einsum) -> Einsum {
+    let mut seen: Vec<Index> = Vec::new();
+    let mut number = |indices: &Vec<Index>| -> Vec<Index> {
+        indices
+            .iter()
+            .map(|index| {
+                let place = seen.iter().position(|known| known == index).unwrap_or_else(|| {
+                    seen.push(*index);
+                    seen.len() - 1
+                });
+                Index::try_from(place).expect("there are no more places than indices")
+            })
+            .collect()
+    };
+    let operands = einsum.operands.iter().map(&mut number).collect();
+    Einsum { operands, result: number(&einsum.result) }
+}

@@ -1,0 +1,286 @@
+//! The shape of a schedule, before it is run on anything.
+//!
+//! - Arrays: operands are declared before; einsum, extents and number of operands agree; no extent is 0, and no
+//!   array has more than 2^61 elements.
+//! - Operations: operands stand earlier in the list, at the places 0, 1, ..; extents and dtype follow from those of
+//!   the operands; axes are those of the mesh, each once in a list; tables have an entry for each rank.
+//! - Slices and assemblies: the view refines the block, the cuts lie in it, and what is cut refines the other side.
+//! - Shuffles: no two devices receive from one; a route by hops ends where the shift says.
+//! - Outputs: the value has the dtype and the extents of the array's shard.
+//!
+//! After this nothing in [`run`](super::run) can index past an end or overflow.
+
+use super::block::group;
+use super::flaw::Flaw;
+use super::terms::MOST_ELEMENTS;
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::{Function, Scalar};
+use crate::layout::Sharding;
+use crate::mesh::{AxisId, AxisSet, Mesh};
+use crate::schedule::{ArrayId, CoordMap, Cut, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use itertools::Itertools;
+use petgraph::Direction;
+use petgraph::visit::EdgeRef;
+
+/// What is wrong, in words.
+type Check = Result<(), String>;
+
+fn require(holds: bool, otherwise: impl FnOnce() -> String) -> Check {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// Checks everything that can be checked without looking at what values hold.
+///
+/// # Errors
+/// The malformed flaws, for the first array, operation or output that breaks a rule of this file.
+pub(super) fn verify(schedule: &Schedule) -> Result<(), Flaw> {
+    for (place, array) in schedule.arrays.iter().enumerate() {
+        check_array(schedule, place).map_err(|what| Flaw::MalformedArray { array: array.name.clone(), what })?;
+    }
+    for id in schedule.ids() {
+        check_operation(schedule, id).map_err(|what| Flaw::Malformed { operation: id, what })?;
+    }
+    for place in 0..schedule.outputs.len() {
+        check_output(schedule, place)?;
+    }
+    Ok(())
+}
+
+fn check_extents(extents: &[u64]) -> Check {
+    let elements = extents.iter().try_fold(1u64, |product, extent| product.checked_mul(*extent));
+    require(!extents.contains(&0), || "an extent is 0".to_owned())?;
+    require(elements.is_some_and(|elements| elements <= MOST_ELEMENTS), || "it has too many elements".to_owned())
+}
+
+fn check_array(schedule: &Schedule, place: usize) -> Check {
+    let array = &schedule.arrays[place];
+    check_extents(&array.extents)?;
+    require(array.dims.len() == array.extents.len(), || "it has another number of names than of extents".to_owned())?;
+    let operands = array.definition.operands();
+    require(operands.iter().all(|operand| operand.index() < place), || "it stands before an operand".to_owned())?;
+    let extents: Vec<Vec<u64>> = operands.iter().map(|operand| schedule.array(*operand).extents.clone()).collect();
+    let dtypes: Vec<DType> = operands.iter().map(|operand| schedule.array(*operand).dtype).collect();
+    match &array.definition {
+        Dense::Input => Ok(()),
+        Dense::Product { einsum, .. } => check_einsum(einsum, &extents, &array.extents),
+        Dense::Map { function, einsum, .. } => {
+            check_map(*function, einsum, &dtypes, array.dtype)?;
+            check_einsum(einsum, &extents, &array.extents)
+        }
+    }
+}
+
+/// Each index once in an operand and in the result, from an operand, with one length.
+fn check_einsum(einsum: &Einsum, operands: &[Vec<u64>], result: &[u64]) -> Check {
+    require(einsum.operands.len() == operands.len(), || format!("`{einsum}` has another number of operands"))?;
+    let once = einsum.operands.iter().chain([&einsum.result]).all(|indices| indices.iter().all_unique());
+    require(once, || format!("`{einsum}` has an index twice in one place"))?;
+    let known = einsum.result.iter().all(|index| einsum.operands.iter().flatten().contains(index));
+    require(known, || format!("`{einsum}` has an index of the result that no operand has"))?;
+    let lengths = einsum.lengths(operands).ok_or_else(|| format!("extents do not fit `{einsum}`"))?;
+    let fits = einsum.result.len() == result.len()
+        && einsum.result.iter().zip(result).all(|(index, extent)| lengths[usize::from(*index)] == *extent);
+    require(fits, || format!("the result's extents do not follow from `{einsum}`"))
+}
+
+/// Arity, dtype and the dims that are left, for a function.
+fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DType) -> Check {
+    require(operands.len() == function.arity(), || format!("`{function}` takes {} operands", function.arity()))?;
+    require(einsum.contracted().is_empty(), || format!("`{einsum}` contracts, which a function does not"))?;
+    match function {
+        Function::Identity => require(operands == [result], || "the identity changes the dtype".to_owned()),
+        Function::Cast(dtype) => require(dtype == result, || format!("`{function}` has dtype {result}")),
+        Function::Softmax { dim } => {
+            require(usize::from(dim) < einsum.result.len(), || format!("`{function}` has no such dim"))
+        }
+        Function::Scale(Scalar(factor)) | Function::Shift(Scalar(factor)) => {
+            require(!factor.is_nan(), || format!("`{function}` is by no number"))
+        }
+        Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Neg
+        | Function::Relu
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh => Ok(()),
+    }
+}
+
+fn check_operation(schedule: &Schedule, id: OpId) -> Check {
+    let operation = schedule.operation(id);
+    check_extents(&operation.extents)?;
+    let edges = schedule.operations.edges_directed(id, Direction::Incoming);
+    let mut places: Vec<(u32, OpId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
+    places.sort_unstable();
+    let in_order = (0..).zip(&places).all(|(place, (weight, _))| place == *weight);
+    require(in_order, || "its operands are not at the places 0, 1, ..".to_owned())?;
+    require(places.iter().all(|(_, operand)| *operand < id), || "it stands before an operand".to_owned())?;
+    let operands: Vec<&Operation> = places.iter().map(|(_, operand)| schedule.operation(*operand)).collect();
+    check_kind(schedule, operation, &operands)
+}
+
+fn check_kind(schedule: &Schedule, operation: &Operation, operands: &[&Operation]) -> Check {
+    let mesh = &schedule.mesh;
+    let extents = || operands.iter().map(|operand| operand.extents.clone()).collect::<Vec<_>>();
+    let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
+    let moves = || require(dtypes.iter().all(|dtype| *dtype == operation.dtype), || "the dtype changes".to_owned());
+    let same_extents =
+        || require(extents().iter().all(|extents| *extents == operation.extents), || "the extents change".to_owned());
+    let count = |wanted: usize| {
+        require(operands.len() == wanted, || format!("it has {} operands instead of {wanted}", operands.len()))
+    };
+    match &operation.kind {
+        OpKind::Input { array, sharding } => {
+            count(0)?;
+            let declared = schedule.arrays.get(array.index()).map(|array| &array.definition);
+            require(declared == Some(&Dense::Input), || "it gives an array that is not an input".to_owned())?;
+            check_shard(schedule, *array, sharding, operation)
+        }
+        OpKind::Slice { view, region } => {
+            count(1)?;
+            moves()?;
+            check_region(mesh, view, region, &operands[0].extents, &operation.extents)
+        }
+        OpKind::Shuffle { sources, route } => {
+            count(1)?;
+            moves()?;
+            same_extents()?;
+            check_sources(mesh, sources)?;
+            check_route(mesh, sources, *route)
+        }
+        OpKind::Add { .. } => {
+            require(!operands.is_empty(), || "it has no operands".to_owned())?;
+            moves()?;
+            same_extents()
+        }
+        OpKind::Assemble { view, places } => {
+            require(!operands.is_empty(), || "it has no operands".to_owned())?;
+            count(places.len())?;
+            moves()?;
+            let mut pieces = places.iter().zip(operands);
+            pieces.try_for_each(|(place, piece)| check_region(mesh, view, place, &operation.extents, &piece.extents))
+        }
+        OpKind::AllGather { axes, dim } => {
+            count(1)?;
+            moves()?;
+            check_axes(mesh, axes)?;
+            let mut wanted = operands[0].extents.clone();
+            let gathered = wanted.get_mut(*dim).ok_or("it gathers along a dim that the block lacks")?;
+            *gathered = gathered.checked_mul(mesh.group_size(axes.iter().copied())).ok_or("the block is too long")?;
+            require(wanted == operation.extents, || "the extents are not those of the gathered block".to_owned())
+        }
+        OpKind::MatMul { einsum } => {
+            count(2)?;
+            check_einsum(einsum, &extents(), &operation.extents)
+        }
+        OpKind::Map { function, einsum } => {
+            check_map(*function, einsum, &dtypes, operation.dtype)?;
+            check_einsum(einsum, &extents(), &operation.extents)
+        }
+    }
+}
+
+fn check_axes(mesh: &Mesh, axes: &[AxisId]) -> Check {
+    let known = axes.iter().all(|axis| axis.index() < mesh.axes().len());
+    require(known, || "it names an axis that the mesh lacks".to_owned())?;
+    require(axes.iter().all_unique(), || "it names an axis twice".to_owned())
+}
+
+/// A sharding fits an array, and an operation is its shard.
+fn check_shard(schedule: &Schedule, array: ArrayId, sharding: &Sharding, operation: &Operation) -> Check {
+    let mesh = &schedule.mesh;
+    let array = schedule.arrays.get(array.index()).ok_or("there is no such array")?;
+    require(sharding.used().is_subset(mesh.axis_ids().collect::<AxisSet>()), || {
+        "the sharding names an axis that the mesh lacks".to_owned()
+    })?;
+    let spent = sharding.dims.iter().map(|axes| axes.len()).sum::<usize>() + sharding.open.len();
+    require(spent == sharding.used().len(), || "the sharding spends an axis twice".to_owned())?;
+    require(sharding.dims.len() == array.extents.len(), || "the sharding has another number of dims".to_owned())?;
+    let sizes = sharding.dims.iter().map(|axes| axes.group_size(mesh));
+    let divides = array.extents.iter().zip(sizes.clone()).all(|(extent, size)| extent.is_multiple_of(size));
+    require(divides, || "the axes do not divide the array".to_owned())?;
+    let shard: Vec<u64> = array.extents.iter().zip(sizes).map(|(extent, size)| extent / size).collect();
+    require(operation.extents == shard, || "the extents are not those of the array's shard".to_owned())?;
+    require(operation.dtype == array.dtype, || "the dtype is not that of the array".to_owned())
+}
+
+/// The view refines the block, the cuts lie in the view, and what is cut refines the piece.
+fn check_region(mesh: &Mesh, view: &[u64], region: &Region, block: &[u64], piece: &[u64]) -> Check {
+    require(!view.contains(&0) && group(view, block).is_some(), || "the view does not refine the block".to_owned())?;
+    require(region.len() == view.len(), || "there is not one cut for each dim of the view".to_owned())?;
+    for (cut, extent) in region.iter().zip(view) {
+        match cut {
+            Cut::Whole => {}
+            Cut::Range { start, end } => {
+                require(start < end && end <= extent, || format!("range {start}..{end} is not in 0..{extent}"))?;
+            }
+            Cut::At(map) => check_map_of_coordinates(mesh, map)?,
+        }
+    }
+    require(group(&cut_extents(view, region), piece).is_some(), || "the cuts do not make the piece".to_owned())
+}
+
+/// How much each cut takes of its dim.
+pub(super) fn cut_extents(view: &[u64], region: &Region) -> Vec<u64> {
+    let lengths = region.iter().zip(view).map(|(cut, extent)| match cut {
+        Cut::Whole => *extent,
+        Cut::Range { start, end } => end - start,
+        Cut::At(_) => 1,
+    });
+    lengths.collect()
+}
+
+fn check_map_of_coordinates(mesh: &Mesh, map: &CoordMap) -> Check {
+    match map {
+        CoordMap::Affine { terms, modulo, .. } => {
+            let axes: Vec<AxisId> = terms.iter().map(|(axis, _)| *axis).collect();
+            check_axes(mesh, &axes)?;
+            let fits = modulo.is_none_or(|modulo| modulo >= 1 && i64::try_from(modulo).is_ok());
+            require(fits, || "a map has an impossible modulus".to_owned())
+        }
+        CoordMap::Table { axes, entries } => {
+            check_axes(mesh, axes)?;
+            let members = mesh.group_size(axes.iter().copied());
+            require(entries.len() as u64 == members, || format!("a table has not {members} entries"))
+        }
+    }
+}
+
+/// No two devices receive from one.
+fn check_sources(mesh: &Mesh, sources: &Sources) -> Check {
+    match sources {
+        Sources::Shift { axis, .. } => check_axes(mesh, &[*axis]),
+        Sources::Table { axes, entries } => {
+            check_axes(mesh, axes)?;
+            let members = mesh.group_size(axes.iter().copied());
+            require(entries.len() as u64 == members, || format!("the table has not {members} entries"))?;
+            let known = entries.iter().flatten().all(|source| u64::from(*source) < members);
+            require(known, || "the table names a rank that the group lacks".to_owned())?;
+            require(entries.iter().flatten().all_unique(), || "two devices receive from one".to_owned())
+        }
+    }
+}
+
+/// The source at c + by moves by that many hops to arrive at c, perhaps round the ring.
+fn check_route(mesh: &Mesh, sources: &Sources, route: Route) -> Check {
+    let Route::Hops(hops) = route else { return Ok(()) };
+    match sources {
+        Sources::Table { .. } => Err("a route by hops needs a shift".to_owned()),
+        Sources::Shift { axis, by, wrap } => {
+            let ends = by.checked_add(hops).ok_or("the route is too long")?;
+            let arrives = ends == 0 || *wrap && ends % i64::from(mesh.axis(*axis).size) == 0;
+            require(arrives, || format!("{hops} hops do not lead from the source, {by} away"))
+        }
+    }
+}
+
+fn check_output(schedule: &Schedule, place: usize) -> Result<(), Flaw> {
+    let output = &schedule.outputs[place];
+    let name = schedule.arrays.get(output.array.index()).map_or_else(|| place.to_string(), |array| array.name.clone());
+    let value = schedule.operations.node_weight(output.value).ok_or_else(|| "there is no such value".to_owned());
+    value
+        .and_then(|value| check_shard(schedule, output.array, &output.sharding, value))
+        .map_err(|what| Flaw::MalformedOutput { array: name, what })
+}
