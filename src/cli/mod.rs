@@ -1,4 +1,3 @@
-<<<<<<< HEAD
 //! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
 
 mod check;
@@ -118,8 +117,3 @@ pub fn main() -> ExitCode {
         }
     }
 }
-=======
-//! The command line: the only place that meets files, the terminal and the clock.
-
-pub mod render;
->>>>>>> syntax

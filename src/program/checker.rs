@@ -6,12 +6,8 @@ use super::{Definition, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
-<<<<<<< HEAD
-use crate::mesh::Mesh;
-use crate::syntax::Name;
-=======
 use crate::mesh::{AxisSet, Mesh};
->>>>>>> program
+use crate::syntax::Name;
 use crate::span::Span;
 use std::collections::{BTreeMap, BTreeSet};
 
