@@ -205,7 +205,7 @@ impl PlanDocument {
             makespan_s: seconds(timing.makespan),
             bound_s: seconds(bound),
             ratio: timing.makespan.ratio(bound),
-            busiest_link: timing.busiest.as_ref().map(|(link, _)| link.clone()),
+            busiest_link: timing.busiest.map(|link| compiled.topology.show_link(link).to_string()),
         });
         self.proof = Some(ProofDocument { proven: true, operations: compiled.proof.operations });
         self

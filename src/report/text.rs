@@ -160,8 +160,9 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
     if let Some((bound, id)) = slowest.max_by_key(|(bound, id)| (bound.time(), std::cmp::Reverse(*id))) {
         writeln!(text, "         the longest step is {}: {}", step_name(&compiled.plan, id), reason(bound)).expect("a string");
     }
-    if let Some((link, busy)) = &timing.busiest {
-        writeln!(text, "         the busiest link is {link}, for {}", show(*busy)).expect("a string");
+    if let Some(link) = timing.busiest {
+        let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
+        writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
     text
 }
