@@ -57,7 +57,7 @@ pub struct Malformed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// A name is empty or stands twice.
-    #[error("two axes are named `{0}`")]
+    #[error("the name `{0}` of an axis is empty or stands twice")]
     SameName(String),
     /// An axis is not one of the mesh, or stands twice where it may stand once.
     #[error("an axis is unknown or stands twice")]

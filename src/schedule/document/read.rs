@@ -17,7 +17,7 @@ use crate::span::Span;
 
 pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
     if document.schema != SCHEMA {
-        return Err(DocumentError::Schema(document.schema));
+        return Err(DocumentError::Schema(short(&document.schema)));
     }
     let mut schedule = Schedule::new(mesh(document.mesh)?);
     for (index, entry) in document.arrays.into_iter().enumerate() {
@@ -42,9 +42,12 @@ pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
 }
 
 fn known<T>(place: Place, word: &str, what: &'static str, value: Option<T>) -> Result<T, DocumentError> {
-    // A word may be as long as the document.
-    let short = || word.chars().take(64).collect();
-    value.ok_or_else(|| DocumentError::Word { place: place.to_string(), word: short(), what })
+    value.ok_or_else(|| DocumentError::Word { place: place.to_string(), word: short(word), what })
+}
+
+/// Enough of a word to be shown: it may be as long as the document.
+fn short(word: &str) -> String {
+    word.chars().take(64).collect()
 }
 
 fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {

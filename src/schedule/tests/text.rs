@@ -5,6 +5,7 @@ use crate::einsum::Einsum;
 use crate::function::{Function, Scalar};
 use crate::layout::DimId;
 use crate::schedule::{Cut, DocumentError, OpKind, Operation, Sources, from_json, to_json};
+use proptest::prelude::*;
 
 fn assert_round_trip(schedule: &Schedule) {
     verify(schedule).unwrap();
@@ -280,5 +281,45 @@ fn malformed_schedules_made_by_hand() {
         let mut schedule = base.clone();
         schedule.push(like(kind.clone()), &[OpId::new(0)]);
         assert!(verify(&schedule).is_err(), "{kind:?}");
+    }
+}
+
+/// Numbers at which something may give way.
+const NUMBERS: [&str; 10] =
+    ["0", "1", "-1", "3", "64", "1048577", "4294967296", "9223372036854775807", "18446744073709551615", "null"];
+
+/// The places of the numbers of a document.
+fn numbers(json: &str) -> Vec<std::ops::Range<usize>> {
+    let is_digit = |at: usize| json.as_bytes()[at].is_ascii_digit();
+    let starts = (1..json.len()).filter(|at| is_digit(*at) && !is_digit(at - 1));
+    starts.map(|start| start..(start..json.len()).find(|at| !is_digit(*at)).unwrap_or(json.len())).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// What is taken is well-formed enough to be printed and written again; the rest is refused, nothing panics.
+    #[test]
+    fn changed_documents_never_panic(edits in prop::collection::vec((any::<prop::sample::Index>(), 0..NUMBERS.len()), 1..3)) {
+        let mut json = to_json(&mixed());
+        for (place, number) in edits {
+            let numbers = numbers(&json);
+            json.replace_range(place.get(&numbers).clone(), NUMBERS[number]);
+        }
+        if let Ok(schedule) = from_json(&json) {
+            prop_assert!(!schedule.to_string().is_empty());
+            assert_round_trip(&schedule);
+        }
+    }
+
+    #[test]
+    fn cut_documents_never_panic(start in any::<prop::sample::Index>(), length in 1usize..40) {
+        let json = to_json(&mixed());
+        let start = start.index(json.len());
+        let end = (start + length).min(json.len());
+        let cut = [&json[..start], &json[end..]].concat();
+        if let Ok(schedule) = from_json(&cut) {
+            assert_round_trip(&schedule);
+        }
     }
 }
