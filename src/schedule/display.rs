@@ -1,1 +1,227 @@
-//! placeholder
+//! The text form of a schedule, for people.
+//!
+//! ```text
+//! mesh {X: 4}
+//! array A: i8[D 8] = input
+//! # step 0
+//! %0 = input A[D_X] : i8[2]
+//! %1 = shuffle (3,0,1,2) via X+1 %0 : i8[2]  # clockwise_ring
+//! output %0 = A[D_X]
+//! ```
+//!
+//! A vector has an entry for each rank of a group: the chunk that the device keeps, or the rank it receives from; `-`
+//! is none. Above 8 ranks maps are shown as formulas of the coordinates, `(x+1) mod 16`.
+
+use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use itertools::Itertools;
+use std::fmt::{self, Display};
+
+/// Groups up to this size have their vectors written out.
+const MOST_ENTRIES: u64 = 8;
+
+impl Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "mesh {}", self.mesh)?;
+        for array in &self.arrays {
+            self.fmt_array(f, array)?;
+        }
+        let mut step = None;
+        for id in self.ids() {
+            let operation = self.operation(id);
+            if step.replace(operation.step) != Some(operation.step) {
+                writeln!(f, "# step {}", operation.step)?;
+            }
+            self.fmt_operation(f, id, operation)?;
+        }
+        for output in &self.outputs {
+            let array = self.array(output.array);
+            let layout = brackets(&self.mesh, array, &output.sharding);
+            writeln!(f, "output %{} = {}{layout}", output.value.index(), array.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Schedule {
+    fn fmt_array(&self, f: &mut fmt::Formatter<'_>, array: &Array) -> fmt::Result {
+        let dims = array.dims.iter().zip(&array.extents);
+        // A literal dim is named by its size.
+        let dims = dims.map(
+            |(name, extent)| {
+                if *name == extent.to_string() { name.clone() } else { format!("{name} {extent}") }
+            },
+        );
+        let name = |id: &super::ArrayId| self.array(*id).name.as_str();
+        write!(f, "array {}: {}[{}] = ", array.name, array.dtype, dims.format(", "))?;
+        match &array.definition {
+            Dense::Input => writeln!(f, "input"),
+            Dense::Product { operands, einsum } => {
+                writeln!(f, "{} * {} by {einsum}", name(&operands[0]), name(&operands[1]))
+            }
+            Dense::Map { function, operands, einsum } => {
+                writeln!(f, "{function} {} by {einsum}", operands.iter().map(name).format(", "))
+            }
+        }
+    }
+
+    fn fmt_operation(&self, f: &mut fmt::Formatter<'_>, id: OpId, operation: &Operation) -> fmt::Result {
+        let operands = self.operands(id);
+        let values = operands.iter().map(|operand| format!("%{}", operand.index())).join(", ");
+        write!(f, "%{} = ", id.index())?;
+        match &operation.kind {
+            OpKind::Input { array, sharding } => {
+                let array = self.array(*array);
+                write!(f, "input {}{}", array.name, brackets(&self.mesh, array, sharding))?;
+            }
+            OpKind::Slice { view, region } => {
+                write!(f, "slice {} {values}", self.slice(view, region, operands.first()))?;
+            }
+            OpKind::Shuffle { sources, route } => {
+                write!(f, "shuffle {} {values}", self.shuffle(sources, *route))?;
+            }
+            OpKind::Add { operator } => write!(f, "add {operator} {values}")?,
+            OpKind::Assemble { view, places } => {
+                let piece = |(operand, place): (&OpId, &Region)| {
+                    format!("%{} at {}", operand.index(), region_text(&self.mesh, place))
+                };
+                let pieces = operands.iter().zip(places).map(piece);
+                write!(f, "assemble{} {}", view_text(view, &operation.extents), pieces.format(", "))?;
+            }
+            OpKind::AllGather { axes, dim } => {
+                let axes: Axes = axes.iter().copied().collect();
+                write!(f, "all_gather over {} dim {dim} {values}", axes.names(&self.mesh))?;
+            }
+            OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
+            OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
+        }
+        write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;
+        match operation.method {
+            Some(method) => writeln!(f, "  # {method}"),
+            None => writeln!(f),
+        }
+    }
+
+    /// `(3,0,1,2) dim 0 of [4, 2, 8]`, or the whole region where several dims are cut.
+    fn slice(&self, view: &[u64], region: &Region, operand: Option<&OpId>) -> String {
+        let extents = operand.map(|operand| self.operation(*operand).extents.as_slice()).unwrap_or_default();
+        let of = view_text(view, extents);
+        let mut cuts = region.iter().enumerate().filter(|(_, cut)| **cut != Cut::Whole);
+        match (cuts.next(), cuts.next()) {
+            (Some((dim, Cut::At(map))), None) => format!("{} dim {dim}{of}", map_text(&self.mesh, map)),
+            _ => format!("{}{of}", region_text(&self.mesh, region)),
+        }
+    }
+
+    /// `(3,0,1,2) via X+1`
+    fn shuffle(&self, sources: &Sources, route: Route) -> String {
+        let mesh = &self.mesh;
+        let (vector, axis) = match sources {
+            Sources::Shift { axis, by, wrap } => (shift_text(mesh, *axis, *by, *wrap), Axes::one(*axis)),
+            Sources::Table { axes, entries } => {
+                let vector = entries.iter().map(|entry| entry_text(entry.map(u64::from)));
+                (format!("({})", vector.format(",")), axes.iter().copied().collect())
+            }
+        };
+        match route {
+            Route::Hops(hops) => format!("{vector} via {}{hops:+}", axis.names(mesh)),
+            Route::Shortest => format!("{vector} via {}", axis.names(mesh)),
+        }
+    }
+}
+
+/// ` of [4, 2, 8]`, nothing where the view is the block itself.
+fn view_text(view: &[u64], extents: &[u64]) -> String {
+    if view == extents { String::new() } else { format!(" of [{}]", view.iter().format(", ")) }
+}
+
+/// `[I_X, J]{U_Y}`
+fn brackets(mesh: &Mesh, array: &Array, sharding: &Sharding) -> String {
+    let dims = array.dims.iter().zip(&sharding.dims);
+    let mut text = format!("[{}]", dims.map(|(name, axes)| format!("{name}{}", axes.subscript(mesh))).format(", "));
+    if !sharding.open.is_empty() {
+        text += &format!("{{{}_{}}}", sharding.operator.word(), sharding.open.names(mesh));
+    }
+    text
+}
+
+fn region_text(mesh: &Mesh, region: &Region) -> String {
+    let cut = |cut: &Cut| match cut {
+        Cut::Whole => ":".to_owned(),
+        Cut::Range { start, end } => format!("{start}..{end}"),
+        Cut::At(map) => map_text(mesh, map),
+    };
+    format!("[{}]", region.iter().map(cut).format(", "))
+}
+
+fn entry_text(entry: Option<u64>) -> String {
+    entry.map_or_else(|| "-".to_owned(), |entry| entry.to_string())
+}
+
+/// The vector of a map, with its axes where the mesh has others too; above 8 ranks its formula.
+fn map_text(mesh: &Mesh, map: &CoordMap) -> String {
+    match map {
+        CoordMap::Affine { terms, constant, modulo } => {
+            let axes: Vec<AxisId> = terms.iter().map(|(axis, _)| *axis).collect();
+            if axes.is_empty() || mesh.group_size(axes.iter().copied()) > MOST_ENTRIES {
+                return formula(mesh, terms, *constant, *modulo);
+            }
+            let entries = ranks(mesh, &axes).map(|device| map.at(mesh, device));
+            vector(mesh, &axes, entries)
+        }
+        CoordMap::Table { axes, entries } => vector(mesh, axes, entries.iter().copied()),
+    }
+}
+
+/// The devices of the group at the origin, by their rank.
+fn ranks<'a>(mesh: &'a Mesh, axes: &'a [AxisId]) -> impl Iterator<Item = DeviceId> + 'a {
+    let count = mesh.group_size(axes.iter().copied());
+    (0..count).map(move |rank| mesh.with_rank(DeviceId(0), axes.iter().copied(), rank))
+}
+
+fn vector(mesh: &Mesh, axes: &[AxisId], entries: impl Iterator<Item = Option<u64>>) -> String {
+    let entries = entries.map(entry_text).join(",");
+    let list: Axes = axes.iter().copied().collect();
+    if mesh.axes().len() > 1 { format!("({entries}) over {}", list.names(mesh)) } else { format!("({entries})") }
+}
+
+/// From whom each device receives along an axis. The route names the axis.
+fn shift_text(mesh: &Mesh, axis: AxisId, by: i64, wrap: bool) -> String {
+    let n = mesh.size(axis);
+    if n > MOST_ENTRIES {
+        return formula(mesh, &[(axis, 1)], by, wrap.then_some(n));
+    }
+    let sources = Sources::Shift { axis, by, wrap };
+    let entry = |device| sources.of(mesh, device).map(|source| u64::from(mesh.coordinate(source, axis)));
+    let entries = ranks(mesh, &[axis]).map(entry).map(entry_text).join(",");
+    format!("({entries})")
+}
+
+/// `(x+1) mod 16`, `4x+y`
+fn formula(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64, modulo: Option<u64>) -> String {
+    let mut sum = String::new();
+    for (axis, factor) in terms {
+        let name = coordinate(mesh, *axis);
+        sum += &match factor {
+            1 => format!("+{name}"),
+            -1 => format!("-{name}"),
+            _ if name.len() == 1 => format!("{factor:+}{name}"),
+            _ => format!("{factor:+}*{name}"),
+        };
+    }
+    if constant != 0 || terms.is_empty() {
+        sum += &format!("{constant:+}");
+    }
+    let sum = sum.strip_prefix('+').unwrap_or(&sum);
+    match modulo {
+        Some(modulo) => format!("({sum}) mod {modulo}"),
+        None => sum.to_owned(),
+    }
+}
+
+/// The coordinate along an axis: `x` for X, the name itself for longer ones.
+fn coordinate(mesh: &Mesh, axis: AxisId) -> String {
+    let name = &mesh.axis(axis).name;
+    if name.chars().count() == 1 { name.to_lowercase() } else { name.clone() }
+}

@@ -16,7 +16,7 @@ mod tests;
 mod verify;
 
 pub use builder::Builder;
-//pub use document::{DocumentError, from_json, to_json};
+pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
 pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;

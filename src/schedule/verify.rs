@@ -57,7 +57,7 @@ pub struct Malformed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// A name is empty or stands twice.
-    #[error("two axes are named `{0}`")]
+    #[error("the name `{0}` of an axis is empty or stands twice")]
     SameName(String),
     /// An axis is not one of the mesh, or stands twice where it may stand once.
     #[error("an axis is unknown or stands twice")]
@@ -191,14 +191,22 @@ fn ensure(condition: bool, flaw: Flaw) -> Result<(), Flaw> {
 }
 
 fn equal_extents(wanted: &[u64], found: &[u64]) -> Result<(), Flaw> {
-    ensure(wanted == found, Flaw::WrongExtents { wanted: wanted.to_vec(), found: found.to_vec() })
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Flaw::WrongExtents { wanted: wanted.to_vec(), found: found.to_vec() })
 }
 
 /// At most [`MOST_DIMS`] positive extents whose product times `size` is at most [`MOST_BYTES`].
 fn check_extents(extents: &[u64], size: u64) -> Result<(), Flaw> {
     let bytes = extents.iter().try_fold(size, |bytes, extent| bytes.checked_mul(*extent));
     let fits = extents.len() <= MOST_DIMS && bytes.is_some_and(|bytes| (1..=MOST_BYTES).contains(&bytes));
-    ensure(fits, Flaw::Extents(extents.iter().copied().take(MOST_DIMS).collect()))
+    if fits { Ok(()) } else { Err(Flaw::Extents(first(extents))) }
+}
+
+/// Enough of a list to be shown.
+fn first(extents: &[u64]) -> Vec<u64> {
+    extents.iter().copied().take(MOST_DIMS).collect()
 }
 
 /// Known axes, each once.
@@ -218,7 +226,9 @@ fn local_extents(schedule: &Schedule, array: ArrayId, sharding: &Sharding) -> Re
     let spent = sharding.dims.iter().flat_map(|axes| axes.iter());
     check_axes(mesh, spent.chain(sharding.open.iter()))?;
     let misfit = || Flaw::Sharding(global.extents.clone());
-    ensure(sharding.dims.len() == global.extents.len(), misfit())?;
+    if sharding.dims.len() != global.extents.len() {
+        return Err(misfit());
+    }
     let shard = |(extent, axes): (&u64, &crate::mesh::Axes)| {
         let parts = axes.group_size(mesh);
         extent.is_multiple_of(parts).then(|| extent / parts)
@@ -274,8 +284,10 @@ fn lengths(view: &[u64], region: &Region) -> Option<Vec<u64>> {
 
 /// A region of a view of these extents, and its own.
 fn check_region(mesh: &Mesh, extents: &[u64], view: &[u64], region: &Region) -> Result<Vec<u64>, Flaw> {
-    ensure(view.len() <= 2 * MOST_DIMS && !view.contains(&0), Flaw::Extents(view.iter().copied().take(MOST_DIMS).collect()))?;
-    ensure(lengths(view, region).is_some(), Flaw::Region(view.to_vec()))?;
+    if view.len() > 2 * MOST_DIMS || view.contains(&0) {
+        return Err(Flaw::Extents(first(view)));
+    }
+    lengths(view, region).ok_or_else(|| Flaw::Region(view.to_vec()))?;
     for cut in region {
         match cut {
             Cut::At(map) => check_map(mesh, map)?,

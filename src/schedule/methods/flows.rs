@@ -59,11 +59,9 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
         Method::BalancedMeetInMiddleRing if n % 2 == 0 => ring(n / 2 - 1, n / 2 - 1, Halves::AtAntipode),
         Method::MeetInMiddleRing | Method::BalancedMeetInMiddleRing => ring(n / 2, (n - 1) / 2, Halves::Never),
         Method::Line => line,
-        Method::OneHop
-        | Method::FuriosaRotation
-        | Method::FuriosaDiagonal
-        | Method::Direct
-        | Method::DirectHalves => None,
+        Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal | Method::Direct | Method::DirectHalves => {
+            None
+        }
     }
 }
 

@@ -174,8 +174,6 @@ pub fn all_reduce(builder: &mut Builder<'_>, method: Method, axis: AxisId, value
             let part = reduce_scatter(builder, method, axis, value, dim, operator);
             all_gather(builder, method, axis, part, dim)
         }
-        Some(_) | None => {
-            rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axis, value, operator)
-        }
+        Some(_) | None => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axis, value, operator),
     }
 }

@@ -146,7 +146,7 @@ fn a_permutation_of_ranks() {
     let value = methods::permute(&mut builder, axes, input, sources.to_vec());
     verify(&schedule).unwrap();
     let given = data(&mesh, 2, 1);
-    let found = &run(&schedule, &[given.clone()])[value.index()];
+    let found = &run(&schedule, std::slice::from_ref(&given))[value.index()];
     for (device, source) in sources.into_iter().enumerate() {
         assert_eq!(found[device], source.and_then(|source| given[source as usize].clone()));
     }

@@ -54,11 +54,17 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         OpKind::AllGather { axes, dim } => {
             let group = (0..mesh.group_size(axes.iter().copied()))
                 .map(|rank| mesh.with_rank(device, axes.iter().copied(), rank).index());
-            let blocks: Vec<&Vec<i64>> = group.map(|member| operands[0][member].as_ref().expect("all are there")).collect();
+            let blocks: Vec<&Vec<i64>> =
+                group.map(|member| operands[0][member].as_ref().expect("all are there")).collect();
             let extents = &schedule.operation(schedule.operands(id)[0]).extents;
             let inner = extents[*dim..].iter().product::<u64>() as usize;
             let outer = blocks[0].len() / inner;
-            Some((0..outer).flat_map(|row| blocks.iter().flat_map(move |block| &block[row * inner..][..inner])).copied().collect())
+            Some(
+                (0..outer)
+                    .flat_map(|row| blocks.iter().flat_map(move |block| &block[row * inner..][..inner]))
+                    .copied()
+                    .collect(),
+            )
         }
         OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => unreachable!("no collective"),
     }

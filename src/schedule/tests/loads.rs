@@ -156,3 +156,14 @@ fn steps_of_each_ring() {
     assert_eq!(steps(Method::BalancedMeetInMiddleRing), 4);
     assert_eq!(steps(Method::OneHop), 1);
 }
+
+#[test]
+fn schedules_grow_with_the_axis_and_not_with_the_mesh() {
+    for method in Method::ALL {
+        let task = Task::Reduce { operator: Operator::Sum };
+        let count = |mesh: &Mesh| build(mesh, &[16, 2], task, method).0.operations.node_count();
+        let row = count(&Mesh::of(&[("X", 16)]));
+        assert_eq!(count(&Mesh::of(&[("X", 16), ("Y", 16), ("Z", 16)])), row);
+        assert!(row <= 16 * 10, "{} has {row} operations", method.name());
+    }
+}

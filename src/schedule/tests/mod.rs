@@ -1,4 +1,6 @@
 //! Every method against the definition of its collective, and its messages against the known counts.
+// The tests count in small numbers; plain casts keep them readable.
+#![allow(clippy::cast_possible_truncation)]
 
 mod definitions;
 mod furiosa;
@@ -6,11 +8,12 @@ mod interpreter;
 mod loads;
 mod text;
 
-use super::methods::Method;
+use super::methods::{Method, candidates};
 use super::{Array, ArrayId, Builder, CoordMap, Dense, OpId, Output, Route, Schedule, Sources, verify};
+use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
+use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::span::Span;
 
@@ -51,7 +54,8 @@ fn private(axes: &[AxisId], rank: usize) -> Sharding {
 }
 
 fn global(mesh: &Mesh, local: &[u64], sharding: &Sharding) -> Array {
-    let extents: Vec<u64> = local.iter().zip(&sharding.dims).map(|(extent, axes)| extent * axes.group_size(mesh)).collect();
+    let extents: Vec<u64> =
+        local.iter().zip(&sharding.dims).map(|(extent, axes)| extent * axes.group_size(mesh)).collect();
     let dims = (0..local.len()).map(|dim| format!("D{dim}")).collect();
     Array { name: "A".into(), dtype: DType::I64, dims, extents, definition: Dense::Input }
 }
@@ -62,6 +66,25 @@ fn meshes(n: u32) -> [Mesh; 2] {
 }
 
 const SIZES: [u32; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16];
+
+#[test]
+fn candidates_fit_the_wiring() {
+    let names = |kind, wiring, n| candidates(kind, wiring, n).into_iter().map(Method::name).collect::<Vec<_>>();
+    let (ring, line, switch) = (Wiring::Ring, Wiring::Line, Wiring::Switch);
+    assert!(names(CollectiveKind::AllGather, ring, 1).is_empty());
+    assert_eq!(names(CollectiveKind::AllGather, ring, 2), ["line"]);
+    assert_eq!(names(CollectiveKind::AllGather, switch, 2), ["one_hop"]);
+    assert_eq!(
+        names(CollectiveKind::AllGather, ring, 5),
+        ["bidirectional_ring_pair", "meet_in_middle_ring", "clockwise_ring", "anticlockwise_ring"]
+    );
+    assert_eq!(names(CollectiveKind::AllGather, ring, 6)[0], "balanced_meet_in_middle_ring");
+    assert_eq!(names(CollectiveKind::ReduceScatter, line, 4), ["line", "furiosa_diagonal"]);
+    assert_eq!(names(CollectiveKind::AllReduce, switch, 4), ["one_hop", "furiosa_diagonal", "furiosa_rotation"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct"]);
+    assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
+}
 
 #[test]
 fn names_of_methods() {

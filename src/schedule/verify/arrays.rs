@@ -22,8 +22,9 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)
         }
         Dense::Map { function, einsum, .. } => {
+            let wanted = map_extents(*function, einsum, &extents)?;
             ensure(map_dtype(*function, &dtypes) == Some(array.dtype), Flaw::WrongDType)?;
-            equal_extents(&map_extents(*function, einsum, &extents)?, &array.extents)
+            equal_extents(&wanted, &array.extents)
         }
     }
 }

@@ -3,10 +3,10 @@
 use super::arrays::{check_product, map_extents, result_extents};
 use super::{Flaw, check_axes, check_extents, check_region, ensure, equal_extents, local_extents, operands};
 use crate::dtype::DType;
+use crate::layout::Sharding;
 use crate::mesh::Mesh;
 use crate::schedule::builder::map_dtype;
 use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
-use crate::layout::Sharding;
 
 pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
     let operation = schedule.operation(id);
@@ -26,8 +26,9 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
         }
         OpKind::Map { function, einsum } => {
+            let wanted = map_extents(*function, einsum, &extents)?;
             ensure(map_dtype(*function, &dtypes) == Some(operation.dtype), Flaw::WrongDType)?;
-            return equal_extents(&map_extents(*function, einsum, &extents)?, &operation.extents);
+            return equal_extents(&wanted, &operation.extents);
         }
         OpKind::Slice { view, region } => {
             count(&operands, 1)?;

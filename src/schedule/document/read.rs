@@ -1,0 +1,191 @@
+//! Document to schedule: names resolved; whether it all fits is for `verify`.
+
+use super::{
+    ArrayDocument, CutDocument, DefinitionDocument, Document, DocumentError, MeshDocument, OpDocument,
+    OperationDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument, words,
+};
+use crate::einsum::Einsum;
+use crate::layout::Sharding;
+use crate::mesh::{Axis, AxisId, AxisSet, Mesh};
+use crate::operator::Operator;
+use crate::schedule::methods::Method;
+use crate::schedule::verify::{Flaw, Place};
+use crate::schedule::{
+    Array, ArrayId, CoordMap, Cut, Dense, Malformed, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources,
+};
+use crate::span::Span;
+
+pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
+    if document.schema != SCHEMA {
+        return Err(DocumentError::Schema(short(&document.schema)));
+    }
+    let mut schedule = Schedule::new(mesh(document.mesh)?);
+    for (index, entry) in document.arrays.into_iter().enumerate() {
+        let array = array(Place::Array(index), entry)?;
+        schedule.arrays.push(array);
+    }
+    for (index, entry) in document.operations.into_iter().enumerate() {
+        let reader = Reader { mesh: &schedule.mesh, place: Place::Operation(index) };
+        let (operation, operands) = reader.operation(entry)?;
+        // An edge to a value that is not there yet cannot even be drawn.
+        if let Some(late) = operands.iter().find(|operand| operand.index() >= index) {
+            return Err(Malformed { place: reader.place, flaw: Flaw::LateOperand(late.index()) }.into());
+        }
+        schedule.push(operation, &operands);
+    }
+    for (index, entry) in document.outputs.into_iter().enumerate() {
+        let reader = Reader { mesh: &schedule.mesh, place: Place::Output(index) };
+        let sharding = reader.sharding(entry.sharding)?;
+        schedule.outputs.push(Output { value: OpId::new(entry.value as usize), array: ArrayId(entry.array), sharding });
+    }
+    Ok(schedule)
+}
+
+fn known<T>(place: Place, word: &str, what: &'static str, value: Option<T>) -> Result<T, DocumentError> {
+    value.ok_or_else(|| DocumentError::Word { place: place.to_string(), word: short(word), what })
+}
+
+/// Enough of a word to be shown: it may be as long as the document.
+fn short(word: &str) -> String {
+    word.chars().take(64).collect()
+}
+
+fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
+    let mut axes = Vec::new();
+    for axis in document.axes {
+        let wiring =
+            axis.wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", words::wiring(&word)));
+        axes.push(Axis { name: axis.name, size: axis.size, wiring: wiring.transpose()? });
+    }
+    Mesh::new(axes).ok_or(DocumentError::Mesh)
+}
+
+fn einsum(place: Place, word: &str) -> Result<Einsum, DocumentError> {
+    known(place, word, "an einsum such as `ab,bc->ac`", words::einsum(word))
+}
+
+fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> {
+    let definition = match document.definition {
+        DefinitionDocument::Input => Dense::Input,
+        DefinitionDocument::Product { operands, einsum: word } => {
+            Dense::Product { operands: operands.map(ArrayId), einsum: einsum(place, &word)? }
+        }
+        DefinitionDocument::Map { function, operands, einsum: word } => Dense::Map {
+            function: known(place, &function, "a function", words::function(&function))?,
+            operands: operands.into_iter().map(ArrayId).collect(),
+            einsum: einsum(place, &word)?,
+        },
+    };
+    let dtype = known(place, &document.dtype, "an element type", document.dtype.parse().ok())?;
+    Ok(Array { name: document.name, dtype, dims: document.dims, extents: document.extents, definition })
+}
+
+/// Resolves the names of one operation or output.
+struct Reader<'a> {
+    mesh: &'a Mesh,
+    place: Place,
+}
+
+impl Reader<'_> {
+    fn axis(&self, name: &str) -> Result<AxisId, DocumentError> {
+        known(self.place, name, "an axis of the mesh", self.mesh.axis_named(name))
+    }
+
+    /// Distinct axes.
+    fn axes(&self, names: &[String]) -> Result<Vec<AxisId>, DocumentError> {
+        let mut axes = Vec::new();
+        for name in names {
+            let axis = self.axis(name)?;
+            if axes.contains(&axis) {
+                return Err(Malformed { place: self.place, flaw: Flaw::Axes }.into());
+            }
+            axes.push(axis);
+        }
+        Ok(axes)
+    }
+
+    fn sharding(&self, document: ShardingDocument) -> Result<Sharding, DocumentError> {
+        let mut dims = Vec::new();
+        for names in &document.dims {
+            dims.push(self.axes(names)?.into_iter().collect());
+        }
+        let open: AxisSet = self.axes(&document.open)?.into_iter().collect();
+        let operator = match &document.operator {
+            Some(word) => self.operator(word)?,
+            None => Operator::Sum,
+        };
+        let mut sharding = Sharding { dims, open, operator };
+        sharding.set_open(open);
+        Ok(sharding)
+    }
+
+    fn operator(&self, word: &str) -> Result<Operator, DocumentError> {
+        known(self.place, word, "`sum`, `max` or `min`", words::operator(word))
+    }
+
+    fn operation(&self, document: OperationDocument) -> Result<(Operation, Vec<OpId>), DocumentError> {
+        let [start, end] = document.span;
+        let method = document.method.map(|word| known(self.place, &word, "a method", Method::from_name(&word)));
+        let operation = Operation {
+            kind: self.kind(document.op)?,
+            dtype: known(self.place, &document.dtype, "an element type", document.dtype.parse().ok())?,
+            extents: document.extents,
+            step: document.step,
+            method: method.transpose()?.map(Method::name),
+            span: Span { start, end },
+        };
+        Ok((operation, document.operands.into_iter().map(|operand| OpId::new(operand as usize)).collect()))
+    }
+
+    fn kind(&self, document: OpDocument) -> Result<OpKind, DocumentError> {
+        Ok(match document {
+            OpDocument::Input { array, sharding } => {
+                OpKind::Input { array: ArrayId(array), sharding: self.sharding(sharding)? }
+            }
+            OpDocument::Slice { view, region } => OpKind::Slice { view, region: self.region(region)? },
+            OpDocument::Shuffle { sources, route } => OpKind::Shuffle {
+                sources: self.sources(sources)?,
+                route: match route {
+                    RouteDocument::Hops(hops) => Route::Hops(hops),
+                    RouteDocument::Shortest => Route::Shortest,
+                },
+            },
+            OpDocument::Add { operator } => OpKind::Add { operator: self.operator(&operator)? },
+            OpDocument::Assemble { view, places } => {
+                let places: Result<Vec<Region>, DocumentError> =
+                    places.into_iter().map(|place| self.region(place)).collect();
+                OpKind::Assemble { view, places: places? }
+            }
+            OpDocument::AllGather { axes, dim } => OpKind::AllGather { axes: self.axes(&axes)?, dim: dim as usize },
+            OpDocument::MatMul { einsum: word } => OpKind::MatMul { einsum: einsum(self.place, &word)? },
+            OpDocument::Map { function, einsum: word } => OpKind::Map {
+                function: known(self.place, &function, "a function", words::function(&function))?,
+                einsum: einsum(self.place, &word)?,
+            },
+        })
+    }
+
+    fn region(&self, document: Vec<CutDocument>) -> Result<Region, DocumentError> {
+        document.into_iter().map(|cut| self.cut(cut)).collect()
+    }
+
+    fn cut(&self, document: CutDocument) -> Result<Cut, DocumentError> {
+        Ok(match document {
+            CutDocument::Whole => Cut::Whole,
+            CutDocument::Range([start, end]) => Cut::Range { start, end },
+            CutDocument::Affine { terms, constant, modulo } => {
+                let terms: Result<Vec<(AxisId, i64)>, DocumentError> =
+                    terms.into_iter().map(|(name, factor)| Ok((self.axis(&name)?, factor))).collect();
+                Cut::At(CoordMap::Affine { terms: terms?, constant, modulo })
+            }
+            CutDocument::Table { axes, entries } => Cut::At(CoordMap::Table { axes: self.axes(&axes)?, entries }),
+        })
+    }
+
+    fn sources(&self, document: SourcesDocument) -> Result<Sources, DocumentError> {
+        Ok(match document {
+            SourcesDocument::Shift { axis, by, wrap } => Sources::Shift { axis: self.axis(&axis)?, by, wrap },
+            SourcesDocument::Table { axes, entries } => Sources::Table { axes: self.axes(&axes)?, entries },
+        })
+    }
+}

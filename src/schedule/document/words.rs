@@ -1,0 +1,60 @@
+//! Words of documents, read back.
+
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::function::{Function, Scalar};
+use crate::layout::DimId;
+use crate::mesh::Wiring;
+use crate::operator::Operator;
+use crate::schedule::MOST_DIMS;
+
+pub(super) fn wiring(word: &str) -> Option<Wiring> {
+    [Wiring::Ring, Wiring::Line, Wiring::Switch].into_iter().find(|wiring| wiring.to_string() == word)
+}
+
+pub(super) fn operator(word: &str) -> Option<Operator> {
+    [Operator::Sum, Operator::Max, Operator::Min].into_iter().find(|operator| operator.to_string() == word)
+}
+
+/// `relu`, `scale(0.5)`, `softmax(1)`, `cast(bf16)`
+pub(super) fn function(word: &str) -> Option<Function> {
+    let plain = [
+        Function::Identity,
+        Function::Add,
+        Function::Sub,
+        Function::Div,
+        Function::Neg,
+        Function::Relu,
+        Function::Gelu,
+        Function::Exp,
+        Function::Tanh,
+    ];
+    if let Some(function) = plain.into_iter().find(|function| function.to_string() == word) {
+        return Some(function);
+    }
+    let (name, argument) = word.strip_suffix(')')?.split_once('(')?;
+    match name {
+        "scale" => argument.parse().ok().map(|number| Function::Scale(Scalar(number))),
+        "shift" => argument.parse().ok().map(|number| Function::Shift(Scalar(number))),
+        "softmax" => argument.parse().ok().map(|dim| Function::Softmax { dim }),
+        "cast" => argument.parse::<DType>().ok().map(Function::Cast),
+        _ => None,
+    }
+}
+
+/// `ab,bc->ac`, in any letters: they are numbered anew by first appearance.
+pub(super) fn einsum(word: &str) -> Option<Einsum> {
+    let (operands, result) = word.split_once("->")?;
+    let letters = operands.chars().filter(|letter| *letter != ',');
+    if operands.len() + result.len() > 16 * MOST_DIMS
+        || !letters.chain(result.chars()).all(char::is_alphabetic)
+        || !result.chars().all(|letter| operands.contains(letter))
+    {
+        return None;
+    }
+    let dims = |letters: &str| -> Vec<DimId> { letters.chars().map(|letter| DimId(u32::from(letter))).collect() };
+    let operands: Vec<Vec<DimId>> = operands.split(',').map(dims).collect();
+    let distinct: std::collections::BTreeSet<DimId> = operands.iter().flatten().copied().collect();
+    (distinct.len() <= MOST_DIMS && Index::try_from(distinct.len()).is_ok())
+        .then(|| Einsum::new(&operands, &dims(result)))
+}

@@ -1,0 +1,135 @@
+//! Schedule to document.
+
+use super::{
+    ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, MeshDocument, OpDocument,
+    OperationDocument, OutputDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument,
+};
+use crate::layout::Sharding;
+use crate::mesh::{AxisId, Mesh};
+use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Region, Route, Schedule, Sources};
+
+pub(super) fn document(schedule: &Schedule) -> Document {
+    let mesh = &schedule.mesh;
+    let axes = mesh.axes().iter().map(|axis| AxisDocument {
+        name: axis.name.clone(),
+        size: axis.size,
+        wiring: axis.wiring.map(|wiring| wiring.to_string()),
+    });
+    let outputs = schedule.outputs.iter().map(|output| OutputDocument {
+        value: number(output.value),
+        array: output.array.0,
+        sharding: sharding(mesh, &output.sharding),
+    });
+    Document {
+        schema: SCHEMA.to_owned(),
+        mesh: MeshDocument { axes: axes.collect() },
+        arrays: schedule.arrays.iter().map(array).collect(),
+        operations: schedule.ids().map(|id| operation(schedule, id)).collect(),
+        outputs: outputs.collect(),
+    }
+}
+
+fn number(id: OpId) -> u32 {
+    u32::try_from(id.index()).expect("ids have 32 bits")
+}
+
+fn array(array: &Array) -> ArrayDocument {
+    ArrayDocument {
+        name: array.name.clone(),
+        dtype: array.dtype.to_string(),
+        dims: array.dims.clone(),
+        extents: array.extents.clone(),
+        definition: match &array.definition {
+            Dense::Input => DefinitionDocument::Input,
+            Dense::Product { operands, einsum } => {
+                DefinitionDocument::Product { operands: operands.map(|operand| operand.0), einsum: einsum.to_string() }
+            }
+            Dense::Map { function, operands, einsum } => DefinitionDocument::Map {
+                function: function.to_string(),
+                operands: operands.iter().map(|operand| operand.0).collect(),
+                einsum: einsum.to_string(),
+            },
+        },
+    }
+}
+
+fn names(mesh: &Mesh, axes: impl IntoIterator<Item = AxisId>) -> Vec<String> {
+    axes.into_iter().map(|axis| mesh.axis(axis).name.clone()).collect()
+}
+
+fn sharding(mesh: &Mesh, sharding: &Sharding) -> ShardingDocument {
+    ShardingDocument {
+        dims: sharding.dims.iter().map(|axes| names(mesh, axes.iter())).collect(),
+        open: names(mesh, sharding.open.iter()),
+        operator: (!sharding.open.is_empty()).then(|| sharding.operator.to_string()),
+    }
+}
+
+fn operation(schedule: &Schedule, id: OpId) -> OperationDocument {
+    let operation = schedule.operation(id);
+    OperationDocument {
+        op: kind(&schedule.mesh, &operation.kind),
+        operands: schedule.operands(id).into_iter().map(number).collect(),
+        dtype: operation.dtype.to_string(),
+        extents: operation.extents.clone(),
+        step: operation.step,
+        method: operation.method.map(str::to_owned),
+        span: [operation.span.start, operation.span.end],
+    }
+}
+
+fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
+    match kind {
+        OpKind::Input { array, sharding: spread } => {
+            OpDocument::Input { array: array.0, sharding: sharding(mesh, spread) }
+        }
+        OpKind::Slice { view, region: kept } => OpDocument::Slice { view: view.clone(), region: region(mesh, kept) },
+        OpKind::Shuffle { sources: from, route } => OpDocument::Shuffle {
+            sources: sources(mesh, from),
+            route: match route {
+                Route::Hops(hops) => RouteDocument::Hops(*hops),
+                Route::Shortest => RouteDocument::Shortest,
+            },
+        },
+        OpKind::Add { operator } => OpDocument::Add { operator: operator.to_string() },
+        OpKind::Assemble { view, places } => OpDocument::Assemble {
+            view: view.clone(),
+            places: places.iter().map(|place| region(mesh, place)).collect(),
+        },
+        OpKind::AllGather { axes, dim } => OpDocument::AllGather {
+            axes: names(mesh, axes.iter().copied()),
+            dim: u32::try_from(*dim).unwrap_or(u32::MAX),
+        },
+        OpKind::MatMul { einsum } => OpDocument::MatMul { einsum: einsum.to_string() },
+        OpKind::Map { function, einsum } => {
+            OpDocument::Map { function: function.to_string(), einsum: einsum.to_string() }
+        }
+    }
+}
+
+fn region(mesh: &Mesh, region: &Region) -> Vec<CutDocument> {
+    let cut = |cut: &Cut| match cut {
+        Cut::Whole => CutDocument::Whole,
+        Cut::Range { start, end } => CutDocument::Range([*start, *end]),
+        Cut::At(CoordMap::Affine { terms, constant, modulo }) => CutDocument::Affine {
+            terms: terms.iter().map(|(axis, factor)| (mesh.axis(*axis).name.clone(), *factor)).collect(),
+            constant: *constant,
+            modulo: *modulo,
+        },
+        Cut::At(CoordMap::Table { axes, entries }) => {
+            CutDocument::Table { axes: names(mesh, axes.iter().copied()), entries: entries.clone() }
+        }
+    };
+    region.iter().map(cut).collect()
+}
+
+fn sources(mesh: &Mesh, sources: &Sources) -> SourcesDocument {
+    match sources {
+        Sources::Shift { axis, by, wrap } => {
+            SourcesDocument::Shift { axis: mesh.axis(*axis).name.clone(), by: *by, wrap: *wrap }
+        }
+        Sources::Table { axes, entries } => {
+            SourcesDocument::Table { axes: names(mesh, axes.iter().copied()), entries: entries.clone() }
+        }
+    }
+}
