@@ -5,7 +5,7 @@ use super::{Definition, Program, Wanted};
 use crate::diag::Severity;
 
 /// What stands before each case.
-const GROUND: &str = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5e\ndims {I: 16, J: 32, K: 64, L: 8, J2: 32, B: 2}\n";
+pub(super) const GROUND: &str = "mesh {X: 4, Y: 2, Z: 2} on tpu_v5e\ndims {I: 16, J: 32, K: 64, L: 8, J2: 32, B: 2}\n";
 
 /// Programs with an error, behind [`GROUND`], and its code.
 const WRONG: &[(&str, &str)] = &[
@@ -175,7 +175,7 @@ const RIGHT: &[&str] = &[
     "C[I, K_X] = A[I, J] * B[J, K]\nC[I, K] = C[I, K_X]\noutput C",
 ];
 
-fn explain(source: &str) -> String {
+pub(super) fn explain(source: &str) -> String {
     let (program, diagnostics) = check_text(source);
     let found: Vec<String> = diagnostics.iter().map(|found| format!("{}: {found}", found.code)).collect();
     format!("{source}\n{}\n{}", found.join("\n"), program.map(|program| program.to_string()).unwrap_or_default())
@@ -229,7 +229,7 @@ fn right_programs_are_invariant() {
 }
 
 /// What no later stage has to ask again.
-fn verify(program: &Program) {
+pub(super) fn verify(program: &Program) {
     assert!(!program.outputs.is_empty());
     for id in program.value_ids() {
         let value = program.value(id);
@@ -366,64 +366,4 @@ fn help_shows_legal_fragments() {
         let text = found.help.clone().unwrap_or_default();
         assert!(text.contains(help), "{body}\n{text}\ninstead of\n{help}");
     }
-}
-
-/// Contraction is what an einsum over the written dims says, for every choice of dims of three small arrays.
-#[test]
-fn contraction_agrees_with_counting() {
-    let names = ["I", "J", "K"];
-    let subset =
-        |mask: usize| names.iter().enumerate().filter(move |(bit, _)| mask >> bit & 1 == 1).map(|(_, name)| *name);
-    let text = |mask: usize| subset(mask).collect::<Vec<_>>().join(", ");
-    for [a, b, c] in (1..8usize).flat_map(|a| (1..8).flat_map(move |b| (1..8).map(move |c| [a, b, c]))) {
-        let body = format!("C[{}] = A[{}] * B[{}]", text(c), text(a), text(b));
-        let (program, diagnostics) = check_text(&format!("{GROUND}{body}"));
-        let missing = c & !(a | b) != 0;
-        let lost = (a ^ b) & !c != 0;
-        assert_eq!(program.is_none(), missing || lost, "{}", explain(&body));
-        assert_eq!(diagnostics.has_errors(), program.is_none());
-        if let Some(program) = program {
-            let einsum = program.einsum(program.outputs[0]);
-            assert_eq!(einsum.contracted().len(), (a & b & !c).count_ones() as usize, "{body}");
-        }
-    }
-}
-
-/// A local product gives what the local shards say, for every pair of layouts over two axes.
-#[test]
-fn local_products_agree_with_brute_force() {
-    let marks = ["", "_X", "_Y"];
-    let all = (0..3usize.pow(5)).map(|code| [0, 1, 2, 3, 4].map(|place| code / 3usize.pow(place) % 3));
-    for [i, j, j2, k, open] in all {
-        let sum = |open: usize| if open == 0 { String::new() } else { format!("{{U{}}}", marks[open]) };
-        let a = format!("A[I{}, J{}]{}", marks[i], marks[j], sum(open));
-        let b = format!("B[J{}, K{}]", marks[j2], marks[k]);
-        let (program, _) = check_text(&format!("{GROUND}C = {a} *_LOCAL {b}"));
-        let distinct = |list: &[usize]| {
-            let list: Vec<usize> = list.iter().copied().filter(|axis| *axis > 0).collect();
-            list.iter().enumerate().all(|(at, axis)| !list[..at].contains(axis))
-        };
-        let legal = distinct(&[i, j, open]) && distinct(&[j2, k]) && j == j2 && distinct(&[i, k, j, open]);
-        assert_eq!(program.is_some(), legal, "{a} *_LOCAL {b}");
-        if let Some(program) = program {
-            let mut axes: Vec<&str> =
-                [j, open].iter().filter(|axis| **axis > 0).map(|axis| &marks[*axis][1..]).collect();
-            axes.sort_unstable();
-            let sum = if axes.is_empty() { String::new() } else { format!("{{U_{}}}", axes.concat()) };
-            let expected = format!("C: bf16[I{}, K{}]{sum} = local product", marks[i], marks[k]);
-            assert!(program.to_string().contains(&expected), "{program}\n{expected}");
-        }
-    }
-}
-
-#[test]
-fn long_programs_are_read_in_time() {
-    let chain = ["A"; 4000].join(" * ");
-    let deep = ["A"; 190].join(" + ");
-    let lines = "C = C + A\n".repeat(20_000);
-    let source = format!("{GROUND}A: bf16[I]\nB[I] = {chain}\nD = {deep}\nC = relu(A)\n{lines}");
-    let (program, _) = check_text(&source);
-    assert!(program.is_some());
-    let (_, diagnostics) = check_text(&format!("{GROUND}A: bf16[I]\nB = {}", ["A"; 5000].join(" + ")));
-    assert!(diagnostics.has_errors());
 }

@@ -19,6 +19,8 @@ mod statements;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod testing;
 
 use crate::collective::Collective;

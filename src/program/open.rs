@@ -4,10 +4,10 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
-use super::{Definition, Value, ValueId};
+use super::{Definition, Value, ValueId, Wanted};
 use crate::function::Function;
 use crate::layout::{Dim, Sharding};
-use crate::mesh::{AxisId, AxisSet};
+use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::Span;
 
@@ -18,21 +18,20 @@ impl Checker {
     }
 
     fn misuse(&self, id: ValueId, reason: String) -> Failure {
-        let (axes, has) = (self.open(id).0.names(&self.mesh), self.show(id));
-        let closed = has.split('{').next().unwrap_or_default();
-        let value = self.value(id);
-        let run = axes.trim_matches(['{', '}']);
-        let group = self.open(id).0.group_size(&self.mesh);
-        let sharding_dims = self.exact(id).map(|sharding| sharding.dims.clone()).unwrap_or_default();
-        let scatter = value
-            .dims
-            .iter()
-            .zip(&sharding_dims)
-            .find(|(dim, axes)| dim.size.is_multiple_of(axes.group_size(&self.mesh).saturating_mul(group)))
-            .map(|(dim, _)| format!("ReduceScatter_{{{run},{}}}", self.dims.name(dim.id)));
-        let all = format!("close it first: `AllReduce_{axes}({has}) -> {closed}`");
+        let (value, sharding) = (self.value(id), self.exact(id).cloned().unwrap_or_default());
+        let (axes, has) = (sharding.open.names(&self.mesh), self.show(id));
+        let group = sharding.open.group_size(&self.mesh);
+        let fits = |(dim, axes): &(&Dim, &Axes)| dim.size.is_multiple_of(axes.group_size(&self.mesh) * group);
+        let scatter = value.dims.iter().zip(&sharding.dims).find(fits).map(|(dim, _)| self.dims.name(dim.id));
+        let closed = Value { wanted: Wanted::Exact(sharding.closed()), ..value.clone() };
+        let closed = closed.brackets(&self.mesh, &self.dims);
+        let name = value.name.as_deref().unwrap_or_default();
+        let all = format!("close it first: `AllReduce_{axes}({has}) -> {name}{closed}`");
         let help = match scatter {
-            Some(scatter) => format!("{all}, or `{scatter}({has})` for a shard of it"),
+            Some(dim) => {
+                let run = axes.trim_matches(['{', '}']);
+                format!("{all}, or `ReduceScatter_{{{run},{dim}}}({has})` for a shard of it")
+            }
             None => all,
         };
         CheckError::OpenSumMisuse { axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
