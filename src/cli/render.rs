@@ -225,7 +225,7 @@ impl SourceCode for Page {
             0
         };
         let range = SourceSpan::from((first.start, last.end - first.start));
-        let data = self.text[first.start..last.end].as_bytes();
+        let data = &self.text.as_bytes()[first.start..last.end];
         let count = last.number - first.number + 1;
         let name = self.name.clone();
         Ok(Box::new(MietteSpanContents::new_named(name, data, range, first.number, column, count)))

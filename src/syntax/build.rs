@@ -88,12 +88,16 @@ impl Builder {
             match part.as_rule() {
                 Rule::typing => typing = Some(part),
                 Rule::value => value = find(part, Rule::expr),
-                Rule::result => result = find(part, Rule::target),
+                Rule::result => {
+                    let mut parts = part.into_inner();
+                    let arrow = parts.next().map(|arrow| self.span(&arrow)).unwrap_or_default();
+                    result = parts.next().map(|target| (arrow, target));
+                }
                 _ => {}
             }
         }
         match (value, result) {
-            (Some(_), Some(second)) => {
+            (Some(_), Some((_, second))) => {
                 Err(SyntaxError::TwoResults { first: left.span.into(), second: self.span(&second).into() })
             }
             (Some(value), None) => {
@@ -101,15 +105,15 @@ impl Builder {
                 Ok(StatementKind::Assign { target, value: self.expr(value)? })
             }
             (None, second) if typing.is_some() => match second {
-                Some(second) => Err(SyntaxError::UnexpectedText {
+                Some((arrow, _)) => Err(SyntaxError::UnexpectedText {
                     found: "->".to_owned(),
                     expected: "the end of the statement".to_owned(),
-                    at: self.span(&second).into(),
+                    at: arrow.into(),
                     help: Some("an input stands alone: `A: bf16[I, J]`".to_owned()),
                 }),
                 None => self.input(left, typing),
             },
-            (None, Some(target)) => Ok(StatementKind::Assign { target: self.target(target)?, value: left }),
+            (None, Some((_, target))) => Ok(StatementKind::Assign { target: self.target(target)?, value: left }),
             (None, None) => self.value_alone(left),
         }
     }

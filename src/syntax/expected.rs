@@ -49,7 +49,7 @@ fn after_blanks(text: &str, mut at: usize) -> usize {
 
 /// The word or the sign at the start: what a reader sees as one thing, at most 40 characters.
 fn token(text: &str) -> &str {
-    let arrows = ["->", "\\rightarrow", "\\longrightarrow", "\\to", "\\cdot", "=="];
+    let arrows = ["->", "\\rightarrow", "\\longrightarrow", "\\to", "\\cdot"];
     if let Some(arrow) = arrows.into_iter().find(|arrow| text.starts_with(arrow)) {
         return &text[..arrow.len()];
     }
@@ -109,7 +109,7 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
             Some("names of dims and axes have no `_`: the first `_` after a dim starts its sharding".to_owned())
         }
         "by" | "using" if at > 0 => Some(format!("what begins with `{found}` is not known")),
-        "==" => Some("a result is written with one `=`".to_owned()),
+        "=" if text[..at].ends_with('=') => Some("a result is written with one `=`".to_owned()),
         _ => None,
     }
 }

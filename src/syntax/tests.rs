@@ -156,6 +156,8 @@ fn each_mistake_has_its_word_and_place() {
         ("C[I] = A -> D", "two-results: the statement has two results | D | another behind the arrow"),
         ("A: bf16", "dtype-without-brackets: the dtype `bf16` has no brackets | bf16 | expected `[` after this"),
         ("C = f32 * A", "dtype-without-brackets: the dtype `f32` has no brackets | f32 | expected `[` after this"),
+        ("A: bf16[I] -> B", "unexpected-text: unexpected `->` | -> | expected the end of the statement"),
+        ("C == A", "unexpected-text: unexpected `=` | = | expected an array"),
         ("A: float[I]", "unknown-dtype: `float` is not a dtype | float | expected a dtype"),
         ("A * B", "no-result: the value is given to no array | A * B | nothing uses this value"),
         ("A + B = C", "not-a-result: only an array can stand on the left of `=` | A + B | not the name of an array"),
