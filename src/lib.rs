@@ -22,6 +22,7 @@ pub mod span;
 pub mod units;
 pub mod diag;
 pub mod mesh;
+pub mod method;
 pub mod dtype;
 pub mod operator;
 pub mod function;

@@ -7,6 +7,7 @@ use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
+use crate::method::Method;
 use crate::syntax::Name;
 use crate::span::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,10 @@ pub(super) struct Checker {
     /// How deep the expression at hand is nested.
     pub(super) depth: usize,
     pub(super) diagnostics: Diagnostics,
+    /// The method that the statement at hand asks for.
+    pub(super) method: Option<Method>,
+    /// Words of statements that could not be read.
+    pub(super) lost: BTreeSet<String>,
 }
 
 /// A name and what it stands for, from one statement to the next that binds it again.
@@ -58,7 +63,7 @@ impl Checker {
     /// Arrays have fewer elements than this.
     const ELEMENTS: u64 = 1 << 60;
 
-    pub(super) fn new(ground: Ground, diagnostics: Diagnostics) -> Checker {
+    pub(super) fn new(ground: Ground, lost: BTreeSet<String>, diagnostics: Diagnostics) -> Checker {
         let Ground { mesh, hardware, dims, named_dims } = ground;
         Checker {
             mesh,
@@ -66,6 +71,8 @@ impl Checker {
             dims,
             named_dims,
             told_axes: BTreeSet::new(),
+            method: None,
+            lost,
             values: Vec::new(),
             sums: Vec::new(),
             places: Vec::new(),
@@ -80,7 +87,8 @@ impl Checker {
 
     /// Adds a value without a name, of free layout.
     pub(super) fn add(&mut self, dtype: DType, dims: Vec<Dim>, definition: Definition, span: Span) -> Checked<ValueId> {
-        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, span })
+        let method = self.method;
+        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, method, span })
     }
 
     /// Adds a value.

@@ -49,7 +49,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             StatementKind::Output(_) => {}
         }
     }
-    if mesh.is_none() {
+    if mesh.is_none() && !ast.lost.iter().any(|word| word.eq_ignore_ascii_case("mesh")) {
         diagnostics.push(&CheckError::NoMesh { at: first_array });
     }
     let (_, mesh, hardware) = mesh?;

@@ -532,6 +532,16 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("there is no method `{name}`")]
+    #[diagnostic(code("unknown-method"))]
+    UnknownMethod {
+        name: String,
+        #[label("not a method")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
     #[error("`{array}` is not declared and is taken as an input of {dtype}")]
     #[diagnostic(code("implicit-input"), severity(Advice))]
     ImplicitInput {

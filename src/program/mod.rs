@@ -30,6 +30,7 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::mesh::Mesh;
+use crate::method::Method;
 use crate::span::Span;
 use crate::syntax::{Ast, Name};
 
@@ -40,7 +41,7 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
         diagnostics.sort();
         return (None, diagnostics);
     };
-    let mut checker = checker::Checker::new(ground, diagnostics);
+    let mut checker = checker::Checker::new(ground, ast.lost.clone(), diagnostics);
     for statement in &ast.statements {
         checker.statement(statement);
     }
@@ -120,6 +121,8 @@ pub struct Value {
     pub definition: Definition,
     /// The layout that is asked for.
     pub wanted: Wanted,
+    /// The method that its collectives are to be scheduled by.
+    pub method: Option<Method>,
     /// The statement or expression it comes from.
     pub span: Span,
 }

@@ -46,7 +46,7 @@ impl Checker {
     }
 
     fn unknown_axis(&mut self, word: &Name) -> Failure {
-        if !self.told_axes.insert(word.node.clone()) {
+        if !self.told_axes.insert(word.node.clone()) || self.lost.contains(&word.node) {
             return Failure::Told;
         }
         let names = || self.mesh.axes().iter().map(|axis| axis.name.as_str());
@@ -61,6 +61,9 @@ impl Checker {
     pub(super) fn dim(&mut self, name: &str, at: Span) -> Checked<Dim> {
         if let Some(dim) = self.named_dims.get(name) {
             return dim.ok_or(Failure::Told);
+        }
+        if self.lost.contains(name) {
+            return Err(Failure::Told);
         }
         let help = match nearest(name, self.named_dims.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`? otherwise give it a size: `dims {{{name}: 1024}}`"),

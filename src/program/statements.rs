@@ -9,6 +9,7 @@ use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Dim;
+use crate::method::Method;
 use crate::span::Span;
 use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
 use itertools::Itertools;
@@ -25,8 +26,13 @@ impl Checker {
                     self.poison(name);
                 }
             }
-            StatementKind::Assign { target, value } => {
-                if let Err(failure) = self.assign(target, value, statement.span) {
+            StatementKind::Assign { target, value, using } => {
+                let method = using.as_ref().map(|name| self.method_named(name)).transpose();
+                let assigned = method.and_then(|method| {
+                    self.method = method;
+                    self.assign(target, value, statement.span)
+                });
+                if let Err(failure) = assigned {
                     self.tell(failure);
                     self.poison_uses(value, 0);
                     target.name.iter().for_each(|name| self.bind(Some(&name.node), None, name.span, false));
@@ -41,6 +47,17 @@ impl Checker {
                 }
             }
         }
+    }
+
+    fn method_named(&self, name: &Name) -> Checked<Method> {
+        Method::from_name(&name.node).ok_or_else(|| {
+            let known = || Method::ALL.into_iter().map(Method::name);
+            let help = match nearest(&name.node, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known are {}", known().join(", ")),
+            };
+            CheckError::UnknownMethod { name: name.node.clone(), at: name.span, help }.into()
+        })
     }
 
     pub(super) fn tell(&mut self, failure: Failure) {
@@ -85,6 +102,9 @@ impl Checker {
             binding.used = true;
             return binding.value.ok_or(Failure::Told);
         }
+        if self.lost.contains(&name.node) {
+            return Err(Failure::Told);
+        }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node),
@@ -128,7 +148,8 @@ impl Checker {
         };
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
         let (text, wanted) = (name.map(|name| name.node.clone()), Wanted::Exact(sharding));
-        let id = self.add_value(Value { name: text, dtype, dims, definition: Definition::Input, wanted, span })?;
+        let definition = Definition::Input;
+        let id = self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, span })?;
         self.places[id.index()] = at;
         if let Some(name) = name {
             self.bind(Some(&name.node), Some(id), name.span, true);
@@ -289,9 +310,9 @@ impl Checker {
     pub(super) fn finish(mut self, last: Option<Span>) -> (Option<Program>, crate::diag::Diagnostics) {
         if !self.diagnostics.has_errors() {
             self.pick_outputs();
-            if self.outputs.is_empty() {
+            if self.outputs.is_empty() && self.lost.is_empty() {
                 self.diagnostics.push(&CheckError::NoResult { at: last });
-            } else {
+            } else if self.lost.is_empty() {
                 self.warn_unused();
             }
         }

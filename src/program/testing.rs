@@ -50,9 +50,10 @@ fn a_product_without_a_parser() {
     let kinds = [
         StatementKind::Mesh { axes: vec![axis("X", 4), axis("Y", 2)], hardware: None },
         StatementKind::Dims(vec![dim("I", 16), dim("J", 32), dim("K", 64)]),
-        StatementKind::Assign { target, value },
+        StatementKind::Assign { target, value, using: None },
     ];
-    let ast = Ast { statements: kinds.into_iter().map(|kind| Statement { kind, span }).collect() };
+    let statements = kinds.into_iter().map(|kind| Statement { kind, span }).collect();
+    let ast = Ast { statements, ..Ast::default() };
     let (program, diagnostics) = check(&ast);
     assert_eq!(codes(&diagnostics, Severity::Note), ["default-hardware", "implicit-input", "implicit-input"]);
     let expected = "mesh {X: 4, Y: 2}\n%0 A: bf16[I_X, J] = input\n%1 B: bf16[J, K_Y] = input\n\

@@ -81,13 +81,14 @@ impl Builder {
 
     /// An input, a result or an arrow.
     fn array_statement(&self, pair: Pair<'_, Rule>) -> Result<StatementKind> {
-        let (mut typing, mut value, mut result) = (None, None, None);
+        let (mut typing, mut value, mut result, mut using) = (None, None, None, None);
         let mut parts = pair.into_inner();
         let left = self.expr(parts.next().expect("the statement begins with an expression"))?;
         for part in parts {
             match part.as_rule() {
                 Rule::typing => typing = Some(part),
                 Rule::value => value = find(part, Rule::expr),
+                Rule::using => using = find(part, Rule::method).map(|pair| self.name(&pair)),
                 Rule::result => {
                     let mut parts = part.into_inner();
                     let arrow = parts.next().map(|arrow| self.span(&arrow)).unwrap_or_default();
@@ -102,7 +103,7 @@ impl Builder {
             }
             (Some(value), None) => {
                 let target = self.left_target(left, typing)?;
-                Ok(StatementKind::Assign { target, value: self.expr(value)? })
+                Ok(StatementKind::Assign { target, value: self.expr(value)?, using })
             }
             (None, second) if typing.is_some() => match second {
                 Some((arrow, _)) => Err(SyntaxError::UnexpectedText {
@@ -113,8 +114,8 @@ impl Builder {
                 }),
                 None => self.input(left, typing),
             },
-            (None, Some((_, target))) => Ok(StatementKind::Assign { target: self.target(target)?, value: left }),
-            (None, None) => self.value_alone(left),
+            (None, Some((_, target))) => Ok(StatementKind::Assign { target: self.target(target)?, value: left, using }),
+            (None, None) => self.value_alone(left, using),
         }
     }
 
@@ -131,12 +132,12 @@ impl Builder {
     }
 
     /// A collective says by itself what it gives; any other value wants a name.
-    fn value_alone(&self, value: Expr) -> Result<StatementKind> {
+    fn value_alone(&self, value: Expr, using: Option<Name>) -> Result<StatementKind> {
         if !matches!(value.kind, ExprKind::Collective { .. }) {
             return Err(SyntaxError::NoResult { at: value.span.into() });
         }
         let target = Target { name: None, dtype: None, brackets: None, span: value.span };
-        Ok(StatementKind::Assign { target, value })
+        Ok(StatementKind::Assign { target, value, using })
     }
 
     /// What stands on the left of `=` or `:`, read as the result it is meant to be.

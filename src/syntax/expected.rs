@@ -150,6 +150,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::integer => (1, "a size"),
         Rule::wiring => (5, "a wiring"),
         Rule::hardware => (1, "the name of a hardware"),
+        Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
         Rule::product_sign | Rule::sum_sign | Rule::star | Rule::slash | Rule::minus => (2, "an operator"),
         Rule::comma => (3, "`,`"),
@@ -164,6 +165,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::open_paren | Rule::group => (7, "`(`"),
         Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block => (7, "`{`"),
         Rule::on | Rule::on_word => (8, "`on`"),
+        Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),
         Rule::WHITESPACE | Rule::COMMENT | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),
     }

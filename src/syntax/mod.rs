@@ -21,6 +21,7 @@ use crate::dtype::DType;
 use crate::function::Scalar;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
+use std::collections::BTreeSet;
 
 /// A name as it was written.
 pub type Name = Spanned<String>;
@@ -30,6 +31,8 @@ pub type Name = Spanned<String>;
 pub struct Ast {
     /// The statements that could be read, in order.
     pub statements: Vec<Statement>,
+    /// The words of those that could not: what they would have declared is no second mistake.
+    pub lost: BTreeSet<String>,
 }
 
 /// One statement.
@@ -68,6 +71,8 @@ pub enum StatementKind {
         target: Target,
         /// What it is assigned.
         value: Expr,
+        /// `using meet_in_middle_ring`: the method of its collectives.
+        using: Option<Name>,
     },
     /// `output C, D`
     Output(Vec<Name>),

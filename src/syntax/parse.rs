@@ -47,11 +47,19 @@ pub fn parse(source: &str) -> (Ast, Diagnostics) {
             Err(error) => {
                 blocks += usize::from(matches!(error, SyntaxError::UnknownStatement { .. }) && text.ends_with('{'));
                 errors += 1;
+                ast.lost.extend(words(text));
                 diagnostics.push(&error);
             }
         }
     }
     (ast, diagnostics)
+}
+
+/// The words of a text, dims and subscripts apart.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let runs = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let parts = runs.flat_map(|run| run.split('_').chain([run]));
+    parts.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
 fn check_source(source: &str) -> Result<(), SyntaxError> {

@@ -30,9 +30,14 @@ impl Display for Statement {
                 write!(f, "dims {{{}}}", dims.format(", "))
             }
             StatementKind::Input { name, dtype, brackets } => write!(f, "{}: {}{brackets}", name.node, dtype.node),
-            StatementKind::Assign { target, value } if target.name.is_some() => write!(f, "{target} = {value}"),
-            StatementKind::Assign { target, value } if target.brackets.is_some() => write!(f, "{value} -> {target}"),
-            StatementKind::Assign { value, .. } => write!(f, "{value}"),
+            StatementKind::Assign { target, value, using } => {
+                match (&target.name, &target.brackets) {
+                    (Some(_), _) => write!(f, "{target} = {value}")?,
+                    (None, Some(_)) => write!(f, "{value} -> {target}")?,
+                    (None, None) => write!(f, "{value}")?,
+                }
+                using.iter().try_for_each(|method| write!(f, " using {}", method.node))
+            }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
         }
     }

@@ -129,7 +129,7 @@ fn spans_are_places_in_the_whole_source() {
     let source = "# first\nA: bf16[I_X , J ]\n\nC[I] {U_X} = relu( A [ I_{X} ] ) + 2  # last\n";
     let ast = good(source);
     assert_eq!(ast.statements[1].span.text(source), "C[I] {U_X} = relu( A [ I_{X} ] ) + 2");
-    let StatementKind::Assign { target, value } = &ast.statements[1].kind else { panic!() };
+    let StatementKind::Assign { target, value, .. } = &ast.statements[1].kind else { panic!() };
     assert_eq!(target.span.text(source), "C[I] {U_X}");
     let open = target.brackets.as_ref().and_then(|brackets| brackets.open.as_ref()).unwrap();
     assert_eq!((open.span.text(source), open.operator.span.text(source)), ("{U_X}", "U"));
@@ -394,7 +394,11 @@ mod properties {
                 dtype,
                 brackets
             }),
-            (target, expr()).prop_map(|(target, value)| StatementKind::Assign { target, value }),
+            (target, expr(), prop::option::of(name())).prop_map(|(target, value, using)| StatementKind::Assign {
+                target,
+                value,
+                using
+            }),
             prop::collection::vec(name(), 1..4).prop_map(StatementKind::Output),
         ]
         .prop_map(|kind| Statement { kind, span: Span::default() })

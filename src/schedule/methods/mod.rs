@@ -12,73 +12,8 @@ pub use exchange::{all_to_all, all_to_all_over, permute};
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
 use crate::mesh::{AxisId, Wiring};
+pub use crate::method::Method;
 use crate::operator::Operator;
-
-/// How a collective is scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Method {
-    /// Whole shards, one link a step towards higher coordinates, all the way round.
-    ClockwiseRing,
-    /// The same towards lower coordinates.
-    AnticlockwiseRing,
-    /// One half of each shard goes clockwise, the other anticlockwise, both all the way round.
-    BidirectionalRingPair,
-    /// Whole shards both ways, until they meet half-way round.
-    MeetInMiddleRing,
-    /// The same, but the shard of the antipode comes in two halves, one from each side.
-    BalancedMeetInMiddleRing,
-    /// Whole shards both ways, up to the ends.
-    Line,
-    /// Every device sends to every other one directly, over a switch.
-    OneHop,
-    /// Whole values are shifted by 1, 2, .. and all added at once.
-    FuriosaRotation,
-    /// Each device slices its value along a diagonal; the slices are shifted and all added at once.
-    FuriosaDiagonal,
-    /// Each message goes straight from its source to its destination, the shorter way.
-    Direct,
-    /// The same, but what goes to the antipode of a ring goes in two halves, one each way.
-    DirectHalves,
-}
-
-impl Method {
-    /// All of them.
-    pub const ALL: [Method; 11] = [
-        Method::ClockwiseRing,
-        Method::AnticlockwiseRing,
-        Method::BidirectionalRingPair,
-        Method::MeetInMiddleRing,
-        Method::BalancedMeetInMiddleRing,
-        Method::Line,
-        Method::OneHop,
-        Method::FuriosaRotation,
-        Method::FuriosaDiagonal,
-        Method::Direct,
-        Method::DirectHalves,
-    ];
-
-    /// As it is written after `using`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::ClockwiseRing => "clockwise_ring",
-            Method::AnticlockwiseRing => "anticlockwise_ring",
-            Method::BidirectionalRingPair => "bidirectional_ring_pair",
-            Method::MeetInMiddleRing => "meet_in_middle_ring",
-            Method::BalancedMeetInMiddleRing => "balanced_meet_in_middle_ring",
-            Method::Line => "line",
-            Method::OneHop => "one_hop",
-            Method::FuriosaRotation => "furiosa_rotation",
-            Method::FuriosaDiagonal => "furiosa_diagonal",
-            Method::Direct => "direct",
-            Method::DirectHalves => "direct_halves",
-        }
-    }
-
-    /// The method of that name.
-    pub fn from_name(name: &str) -> Option<Method> {
-        Method::ALL.into_iter().find(|method| method.name() == name)
-    }
-}
 
 /// The methods for a collective on an axis of this wiring and length, the usual one first.
 ///
