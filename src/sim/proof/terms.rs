@@ -70,9 +70,9 @@ pub(super) struct Terms {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The name of the array.
-    pub array: String,
+    pub array: Box<str>,
     /// Name and range, first and one past the last, of each dim.
-    pub ranges: Vec<(String, u64, u64)>,
+    pub ranges: Box<[(String, u64, u64)]>,
 }
 
 impl fmt::Display for Slot {
@@ -227,7 +227,7 @@ impl Terms {
     pub(super) fn slot(&self, term: TermId, region: &[Interval]) -> Slot {
         let term = &self.terms[term.0 as usize];
         let ranges = term.dims.iter().zip(region).map(|(dim, range)| (dim.clone(), range.start, range.end));
-        Slot { array: term.name.clone(), ranges: ranges.collect() }
+        Slot { array: term.name.as_str().into(), ranges: ranges.collect() }
     }
 
     fn coordinate(&mut self, coordinate: Coordinate, length: u64, name: String) -> CoordinateId {
