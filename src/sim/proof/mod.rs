@@ -10,13 +10,14 @@
 //! terms   arrays of the dense computation, equal computations as one
 //! parts   the contributions that a value holds
 //! block   pieces of a block: box, elements, contributions
-//! run     one operation after another      compute   products and functions
+//! run     one operation after another      compute   products and functions      outputs   the end
 //! ```
 
 mod block;
 mod boxes;
 mod compute;
 mod flaw;
+mod outputs;
 mod parts;
 mod run;
 mod terms;
