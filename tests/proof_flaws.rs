@@ -75,7 +75,7 @@ fn only_linear_functions_pass_an_open_sum() {
     assert_eq!(flaw(&function_of_open(Function::Identity)), "proven");
     assert_eq!(
         flaw(&function_of_open(Function::Relu)),
-        "proof-open-operand: %1 on d0 (X 0): relu of A[N 0..4], whose sum is open: mesh axis 0 1..2 is missing"
+        "proof-open-operand: %1 on d0 (X 0): relu of A[N 0..4], whose sum is open: axis X 1..2 is missing"
     );
 }
 

@@ -147,7 +147,7 @@ impl Run<'_> {
         let mut limits = Vec::new();
         for axis in sharding.open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
-            let coordinate = self.terms.open_coordinate(id.index(), axis, self.schedule.mesh.size(axis));
+            let coordinate = self.terms.open_coordinate(id.index(), axis, &self.schedule.mesh);
             limits.push((coordinate, Interval { start, end: start + 1 }));
         }
         let parts = if limits.is_empty() {

@@ -7,7 +7,7 @@ use super::boxes::Interval;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::Function;
-use crate::mesh::AxisId;
+use crate::mesh::{AxisId, Mesh};
 use crate::schedule::{Array, Dense};
 use std::collections::HashMap;
 use std::fmt;
@@ -250,8 +250,9 @@ impl Terms {
     }
 
     /// The coordinate of the pieces of an open input.
-    pub(super) fn open_coordinate(&mut self, operation: usize, axis: AxisId, length: u64) -> CoordinateId {
-        self.coordinate(Coordinate::Open(operation, axis), length, format!("mesh axis {}", axis.index()))
+    pub(super) fn open_coordinate(&mut self, operation: usize, axis: AxisId, mesh: &Mesh) -> CoordinateId {
+        let name = format!("axis {}", mesh.axis(axis).name);
+        self.coordinate(Coordinate::Open(operation, axis), mesh.size(axis), name)
     }
 
     /// The coordinate that tells the operands of an elementwise sum apart.
@@ -271,7 +272,7 @@ impl Terms {
         self.coordinates[id.0 as usize].1
     }
 
-    /// Limits in words: `J 4..8, mesh axis 0 1..2`.
+    /// Limits in words: `J 4..8, axis X 1..2`.
     pub(super) fn limits(&self, limits: &[(CoordinateId, Interval)]) -> String {
         let words: Vec<String> = limits
             .iter()
