@@ -1,7 +1,7 @@
 //! Proves a schedule right for all data, by running it on symbols.
 //!
-//! Nothing in the schedule is believed but the definitions of its arrays. [`verify`] checks the shape of every
-//! operation; [`run`] then follows, for each device, *which elements of which array* each box of a block holds and
+//! Nothing in the schedule is believed but the definitions of its arrays. `verify` checks the shape of every
+//! operation; `run` then follows, for each device, *which elements of which array* each box of a block holds and
 //! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
 //! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
 //! operations and pieces, never on the sizes of arrays.
