@@ -1,4 +1,5 @@
-//! A naive interpreter in i64, element by element, that shares no code with the library's.
+//! A naive interpreter in i64, element by element. With the library it shares the ground types: maps of coordinates,
+//! sources, shardings and lengths of indices; nothing of the interpreters.
 
 use itertools::Itertools;
 use shardc::einsum::Einsum;
