@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 //! What several tests need.
 #![allow(dead_code)]
 
@@ -69,3 +70,11 @@ pub fn short_name(path: &Path) -> String {
     let below = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("below the repository").with_extension("");
     below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
+=======
+//! What several integration tests share: schedules written by hand, ways to break them, and a naive interpreter.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+pub mod mutants;
+pub mod numeric;
+pub mod schedules;
+>>>>>>> proof

@@ -315,3 +315,100 @@ fn join_dims(piece: &Piece, minor: usize, extent: u64) -> Vec<Piece> {
     }
     vec![joined]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::schedule::{Array, Dense};
+
+    /// The element that each place of a block holds, in row-major order of the places.
+    fn elements(pieces: &[Piece], extents: &[u64]) -> Vec<i64> {
+        let total: u64 = extents.iter().product();
+        (0..total)
+            .map(|place| {
+                let at = unravel(signed(place), extents);
+                let has =
+                    |piece: &&Piece| piece.at.iter().zip(&at).all(|(range, at)| (range.start..range.end).contains(at));
+                let found: Vec<&Piece> = pieces.iter().filter(has).collect();
+                assert_eq!(found.len(), 1, "each place is in one piece");
+                let offsets = found[0].at.iter().zip(&at).zip(&found[0].holds.strides);
+                found[0].holds.base
+                    + offsets.map(|((range, at), stride)| stride * signed(at - range.start)).sum::<i64>()
+            })
+            .collect()
+    }
+
+    fn input(extents: &[u64]) -> (Terms, TermId) {
+        let mut terms = Terms::default();
+        let dims = extents.iter().map(u64::to_string).collect();
+        let array =
+            Array { name: "A".into(), dtype: DType::I64, dims, extents: extents.to_vec(), definition: Dense::Input };
+        let term = terms.declare(0, &array, &[]).expect("small");
+        (terms, term)
+    }
+
+    /// Chunks of a block in any order, in any view, and back: the elements stay what they are.
+    #[test]
+    fn views_keep_the_elements() {
+        let views: [&[u64]; 7] = [&[24], &[4, 6], &[2, 3, 4], &[6, 4], &[3, 8], &[2, 2, 1, 2, 3], &[2, 2, 6]];
+        let (terms, term) = input(&[24]);
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..400 {
+            let from = views[random.usize(0..views.len())];
+            let mut order: Vec<u64> = (0..from[0]).collect();
+            random.shuffle(&mut order);
+            let row: u64 = from[1..].iter().product();
+            let whole = Holding::region(term, &[Interval::whole(24)], Rc::new(Parts::closed()), &terms);
+            let whole = Block::new(&[24], whole);
+            let mut pieces = Vec::new();
+            for piece in whole.refined(from) {
+                for (start, source) in (0..).zip(&order) {
+                    let mut at = piece.at.clone();
+                    at[0] = Interval { start: *source, end: source + 1 };
+                    let mut moved = piece.cut(&at);
+                    moved.at[0] = Interval { start, end: start + 1 };
+                    pieces.push(moved);
+                }
+            }
+            let expected: Vec<i64> =
+                order.iter().flat_map(|source| signed(source * row)..signed((source + 1) * row)).collect();
+            assert_eq!(elements(&pieces, from), expected);
+            let flat = Block::coarsened(from, pieces, &[24]).expect("few pieces");
+            assert_eq!(elements(&flat.pieces, &[24]), expected);
+            let to = views[random.usize(0..views.len())];
+            let refined = flat.refined(to);
+            assert_eq!(elements(&refined, to), expected);
+            let again = Block::coarsened(to, refined, &[24]).expect("few pieces");
+            assert_eq!(elements(&again.pieces, &[24]), expected);
+        }
+    }
+
+    #[test]
+    fn strided_boxes_become_one_piece() {
+        // Column pairs of a [4, 6] array, put together in order.
+        let (terms, term) = input(&[4, 6]);
+        let closed = Rc::new(Parts::closed());
+        let pieces = (0..3).map(|chunk| {
+            let region = [Interval::whole(4), Interval { start: 2 * chunk, end: 2 * chunk + 2 }];
+            let one = Interval { start: chunk, end: chunk + 1 };
+            let mut holds = Holding::region(term, &region, closed.clone(), &terms);
+            holds.strides.insert(1, 0);
+            Piece { at: vec![Interval::whole(4), one, Interval::whole(2)], holds }
+        });
+        let block = Block::coarsened(&[4, 3, 2], pieces.collect(), &[4, 6]).expect("few pieces");
+        assert_eq!(block.pieces.len(), 1);
+        assert_eq!(elements(&block.pieces, &[4, 6]), (0..24).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn views_are_grouped_with_their_ones() {
+        assert_eq!(group(&[4, 1, 2], &[4, 2]), Some(vec![0..1, 1..3]));
+        assert_eq!(group(&[4, 2], &[8, 1]), Some(vec![0..2, 2..2]));
+        assert_eq!(group(&[2, 1, 8, 1], &[2, 8]), Some(vec![0..1, 1..4]));
+        assert_eq!(group(&[3, 2], &[8]), None);
+        assert_eq!(group(&[4, 4], &[8]), None);
+        assert_eq!(group(&[], &[]), Some(vec![]));
+        assert_eq!(group(&[1], &[1, 1]), Some(vec![0..0, 0..1]));
+    }
+}

@@ -1,11 +1,11 @@
 //! Products and elementwise functions of regions of terms.
 
-use super::block::{Block, Holding, Piece};
+use super::block::{Block, Holding, Piece, unravel};
 use super::boxes::{Cuboid, Interval};
 use super::flaw::Flaw;
 use super::parts::Parts;
-use super::run::{Run, region};
-use super::terms::{TermId, Terms};
+use super::run::Run;
+use super::terms::{Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Function, Scalar};
@@ -30,13 +30,44 @@ fn operands(
 ) -> Result<Option<Vec<Operand>>, Flaw> {
     let Some(blocks) = blocks.iter().copied().collect::<Option<Vec<&Rc<Block>>>>() else { return Ok(None) };
     let regions = blocks.iter().enumerate().map(|(operand, block)| match region(block, &run.terms) {
-        Ok((term, region, parts)) => Ok(Operand { term, region, parts }),
-        Err((first, other)) => {
-            let (first, other) = (first.slot(&run.terms), other.slot(&run.terms));
+        Ok(operand) => Ok(operand),
+        Err(pieces) => {
+            let (first, other) = *pieces;
             Err(Flaw::ScatteredOperand { site: run.site(id, device), operand, first, other })
         }
     });
     regions.collect::<Result<Vec<Operand>, Flaw>>().map(Some)
+}
+
+/// Where each term dim of a block lies, if the block is a region of one term in the term's order.
+///
+/// # Errors
+/// Two pieces of which the second does not continue the first.
+fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
+    let first = &block.pieces[0];
+    let scattered = |other: &Piece| Box::new((first.slot(terms), other.slot(terms)));
+    let extents = terms.extents(first.holds.term);
+    if extents.len() != block.extents.len() {
+        return Err(scattered(first));
+    }
+    // The first piece in order starts at the first corner of the block.
+    let starts = unravel(first.holds.base, extents);
+    let region: Cuboid = starts
+        .iter()
+        .zip(&block.extents)
+        .map(|(start, extent)| Interval { start: *start, end: start + extent })
+        .collect();
+    if region.iter().zip(extents).any(|(range, extent)| range.end > *extent) {
+        return Err(scattered(first));
+    }
+    let whole =
+        Block::new(&block.extents, Holding::region(first.holds.term, &region, first.holds.parts.clone(), terms));
+    for piece in &block.pieces {
+        if whole.pieces[0].cut(&piece.at).holds != piece.holds {
+            return Err(scattered(piece));
+        }
+    }
+    Ok(Operand { term: first.holds.term, region, parts: first.holds.parts.clone() })
 }
 
 /// The range of each index, equal in all operands that have it.

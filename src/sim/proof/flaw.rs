@@ -16,7 +16,7 @@ pub struct Site {
     /// The device.
     pub device: DeviceId,
     /// Name and coordinate along each axis of the mesh.
-    pub coordinates: Vec<(String, u32)>,
+    pub coordinates: Box<[(String, u32)]>,
 }
 
 impl Site {

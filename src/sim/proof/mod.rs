@@ -1,7 +1,7 @@
 //! Proves a schedule right for all data, by running it on symbols.
 //!
-//! Nothing in the schedule is believed but the definitions of its arrays. [`verify`] checks the shape of every
-//! operation; [`run`] then follows, for each device, *which elements of which array* each box of a block holds and
+//! Nothing in the schedule is believed but the definitions of its arrays. `verify` checks the shape of every
+//! operation; `run` then follows, for each device, *which elements of which array* each box of a block holds and
 //! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
 //! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
 //! operations and pieces, never on the sizes of arrays.
@@ -10,13 +10,14 @@
 //! terms   arrays of the dense computation, equal computations as one
 //! parts   the contributions that a value holds
 //! block   pieces of a block: box, elements, contributions
-//! run     one operation after another      compute   products and functions
+//! run     one operation after another      compute   products and functions      outputs   the end
 //! ```
 
 mod block;
 mod boxes;
 mod compute;
 mod flaw;
+mod outputs;
 mod parts;
 mod run;
 mod terms;

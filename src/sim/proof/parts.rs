@@ -197,12 +197,13 @@ fn covers(space: &[Interval], boxes: &[Cuboid]) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mesh::AxisId;
+    use crate::mesh::{AxisId, Mesh};
 
     #[test]
     fn parts_of_a_sum_close_it_once_each() {
         let mut terms = Terms::default();
-        let [x, y] = [0, 1].map(|axis| terms.open_coordinate(7, AxisId::new(axis), 3));
+        let mesh = Mesh::of(&[("X", 3), ("Y", 3)]);
+        let [x, y] = [0, 1].map(|axis| terms.open_coordinate(7, AxisId::new(axis), &mesh));
         let at = |x_at: u64, y_at: u64, terms: &Terms| {
             let one = |start| Interval { start, end: start + 1 };
             Parts::limited(Operator::Sum, &[(y, one(y_at)), (x, one(x_at))], terms)
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn idempotent_operators_may_repeat() {
         let mut terms = Terms::default();
-        let x = terms.open_coordinate(1, AxisId::new(0), 2);
+        let x = terms.open_coordinate(1, AxisId::new(0), &Mesh::of(&[("X", 2)]));
         let at = |start| Parts::limited(Operator::Max, &[(x, Interval { start, end: start + 1 })], &terms);
         let (low, high) = (at(0), at(1));
         let combine = |operands: &[&Parts], operator| Parts::combine(operands, operator, &terms);

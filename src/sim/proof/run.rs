@@ -1,7 +1,7 @@
 //! A schedule run on symbols, operation by operation and device by device.
 
 use super::Proof;
-use super::block::{Block, Holding, Piece, TooManyPieces, unravel};
+use super::block::{Block, Holding, Piece, TooManyPieces};
 use super::boxes::{self, Cuboid, Interval};
 use super::compute;
 use super::flaw::{Flaw, Site};
@@ -9,34 +9,38 @@ use super::parts::{Clash, Parts};
 use super::terms::{TermId, Terms};
 use super::verify::cut_extents;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use crate::mesh::{AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Output, Region, Schedule, Sources};
+use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule, Sources};
 use std::rc::Rc;
 
-/// The most devices times operations; a value on a device takes a few machine words even where it is shared.
+/// The most devices times operations and operands; a value on a device takes a few machine words even where it is shared.
 const MOST_VALUES: usize = 1 << 25;
 /// The most pieces and sets of contributions that are made in all.
 const MOST_PIECES: usize = 1 << 26;
+/// The most pairs of pieces that two operands of one addition are compared in.
+const MOST_PAIRS: usize = 1 << 22;
 
 /// What each device has of a value.
-type Value = Vec<Option<Rc<Block>>>;
+pub(super) type Value = Vec<Option<Rc<Block>>>;
 
 /// A proof under way.
 pub(super) struct Run<'a> {
     pub(super) schedule: &'a Schedule,
     pub(super) terms: Terms,
     /// The term of each declared array.
-    arrays: Vec<TermId>,
-    closed: Rc<Parts>,
+    pub(super) arrays: Vec<TermId>,
+    pub(super) closed: Rc<Parts>,
     pieces: usize,
 }
 
 /// Follows all operations and then looks at the outputs; the schedule has passed `verify`.
 pub(super) fn run(schedule: &Schedule) -> Result<Proof, Flaw> {
     let (operations, devices) = (schedule.operations.node_count(), schedule.mesh.device_count());
-    if operations.saturating_mul(devices) > MOST_VALUES {
-        return Err(Flaw::TooLarge { what: format!("{operations} operations on {devices} devices") });
+    let operands = schedule.operations.edge_count();
+    if (operations + operands).saturating_mul(devices) > MOST_VALUES {
+        let what = format!("{operations} operations with {operands} operands on {devices} devices");
+        return Err(Flaw::TooLarge { what });
     }
     let closed = Rc::new(Parts::closed());
     let mut run = Run { schedule, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
@@ -130,7 +134,7 @@ impl Run<'_> {
     }
 
     /// The region of an array that a sharding gives to a device.
-    fn shard(&self, array: ArrayId, sharding: &Sharding, device: DeviceId) -> Cuboid {
+    pub(super) fn shard(&self, array: ArrayId, sharding: &Sharding, device: DeviceId) -> Cuboid {
         let extents = &self.schedule.array(array).extents;
         let ranges = extents.iter().enumerate().map(|(dim, extent)| {
             let range = sharding.local_range(dim, *extent, self.mesh(), device);
@@ -143,7 +147,7 @@ impl Run<'_> {
         let mut limits = Vec::new();
         for axis in sharding.open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
-            let coordinate = self.terms.open_coordinate(id.index(), axis, self.schedule.mesh.size(axis));
+            let coordinate = self.terms.open_coordinate(id.index(), axis, &self.schedule.mesh);
             limits.push((coordinate, Interval { start, end: start + 1 }));
         }
         let parts = if limits.is_empty() {
@@ -265,7 +269,7 @@ impl Run<'_> {
     }
 
     /// Combines blocks piece by piece; what they hold in one place must be the same elements.
-    fn add(
+    pub(super) fn add(
         &mut self,
         id: OpId,
         device: DeviceId,
@@ -279,7 +283,7 @@ impl Run<'_> {
             [(_, only)] => Ok(Some(Rc::clone(only))),
             [(_, first), ..] => {
                 let mut combined = Vec::new();
-                let cells = common_cells(&present);
+                let cells = common_cells(&present).ok_or_else(|| too_many(TooManyPieces))?;
                 self.spend(cells.len().saturating_mul(present.len()))?;
                 for cell in cells {
                     combined.push(self.add_cell(id, device, operator, &cell, &present)?);
@@ -296,10 +300,11 @@ impl Run<'_> {
         id: OpId,
         device: DeviceId,
         operator: Operator,
-        cell: &Cuboid,
+        (at, places): &Cell,
         present: &[(usize, &Rc<Block>)],
     ) -> Result<Piece, Flaw> {
-        let pieces: Vec<Piece> = present.iter().filter_map(|(_, block)| piece_at(block, cell)).collect();
+        let blocks = present.iter().zip(places);
+        let pieces: Vec<Piece> = blocks.map(|((_, block), place)| block.pieces[*place].cut(at)).collect();
         let first = &pieces[0];
         for other in &pieces[1..] {
             if !first.holds.same_place(&other.holds) {
@@ -325,52 +330,10 @@ impl Run<'_> {
         }
     }
 
-    fn wrong(&self, site: Site, expected: &Piece, found: &Piece) -> Flaw {
+    pub(super) fn wrong(&self, site: Site, expected: &Piece, found: &Piece) -> Flaw {
         let same_term = expected.holds.term == found.holds.term;
         let (expected, found) = (expected.slot(&self.terms), found.slot(&self.terms));
         if same_term { Flaw::WrongPlace { site, expected, found } } else { Flaw::WrongArray { site, expected, found } }
-    }
-
-    /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
-    fn output(&mut self, output: &Output, value: &Value) -> Result<(), Flaw> {
-        let schedule = self.schedule;
-        let open: Axes = output.sharding.open.in_order();
-        for device in schedule.mesh.devices() {
-            self.output_place(output, value, device)?;
-        }
-        for device in schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
-            let members: Vec<DeviceId> = (0..open.group_size(&schedule.mesh))
-                .map(|rank| schedule.mesh.with_rank(device, open.iter(), rank))
-                .collect();
-            let blocks: Vec<Option<&Rc<Block>>> = members.iter().map(|member| value[member.index()].as_ref()).collect();
-            let combined = self.add(output.value, device, output.sharding.operator, &blocks)?;
-            for piece in combined.iter().flat_map(|block| &block.pieces) {
-                if let Some(missing) = piece.holds.parts.first_missing(&self.terms) {
-                    let missing = self.terms.limits(&missing);
-                    let site = self.site(output.value, device);
-                    return Err(Flaw::MissingContribution { site, slot: piece.slot(&self.terms), missing });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn output_place(&self, output: &Output, value: &Value, device: DeviceId) -> Result<(), Flaw> {
-        let term = self.arrays[output.array.index()];
-        let region = self.shard(output.array, &output.sharding, device);
-        let extents: Vec<u64> = region.iter().map(|range| range.len()).collect();
-        let expected = Block::new(&extents, Holding::region(term, &region, self.closed.clone(), &self.terms));
-        let Some(block) = &value[device.index()] else {
-            let site = self.site(output.value, device);
-            return Err(Flaw::Missing { site, slot: expected.pieces[0].slot(&self.terms) });
-        };
-        for piece in &block.pieces {
-            let wanted = expected.pieces[0].cut(&piece.at);
-            if !wanted.holds.same_place(&piece.holds) {
-                return Err(self.wrong(self.site(output.value, device), &wanted, piece));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -396,52 +359,30 @@ fn resolve(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Opti
     ranges.collect()
 }
 
-/// The boxes in which no block changes its piece.
-fn common_cells(blocks: &[(usize, &Rc<Block>)]) -> Vec<Cuboid> {
-    let boxes = |block: &Block| block.pieces.iter().map(|piece| piece.at.clone()).collect::<Vec<_>>();
-    let mut cells = boxes(blocks[0].1);
+/// A box in which no block changes its piece, and the place of that piece in each of the blocks.
+type Cell = (Cuboid, Vec<usize>);
+
+/// The boxes in which no block changes its piece; `None` where there are too many to look for.
+fn common_cells(blocks: &[(usize, &Rc<Block>)]) -> Option<Vec<Cell>> {
+    let pieces = |block: &Block| block.pieces.iter().map(|piece| piece.at.clone()).enumerate().collect::<Vec<_>>();
+    let mut cells: Vec<Cell> = pieces(blocks[0].1).into_iter().map(|(place, at)| (at, vec![place])).collect();
     for (_, block) in &blocks[1..] {
-        let others = boxes(block);
-        if cells != others {
-            cells =
-                cells.iter().flat_map(|cell| others.iter().filter_map(|other| boxes::intersect(cell, other))).collect();
+        let others = pieces(block);
+        let aligned = cells.len() == others.len() && cells.iter().zip(&others).all(|((cell, _), (_, at))| cell == at);
+        if aligned {
+            cells.iter_mut().zip(others).for_each(|((_, places), (place, _))| places.push(place));
+            continue;
         }
-    }
-    cells
-}
-
-/// What a block holds in a cell of [`common_cells`].
-fn piece_at(block: &Block, cell: &Cuboid) -> Option<Piece> {
-    block.pieces.iter().find(|piece| boxes::intersect(&piece.at, cell).is_some()).map(|piece| piece.cut(cell))
-}
-
-/// Where each term dim of a block lies, if the block is a region of one term in the term's order.
-///
-/// # Errors
-/// The pieces of which the second does not continue the first.
-pub(super) fn region(block: &Block, terms: &Terms) -> Result<(TermId, Cuboid, Rc<Parts>), (Piece, Piece)> {
-    let first = &block.pieces[0];
-    let scattered = |other: &Piece| (first.clone(), other.clone());
-    let extents = terms.extents(first.holds.term);
-    if extents.len() != block.extents.len() {
-        return Err(scattered(first));
-    }
-    // The first piece in order starts at the first corner of the block.
-    let starts = unravel(first.holds.base, extents);
-    let region: Cuboid = starts
-        .iter()
-        .zip(&block.extents)
-        .map(|(start, extent)| Interval { start: *start, end: start + extent })
-        .collect();
-    if region.iter().zip(extents).any(|(range, extent)| range.end > *extent) {
-        return Err(scattered(first));
-    }
-    let whole =
-        Block::new(&block.extents, Holding::region(first.holds.term, &region, first.holds.parts.clone(), terms));
-    for piece in &block.pieces {
-        if whole.pieces[0].cut(&piece.at).holds != piece.holds {
-            return Err(scattered(piece));
+        if cells.len().saturating_mul(others.len()) > MOST_PAIRS {
+            return None;
         }
+        let pairs = cells.iter().flat_map(|cell| others.iter().map(move |other| (cell, other)));
+        cells = pairs
+            .filter_map(|((cell, places), (place, at))| {
+                let common = boxes::intersect(cell, at)?;
+                Some((common, places.iter().chain([place]).copied().collect()))
+            })
+            .collect();
     }
-    Ok((first.holds.term, region, first.holds.parts.clone()))
+    Some(cells)
 }

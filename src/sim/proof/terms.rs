@@ -7,7 +7,7 @@ use super::boxes::Interval;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::Function;
-use crate::mesh::AxisId;
+use crate::mesh::{AxisId, Mesh};
 use crate::schedule::{Array, Dense};
 use std::collections::HashMap;
 use std::fmt;
@@ -70,9 +70,9 @@ pub(super) struct Terms {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// The name of the array.
-    pub array: String,
+    pub array: Box<str>,
     /// Name and range, first and one past the last, of each dim.
-    pub ranges: Vec<(String, u64, u64)>,
+    pub ranges: Box<[(String, u64, u64)]>,
 }
 
 impl fmt::Display for Slot {
@@ -227,7 +227,7 @@ impl Terms {
     pub(super) fn slot(&self, term: TermId, region: &[Interval]) -> Slot {
         let term = &self.terms[term.0 as usize];
         let ranges = term.dims.iter().zip(region).map(|(dim, range)| (dim.clone(), range.start, range.end));
-        Slot { array: term.name.clone(), ranges: ranges.collect() }
+        Slot { array: term.name.as_str().into(), ranges: ranges.collect() }
     }
 
     fn coordinate(&mut self, coordinate: Coordinate, length: u64, name: String) -> CoordinateId {
@@ -250,8 +250,9 @@ impl Terms {
     }
 
     /// The coordinate of the pieces of an open input.
-    pub(super) fn open_coordinate(&mut self, operation: usize, axis: AxisId, length: u64) -> CoordinateId {
-        self.coordinate(Coordinate::Open(operation, axis), length, format!("mesh axis {}", axis.index()))
+    pub(super) fn open_coordinate(&mut self, operation: usize, axis: AxisId, mesh: &Mesh) -> CoordinateId {
+        let name = format!("axis {}", mesh.axis(axis).name);
+        self.coordinate(Coordinate::Open(operation, axis), mesh.size(axis), name)
     }
 
     /// The coordinate that tells the operands of an elementwise sum apart.
@@ -271,7 +272,7 @@ impl Terms {
         self.coordinates[id.0 as usize].1
     }
 
-    /// Limits in words: `J 4..8, mesh axis 0 1..2`.
+    /// Limits in words: `J 4..8, axis X 1..2`.
     pub(super) fn limits(&self, limits: &[(CoordinateId, Interval)]) -> String {
         let words: Vec<String> = limits
             .iter()

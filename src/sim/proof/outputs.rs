@@ -1,0 +1,52 @@
+//! What the outputs must be at the end.
+
+use super::block::{Block, Holding};
+use super::flaw::Flaw;
+use super::run::{Run, Value};
+use crate::mesh::{Axes, DeviceId};
+use crate::schedule::Output;
+use std::rc::Rc;
+
+impl Run<'_> {
+    /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
+    pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Flaw> {
+        let schedule = self.schedule;
+        let open: Axes = output.sharding.open.in_order();
+        for device in schedule.mesh.devices() {
+            self.output_place(output, value, device)?;
+        }
+        for device in schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
+            let members: Vec<DeviceId> = (0..open.group_size(&schedule.mesh))
+                .map(|rank| schedule.mesh.with_rank(device, open.iter(), rank))
+                .collect();
+            let blocks: Vec<Option<&Rc<Block>>> = members.iter().map(|member| value[member.index()].as_ref()).collect();
+            let combined = self.add(output.value, device, output.sharding.operator, &blocks)?;
+            for piece in combined.iter().flat_map(|block| &block.pieces) {
+                if let Some(missing) = piece.holds.parts.first_missing(&self.terms) {
+                    let missing = self.terms.limits(&missing);
+                    let site = self.site(output.value, device);
+                    return Err(Flaw::MissingContribution { site, slot: piece.slot(&self.terms), missing });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn output_place(&self, output: &Output, value: &Value, device: DeviceId) -> Result<(), Flaw> {
+        let term = self.arrays[output.array.index()];
+        let region = self.shard(output.array, &output.sharding, device);
+        let extents: Vec<u64> = region.iter().map(|range| range.len()).collect();
+        let expected = Block::new(&extents, Holding::region(term, &region, self.closed.clone(), &self.terms));
+        let Some(block) = &value[device.index()] else {
+            let site = self.site(output.value, device);
+            return Err(Flaw::Missing { site, slot: expected.pieces[0].slot(&self.terms) });
+        };
+        for piece in &block.pieces {
+            let wanted = expected.pieces[0].cut(&piece.at);
+            if !wanted.holds.same_place(&piece.holds) {
+                return Err(self.wrong(self.site(output.value, device), &wanted, piece));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,212 @@
+//! Ways to break a schedule, one at a time.
+
+use petgraph::graph::DiGraph;
+use shardc::mesh::{AxisId, Mesh};
+use shardc::operator::Operator;
+use shardc::schedule::{CoordMap, Cut, OpId, OpKind, Operation, Schedule, Sources};
+
+/// Every single change of the schedule that this file knows, with a name.
+pub fn mutants(schedule: &Schedule) -> impl Iterator<Item = (String, Schedule)> {
+    let schedule = schedule.clone();
+    schedule.ids().collect::<Vec<_>>().into_iter().flat_map(move |id| of_operation(&schedule, id))
+}
+
+fn of_operation(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
+    let mut list = deleted(schedule, id);
+    list.extend(operands_changed(schedule, id));
+    for (what, kind) in kinds(&schedule.mesh, &schedule.operation(id).kind) {
+        let mut mutant = schedule.clone();
+        mutant.operations[id].kind = kind;
+        list.push((format!("%{}: {what}", id.index()), mutant));
+    }
+    list
+}
+
+/// The same schedule with other operands; operations may change their kind with them.
+fn rewired(schedule: &Schedule, change: impl Fn(OpId, &mut Operation, &mut Vec<OpId>)) -> Schedule {
+    let mut mutant = Schedule { operations: DiGraph::new(), ..schedule.clone() };
+    for id in schedule.ids() {
+        let (mut operation, mut operands) = (schedule.operation(id).clone(), schedule.operands(id));
+        change(id, &mut operation, &mut operands);
+        mutant.push(operation, &operands);
+    }
+    mutant
+}
+
+/// Users take an operand of equal extents instead, or do without.
+fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
+    let mut list = Vec::new();
+    for operand in schedule.operands(id) {
+        if schedule.operation(operand).extents == schedule.operation(id).extents {
+            let mut mutant = rewired(schedule, |_, _, operands| {
+                operands.iter_mut().filter(|used| **used == id).for_each(|used| *used = operand);
+            });
+            mutant.outputs.iter_mut().filter(|output| output.value == id).for_each(|output| output.value = operand);
+            list.push((format!("%{} replaced by %{}", id.index(), operand.index()), mutant));
+        }
+    }
+    let dropped = rewired(schedule, |_, operation, operands| match &mut operation.kind {
+        OpKind::Add { .. } => operands.retain(|used| *used != id),
+        OpKind::Assemble { places, .. } => {
+            let kept: Vec<bool> = operands.iter().map(|used| *used != id).collect();
+            let mut flags = kept.iter();
+            places.retain(|_| *flags.next().unwrap_or(&true));
+            operands.retain(|used| *used != id);
+        }
+        OpKind::Input { .. }
+        | OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Map { .. } => {}
+    });
+    list.push((format!("%{} dropped from its users", id.index()), dropped));
+    list
+}
+
+/// Operands twice, less, in another order.
+fn operands_changed(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
+    let count = schedule.operands(id).len();
+    let mut list = Vec::new();
+    let mut push = |what: String, change: &dyn Fn(&mut Operation, &mut Vec<OpId>)| {
+        let mutant = rewired(schedule, |at, operation, operands| {
+            if at == id {
+                change(operation, operands);
+            }
+        });
+        list.push((format!("%{}: {what}", id.index()), mutant));
+    };
+    for place in 0..count {
+        push(format!("operand {place} twice"), &|operation, operands| {
+            operands.push(operands[place]);
+            if let OpKind::Assemble { places, .. } = &mut operation.kind {
+                places.push(places[place].clone());
+            }
+        });
+        push(format!("operand {place} left out"), &|operation, operands| {
+            operands.remove(place);
+            if let OpKind::Assemble { places, .. } = &mut operation.kind {
+                places.remove(place);
+            }
+        });
+    }
+    for place in 1..count {
+        push(format!("operands {} and {place} swapped", place - 1), &|_, operands| operands.swap(place - 1, place));
+        push(format!("operand {} stands for {place}", place - 1), &|_, operands| operands[place] = operands[place - 1]);
+    }
+    for earlier in schedule.ids().take_while(|earlier| *earlier < id) {
+        let other = schedule.operation(earlier);
+        for place in 0..count {
+            let used = schedule.operands(id)[place];
+            if used != earlier && schedule.operation(used).extents == other.extents {
+                push(format!("operand {place} is %{}", earlier.index()), &|_, operands| operands[place] = earlier);
+            }
+        }
+    }
+    list
+}
+
+/// Other parameters.
+fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
+    match kind {
+        OpKind::Input { .. } => Vec::new(),
+        OpKind::Slice { view, region } => {
+            let changed = cuts(mesh, view, region).into_iter();
+            changed.map(|(what, region)| (what, OpKind::Slice { view: view.clone(), region })).collect()
+        }
+        OpKind::Shuffle { sources, .. } => shuffles(mesh, sources),
+        OpKind::Add { .. } => [Operator::Max, Operator::Min]
+            .map(|operator| (format!("combined with {operator}"), OpKind::Add { operator }))
+            .to_vec(),
+        OpKind::Assemble { view, places } => {
+            let mut list = Vec::new();
+            for (place, region) in places.iter().enumerate() {
+                for (what, region) in cuts(mesh, view, region) {
+                    let mut places = places.clone();
+                    places[place] = region;
+                    list.push((format!("place {place}: {what}"), OpKind::Assemble { view: view.clone(), places }));
+                }
+            }
+            list
+        }
+        OpKind::AllGather { axes, dim } => [0, 1]
+            .into_iter()
+            .filter(|other| other != dim)
+            .map(|dim| (format!("along dim {dim}"), OpKind::AllGather { axes: axes.clone(), dim }))
+            .collect(),
+        OpKind::MatMul { einsum } => {
+            let mut transposed = einsum.clone();
+            transposed.operands[0].reverse();
+            let mut result = einsum.clone();
+            result.result.reverse();
+            [("left transposed", transposed), ("result transposed", result)]
+                .map(|(what, einsum)| (what.to_owned(), OpKind::MatMul { einsum }))
+                .to_vec()
+        }
+        OpKind::Map { function, einsum } => {
+            use shardc::function::Function;
+            let mut result = einsum.clone();
+            result.result.reverse();
+            let mut list = vec![("result transposed".to_owned(), OpKind::Map { function: *function, einsum: result })];
+            for other in [Function::Identity, Function::Neg, Function::Relu, Function::Add, Function::Sub] {
+                if other != *function && other.arity() == function.arity() {
+                    list.push((format!("computes {other}"), OpKind::Map { function: other, einsum: einsum.clone() }));
+                }
+            }
+            list
+        }
+    }
+}
+
+/// One device's entry of a map changed, in each way.
+fn cuts(mesh: &Mesh, view: &[u64], region: &[Cut]) -> Vec<(String, Vec<Cut>)> {
+    let mut list = Vec::new();
+    for (dim, cut) in region.iter().enumerate() {
+        let Cut::At(map) = cut else { continue };
+        let axes: Vec<AxisId> = mesh.axis_ids().collect();
+        let entries: Vec<Option<u64>> = mesh.devices().map(|device| map.at(mesh, device)).collect();
+        for device in mesh.devices() {
+            for value in (0..=view[dim]).map(Some).chain([None]) {
+                if entries[device.index()] != value {
+                    let mut entries = entries.clone();
+                    entries[device.index()] = value;
+                    let mut region = region.to_vec();
+                    region[dim] = Cut::At(CoordMap::Table { axes: axes.clone(), entries });
+                    list.push((format!("{device} takes {value:?}"), region));
+                }
+            }
+        }
+    }
+    list
+}
+
+/// Other shifts; one entry of a table changed, or two swapped.
+fn shuffles(mesh: &Mesh, sources: &Sources) -> Vec<(String, OpKind)> {
+    let route = shardc::schedule::Route::Shortest;
+    let mut list = Vec::new();
+    if let Sources::Shift { axis, by, wrap } = sources {
+        for (by, wrap) in [(by + 1, *wrap), (by - 1, *wrap), (-by, *wrap), (*by, !wrap)] {
+            let sources = Sources::Shift { axis: *axis, by, wrap };
+            list.push((format!("shifts by {by}, wraps: {wrap}"), OpKind::Shuffle { sources, route }));
+        }
+    }
+    let axes: Vec<AxisId> = mesh.axis_ids().collect();
+    let entries: Vec<Option<u32>> =
+        mesh.devices().map(|device| sources.of(mesh, device).map(|source| source.0)).collect();
+    let count = u32::try_from(entries.len()).expect("a small mesh");
+    for place in 0..entries.len() {
+        for value in (0..count).map(Some).chain([None]) {
+            let mut changed = entries.clone();
+            changed[place] = value;
+            let sources = Sources::Table { axes: axes.clone(), entries: changed };
+            list.push((format!("d{place} receives from {value:?}"), OpKind::Shuffle { sources, route }));
+        }
+        for other in 0..place {
+            let mut changed = entries.clone();
+            changed.swap(place, other);
+            let sources = Sources::Table { axes: axes.clone(), entries: changed };
+            list.push((format!("d{place} and d{other} swap sources"), OpKind::Shuffle { sources, route }));
+        }
+    }
+    list
+}

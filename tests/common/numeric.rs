@@ -1,0 +1,209 @@
+//! A naive interpreter in i64, element by element. With the library it shares the ground types: maps of coordinates,
+//! sources, shardings and lengths of indices; nothing of the interpreters.
+
+use itertools::Itertools;
+use shardc::einsum::Einsum;
+use shardc::function::{Function, Scalar};
+use shardc::layout::Sharding;
+use shardc::mesh::{DeviceId, Mesh};
+use shardc::operator::Operator;
+use shardc::schedule::{CoordMap, Cut, Dense, OpKind, Region, Schedule};
+
+/// A block or a whole array, row-major.
+type Data = Vec<i64>;
+
+/// Whether the schedule computes its outputs on random data; `false` also where it cannot go on.
+pub fn computes(schedule: &Schedule, seed: u64) -> bool {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mesh = &schedule.mesh;
+    let small = |random: &mut fastrand::Rng, n: u64| (0..n).map(|_| random.i64(-1000..1000)).collect::<Data>();
+    // The pieces of open inputs come first, as they define their arrays.
+    let mut given: Vec<Option<Data>> = vec![None; schedule.arrays.len()];
+    let mut open = vec![Vec::new(); schedule.operations.node_count()];
+    for id in schedule.ids() {
+        let operation = schedule.operation(id);
+        if let OpKind::Input { array, sharding } = &operation.kind
+            && !sharding.open.is_empty()
+        {
+            assert!(sharding.dim_axes().is_empty(), "open inputs of these tests are whole otherwise");
+            let axes = sharding.open.in_order();
+            let groups: Vec<Data> =
+                (0..axes.group_size(mesh)).map(|_| small(&mut random, operation.elements())).collect();
+            let rank = |device| usize::try_from(mesh.rank(device, axes.iter())).expect("small");
+            open[id.index()] = mesh.devices().map(|device| groups[rank(device)].clone()).collect();
+            given[array.index()] = groups.into_iter().reduce(|sum, part| zip(&sum, &part, i64::wrapping_add));
+        }
+    }
+    let mut dense: Vec<Data> = Vec::new();
+    for (array, given) in schedule.arrays.iter().zip(given) {
+        let extents = |operand: &shardc::schedule::ArrayId| schedule.array(*operand).extents.clone();
+        let operands = array.definition.operands();
+        let blocks: Vec<&Data> = operands.iter().map(|operand| &dense[operand.index()]).collect();
+        let extents: Vec<Vec<u64>> = operands.iter().map(extents).collect();
+        let data = match &array.definition {
+            Dense::Input => given.unwrap_or_else(|| small(&mut random, array.extents.iter().product())),
+            Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
+            Dense::Map { function, einsum, .. } => evaluate(einsum, &extents, &blocks, |x| apply(*function, x)),
+        };
+        dense.push(data);
+    }
+    let Some(values) = run(schedule, &dense, &open) else { return false };
+    schedule.outputs.iter().all(|output| {
+        let value = &values[output.value.index()];
+        let axes = output.sharding.open.in_order();
+        mesh.devices().all(|device| {
+            let members =
+                (0..axes.group_size(mesh)).map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
+            let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
+            let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, i64::wrapping_add));
+            let array = schedule.array(output.array);
+            total == Some(shard(&dense[output.array.index()], &array.extents, &output.sharding, mesh, device))
+        })
+    })
+}
+
+fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Vec<Option<Data>>>> {
+    let mesh = &schedule.mesh;
+    let mut values: Vec<Vec<Option<Data>>> = Vec::new();
+    for id in schedule.ids() {
+        let operation = schedule.operation(id);
+        let operands = schedule.operands(id);
+        let extents: Vec<Vec<u64>> =
+            operands.iter().map(|operand| schedule.operation(*operand).extents.clone()).collect();
+        let mut value = Vec::new();
+        for device in mesh.devices() {
+            let blocks: Vec<Option<&Data>> =
+                operands.iter().map(|operand| values[operand.index()][device.index()].as_ref()).collect();
+            let all = || blocks.iter().copied().collect::<Option<Vec<&Data>>>();
+            value.push(match &operation.kind {
+                OpKind::Input { array, sharding } if sharding.open.is_empty() => {
+                    let extents = &schedule.array(*array).extents;
+                    Some(shard(&dense[array.index()], extents, sharding, mesh, device))
+                }
+                OpKind::Input { .. } => Some(open[id.index()][device.index()].clone()),
+                OpKind::Slice { view, region } => {
+                    let places = places(mesh, view, region, device);
+                    blocks[0].filter(|_| !places.is_empty()).map(|block| places.iter().map(|at| block[*at]).collect())
+                }
+                OpKind::Shuffle { sources, .. } => {
+                    let source = sources.of(mesh, device);
+                    source.and_then(|source| values[operands[0].index()][source.index()].clone())
+                }
+                OpKind::Add { operator } => {
+                    blocks.iter().flatten().map(|block| (*block).clone()).reduce(|sum, part| {
+                        let combine = match operator {
+                            Operator::Sum => i64::wrapping_add,
+                            Operator::Max => i64::max,
+                            Operator::Min => i64::min,
+                        };
+                        zip(&sum, &part, combine)
+                    })
+                }
+                OpKind::Assemble { view, places: regions } => {
+                    let mut block: Vec<Option<i64>> = vec![None; usize::try_from(operation.elements()).ok()?];
+                    for (region, piece) in regions.iter().zip(&blocks) {
+                        let Some(piece) = piece else { continue };
+                        for (at, element) in places(mesh, view, region, device).into_iter().zip(piece.iter()) {
+                            // Writing twice is wrong even where both are equal.
+                            if block[at].replace(*element).is_some() {
+                                return None;
+                            }
+                        }
+                    }
+                    if block.iter().all(Option::is_none) {
+                        None
+                    } else {
+                        Some(block.into_iter().collect::<Option<Data>>()?)
+                    }
+                }
+                OpKind::AllGather { axes, dim } => {
+                    let members = (0..mesh.group_size(axes.iter().copied())).map(|rank| {
+                        let member = mesh.with_rank(device, axes.iter().copied(), rank);
+                        values[operands[0].index()][member.index()].as_ref()
+                    });
+                    let members: Vec<&Data> = members.collect::<Option<_>>()?;
+                    let inner = usize::try_from(extents[0][*dim..].iter().product::<u64>()).ok()?;
+                    let outer = members[0].len() / inner;
+                    let rows = (0..outer).cartesian_product(&members);
+                    Some(rows.flat_map(|(row, member)| member[row * inner..(row + 1) * inner].to_vec()).collect())
+                }
+                OpKind::MatMul { einsum } => {
+                    all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])))
+                }
+                OpKind::Map { function, einsum } => {
+                    all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| apply(*function, x)))
+                }
+            });
+        }
+        values.push(value);
+    }
+    Some(values)
+}
+
+fn zip(left: &Data, right: &Data, combine: fn(i64, i64) -> i64) -> Data {
+    left.iter().zip(right).map(|(left, right)| combine(*left, *right)).collect()
+}
+
+/// All index tuples below the extents, the last fastest.
+fn tuples(extents: &[u64]) -> Vec<Vec<u64>> {
+    if extents.is_empty() {
+        return vec![Vec::new()];
+    }
+    extents.iter().map(|extent| 0..*extent).multi_cartesian_product().collect()
+}
+
+fn number(at: &[u64], extents: &[u64]) -> usize {
+    let number = at.iter().zip(extents).fold(0, |number, (at, extent)| number * extent + at);
+    usize::try_from(number).expect("small")
+}
+
+/// The elements of a region, in order; none where a cut misses its dim.
+fn places(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Vec<usize> {
+    let at = |map: &CoordMap| map.at(mesh, device);
+    let inside = |index: &Vec<u64>| {
+        region.iter().zip(index).all(|(cut, index)| match cut {
+            Cut::Whole => true,
+            Cut::Range { start, end } => (*start..*end).contains(index),
+            Cut::At(map) => at(map) == Some(*index),
+        })
+    };
+    tuples(view).into_iter().filter(inside).map(|index| number(&index, view)).collect()
+}
+
+fn shard(data: &Data, extents: &[u64], sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Data {
+    let ranges: Vec<_> =
+        extents.iter().enumerate().map(|(dim, extent)| sharding.local_range(dim, *extent, mesh, device)).collect();
+    let mine = tuples(extents).into_iter().filter(|at| at.iter().zip(&ranges).all(|(at, range)| range.contains(at)));
+    mine.map(|at| data[number(&at, extents)]).collect()
+}
+
+fn evaluate(einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Data], of: impl Fn(&[i64]) -> i64) -> Data {
+    let lengths = einsum.lengths(extents).expect("verified");
+    let pick = |indices: &[u8], at: &[u64]| indices.iter().map(|index| at[usize::from(*index)]).collect::<Vec<u64>>();
+    let shape = pick(&einsum.result, &lengths);
+    let mut result = vec![0i64; usize::try_from(shape.iter().product::<u64>()).expect("small")];
+    for at in tuples(&lengths) {
+        let operands = einsum.operands.iter().zip(extents).zip(blocks);
+        let x: Vec<i64> =
+            operands.map(|((indices, extents), block)| block[number(&pick(indices, &at), extents)]).collect();
+        let sum = &mut result[number(&pick(&einsum.result, &at), &shape)];
+        *sum = sum.wrapping_add(of(&x));
+    }
+    result
+}
+
+#[allow(clippy::cast_possible_truncation)]
+fn apply(function: Function, x: &[i64]) -> i64 {
+    match function {
+        Function::Identity | Function::Cast(_) => x[0],
+        Function::Add => x[0].wrapping_add(x[1]),
+        Function::Sub => x[0].wrapping_sub(x[1]),
+        Function::Neg => x[0].wrapping_neg(),
+        Function::Scale(Scalar(factor)) => x[0].wrapping_mul(factor as i64),
+        Function::Shift(Scalar(by)) => x[0].wrapping_add(by as i64),
+        Function::Relu => x[0].max(0),
+        Function::Div | Function::Gelu | Function::Exp | Function::Tanh | Function::Softmax { .. } => {
+            unimplemented!("not on integers")
+        }
+    }
+}
