@@ -69,7 +69,7 @@ pub struct Interval {
 pub struct LinkLoad {
     /// How long it is busy.
     pub busy: Time,
-    /// What passes it. For a kept AllGather an equal share of what the closed form puts on the fullest link.
+    /// What passes it. Of a kept AllGather, an equal share of what its group receives.
     pub bytes: Bytes,
 }
 

@@ -279,9 +279,10 @@ impl<'a> Run<'a> {
         let links: Vec<LinkId> =
             group.iter().flat_map(|device| axes.iter().flat_map(|axis| links_of(topology, *axis, *device))).collect();
         let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
-        // What arrives in the whole group, spread over its links.
+        // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
         let received = u128::from(full.0) * (group.len() as u128 - 1);
-        let share = received.div_ceil((links.len() as u128).max(1));
+        let paths = links.iter().filter(|link| topology.link(**link).side != LinkSide::In).count() as u128;
+        let share = received.div_ceil(paths.max(1));
         let share = Bytes(u64::try_from(share).unwrap_or(u64::MAX));
         links.into_iter().for_each(|link| self.clocks.occupy(link, start, busy, share));
         start
