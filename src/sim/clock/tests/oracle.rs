@@ -103,87 +103,92 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
 /// What every device waits for before it has each value: an event, `Some(None)` for nothing, none where it is absent.
 type Holders = Vec<Option<Option<usize>>>;
 
-/// Builds the events of a schedule of inputs, shuffles, sums, slices and maps.
+/// The events of a schedule of inputs, shuffles, sums, slices and maps, and the end of the last.
 fn makespan(schedule: &Schedule, topology: &Topology) -> u128 {
     let mut events = Events::default();
     let mut values: Vec<Holders> = Vec::new();
-    let devices: Vec<DeviceId> = schedule.mesh.devices().collect();
     for id in schedule.ids() {
-        let operation = schedule.operation(id);
-        let operands = schedule.operands(id);
-        let mut holders: Holders = vec![None; devices.len()];
-        let compute = |events: &mut Events, device: DeviceId, bytes: u64, after: Vec<Option<usize>>| {
-            let takes = topology.scale.at_rate(u128::from(bytes), topology.hardware.hbm_bandwidth).ticks();
-            let needs = if takes == 0 { vec![] } else { vec![format!("compute {device}")] };
-            Some(Some(events.push(Event { needs, after: after.into_iter().flatten().collect(), busy: takes, takes })))
-        };
-        let moved = |bytes: u64| if topology.hardware.local_moves == LocalMoves::Free { 0 } else { bytes };
-        match &operation.kind {
-            OpKind::Input { .. } => holders.fill(Some(None)),
+        let operands: Vec<&Holders> = schedule.operands(id).iter().map(|operand| &values[operand.index()]).collect();
+        let holders = match &schedule.operation(id).kind {
+            OpKind::Input { .. } => vec![Some(None); schedule.mesh.device_count()],
             OpKind::Shuffle { sources, route } => {
-                let mut messages: Vec<(DeviceId, Option<usize>, Vec<Vec<String>>)> = Vec::new();
-                for device in &devices {
-                    let Some(source) = sources.of(&schedule.mesh, *device) else { continue };
-                    let Some(holder) = values[operands[0].index()][source.index()] else { continue };
-                    messages.push((*device, holder, hops(topology, source, *device, *route)));
-                }
-                let most = messages.iter().map(|(_, _, hops)| hops.len()).max().unwrap_or(0);
-                for hop in 0..most {
-                    for (_, holder, hops) in &mut messages {
-                        let Some(needs) = hops.get(hop).cloned() else { continue };
-                        let overhead = if hop == 0 {
-                            topology.scale.picoseconds(topology.hardware.message_overhead).ticks()
-                        } else {
-                            0
-                        };
-                        let latency = topology.scale.picoseconds(topology.hardware.hop_latency).ticks();
-                        let bytes = at_link(topology, operation.bytes()).ticks();
-                        let (busy, takes) = match topology.hardware.hop_rule {
-                            HopRule::Larger => (latency.max(bytes), latency.max(bytes)),
-                            HopRule::Sum => (bytes, bytes + latency),
-                        };
-                        let event = Event {
-                            needs,
-                            after: holder.iter().copied().collect(),
-                            busy: overhead + busy,
-                            takes: overhead + takes,
-                        };
-                        *holder = Some(events.push(event));
-                    }
-                }
-                for (device, holder, _) in messages {
-                    holders[device.index()] = Some(holder);
-                }
+                shuffle(&mut events, topology, operands[0], sources, *route, schedule.operation(id).bytes())
             }
-            OpKind::Add { .. } | OpKind::Map { .. } => {
-                let all = matches!(operation.kind, OpKind::Map { .. });
-                for device in &devices {
-                    let there: Vec<Option<usize>> =
-                        operands.iter().filter_map(|operand| values[operand.index()][device.index()]).collect();
-                    if there.is_empty() || all && there.len() < operands.len() {
-                        continue;
-                    }
-                    let traffic = (there.len() as u64 + 1) * operation.bytes();
-                    let traffic = if all { traffic } else { moved(traffic) };
-                    holders[device.index()] = compute(&mut events, *device, traffic, there);
-                }
-            }
-            OpKind::Slice { view, region } => {
-                for device in &devices {
-                    let Cut::At(map) = &region[0] else { unreachable!("made with a map") };
-                    let index = map.at(&schedule.mesh, *device);
-                    let Some(holder) = values[operands[0].index()][device.index()] else { continue };
-                    if index.is_some_and(|index| index < view[0]) {
-                        holders[device.index()] =
-                            compute(&mut events, *device, moved(2 * operation.bytes()), vec![holder]);
-                    }
-                }
-            }
-            OpKind::Assemble { .. } | OpKind::AllGather { .. } | OpKind::MatMul { .. } => unreachable!("not made here"),
-        }
+            _ => schedule
+                .mesh
+                .devices()
+                .map(|device| {
+                    let there = operands.iter().filter_map(|holders| holders[device.index()]).collect();
+                    compute(&mut events, topology, schedule.operation(id), device, operands.len(), there)
+                })
+                .collect(),
+        };
         values.push(holders);
     }
     events.makespan()
+}
+
+/// All first hops of a shuffle, then all second hops, and so on.
+fn shuffle(
+    events: &mut Events,
+    topology: &Topology,
+    operand: &Holders,
+    sources: &Sources,
+    route: Route,
+    bytes: u64,
+) -> Holders {
+    let mut holders: Holders = vec![None; operand.len()];
+    let mut ways: Vec<(DeviceId, Vec<Vec<String>>)> = Vec::new();
+    for device in topology.mesh.devices() {
+        let Some(source) = sources.of(&topology.mesh, device) else { continue };
+        holders[device.index()] = operand[source.index()];
+        if operand[source.index()].is_some() {
+            ways.push((device, hops(topology, source, device, route)));
+        }
+    }
+    let latency = topology.scale.picoseconds(topology.hardware.hop_latency).ticks();
+    let bandwidth = at_link(topology, bytes).ticks();
+    for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
+        let overhead = if hop == 0 { topology.hardware.message_overhead } else { 0 };
+        let overhead = topology.scale.picoseconds(overhead).ticks();
+        let (busy, takes) = match topology.hardware.hop_rule {
+            HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
+            HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
+        };
+        for (device, hops) in &ways {
+            let Some(needs) = hops.get(hop).cloned() else { continue };
+            let after = holders[device.index()].flatten().into_iter().collect();
+            holders[device.index()] = Some(Some(events.push(Event { needs, after, busy, takes })));
+        }
+    }
+    holders
+}
+
+/// What one device does within itself, if the operands that are there are enough.
+fn compute(
+    events: &mut Events,
+    topology: &Topology,
+    operation: &Operation,
+    device: DeviceId,
+    operands: usize,
+    there: Vec<Option<usize>>,
+) -> Option<Option<usize>> {
+    let (enough, local) = match &operation.kind {
+        OpKind::Add { .. } => (!there.is_empty(), true),
+        OpKind::Map { .. } => (there.len() == operands, false),
+        OpKind::Slice { view, region } => {
+            let Cut::At(map) = &region[0] else { unreachable!("made with a map") };
+            let inside = map.at(&topology.mesh, device).is_some_and(|index| index < view[0]);
+            (inside && !there.is_empty(), true)
+        }
+        other => unreachable!("not made here: {other:?}"),
+    };
+    let free = local && topology.hardware.local_moves == LocalMoves::Free;
+    let traffic = if free { 0 } else { (there.len() as u64 + 1) * operation.bytes() };
+    let takes = topology.scale.at_rate(u128::from(traffic), topology.hardware.hbm_bandwidth).ticks();
+    let needs = if takes == 0 { vec![] } else { vec![format!("compute {device}")] };
+    let after = there.into_iter().flatten().collect();
+    enough.then(|| Some(events.push(Event { needs, after, busy: takes, takes })))
 }
 
 /// A machine drawn at random.
