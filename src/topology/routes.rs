@@ -141,7 +141,7 @@ impl Topology {
     }
 
     /// Whether there is such a link: a line has none past its ends, and one device alone has none at all.
-    fn exists(&self, link: Link) -> bool {
+    pub fn exists(&self, link: Link) -> bool {
         let size = self.mesh.axis(link.axis).size;
         let coordinate = self.mesh.coordinate(link.device, link.axis);
         match (self.links(link.axis).wiring, link.side) {
@@ -149,7 +149,8 @@ impl Topology {
             (Wiring::Line, LinkSide::Up) => coordinate + 1 < size,
             (Wiring::Line, LinkSide::Down) => coordinate > 0,
             (Wiring::Line, LinkSide::Out | LinkSide::In) => false,
-            (Wiring::Ring | Wiring::Switch, _) => true,
+            (Wiring::Ring, side) => matches!(side, LinkSide::Up | LinkSide::Down),
+            (Wiring::Switch, side) => matches!(side, LinkSide::Out | LinkSide::In),
         }
     }
 

@@ -1,0 +1,46 @@
+//! Messages that the clock times in a second: `cargo bench --bench clock`.
+
+use divan::counter::ItemsCount;
+use shardc::dtype::DType;
+use shardc::layout::Sharding;
+use shardc::mesh::{Axis, AxisId, Mesh, Wiring};
+use shardc::schedule::{ArrayId, OpId, OpKind, Operation, Route, Schedule, Sources};
+use shardc::sim::clock;
+use shardc::span::Span;
+use shardc::topology::{Hardware, Topology};
+
+fn main() {
+    divan::main();
+}
+
+/// An operation on blocks of a megabyte.
+fn push(schedule: &mut Schedule, kind: OpKind, operands: &[OpId]) -> OpId {
+    let extents = vec![1 << 20];
+    schedule.push(Operation { kind, dtype: DType::I8, extents, step: 0, method: None, span: Span::default() }, operands)
+}
+
+/// A ring all-gather by whole shards both ways round, one message a hop.
+fn ring_gather(mesh: &Mesh) -> Schedule {
+    let mut schedule = Schedule::new(mesh.clone());
+    let input = OpKind::Input { array: ArrayId(0), sharding: Sharding::replicated(1) };
+    let input = push(&mut schedule, input, &[]);
+    let size = mesh.size(AxisId::new(0));
+    for (by, steps) in [(-1, size / 2), (1, (size - 1) / 2)] {
+        let mut last = input;
+        for _ in 0..steps {
+            let sources = Sources::Shift { axis: AxisId::new(0), by, wrap: true };
+            last = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(-by) }, &[last]);
+        }
+    }
+    schedule
+}
+
+#[divan::bench(args = [8, 64, 512])]
+fn ring_all_gather(bencher: divan::Bencher<'_, '_>, devices: u32) {
+    let axis = Axis { name: "X".to_owned(), size: devices, wiring: Some(Wiring::Ring) };
+    let mesh = Mesh::new(vec![axis]).expect("a small mesh");
+    let schedule = ring_gather(&mesh);
+    let topology = Topology::new(mesh, Hardware::named(Hardware::DEFAULT).expect("shipped")).expect("a common tick");
+    let messages = u64::from(devices) * (u64::from(devices) - 1);
+    bencher.counter(ItemsCount::new(messages)).bench(|| clock::run(&schedule, &topology).expect("a sound schedule"));
+}

@@ -1,0 +1,35 @@
+//! How long a device computes.
+
+use crate::schedule::{OpKind, Operation};
+use crate::topology::{LocalMoves, Topology};
+use crate::units::Time;
+
+/// Bytes of the block of one device; `None` beyond 64 bits.
+pub(super) fn block_bytes(operation: &Operation) -> Option<u64> {
+    operation.extents.iter().try_fold(operation.dtype.size(), |bytes, extent| bytes.checked_mul(*extent))
+}
+
+/// The time of the computing that an operation does on a device, from the bytes of the operands that are there.
+///
+/// A product takes the longer of its operations and its memory traffic; an elementwise function its memory traffic.
+pub(super) fn compute_time(topology: &Topology, operation: &Operation, operands: &[&Operation], read: u128) -> Time {
+    let written = block_bytes(operation).map_or(u128::MAX, u128::from);
+    let memory = |bytes: u128| topology.scale.at_rate(bytes, topology.hardware.hbm_bandwidth);
+    let traffic = memory(read.saturating_add(written));
+    let moved = |time: Time| match topology.hardware.local_moves {
+        LocalMoves::Free => Time::ZERO,
+        LocalMoves::Memory => time,
+    };
+    match &operation.kind {
+        OpKind::MatMul { einsum } => {
+            let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
+            let rate = topology.hardware.flops(operation.dtype);
+            topology.scale.at_rate(einsum.flops(&extents), rate).max(traffic)
+        }
+        OpKind::Map { .. } => traffic,
+        OpKind::Add { .. } | OpKind::Assemble { .. } => moved(traffic),
+        // Of the operand only what is kept is read.
+        OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),
+        OpKind::Input { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Time::ZERO,
+    }
+}

@@ -1,0 +1,308 @@
+//! One pass over the operations in list order.
+
+use super::clocks::{Clocks, HopTime};
+use super::cost::{block_bytes, compute_time};
+use super::presence::MayMiss;
+use super::{ClockError, Interval, Timing};
+use crate::mesh::{AxisId, DeviceId};
+use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
+use crate::topology::routes::Walk;
+use crate::topology::{Link, LinkId, LinkSide, Topology};
+use crate::units::{Bytes, Time};
+
+/// The time at which a block that a device never has would be there.
+const ABSENT: Time = Time::MAX;
+
+/// A message that has not arrived.
+struct Message {
+    walk: Walk,
+    destination: DeviceId,
+    ready: Time,
+}
+
+/// A schedule being timed.
+pub(super) struct Run<'a> {
+    schedule: &'a Schedule,
+    topology: &'a Topology,
+    clocks: Clocks,
+    /// Of each operation that still has users: when its block is there, for each device.
+    ready: Vec<Option<Vec<Time>>>,
+    /// How many uses of each operation are still to come; then its times are forgotten.
+    uses: Vec<usize>,
+    /// Lists of times that are free to be used again.
+    spare: Vec<Vec<Time>>,
+    /// The messages of the operation at hand; kept for its memory.
+    messages: Vec<Message>,
+}
+
+/// The times of one operation while they are found.
+struct Times {
+    ready: Vec<Time>,
+    /// None as long as no device takes part.
+    interval: Option<Interval>,
+    /// Whether a time could not be counted.
+    too_long: bool,
+}
+
+impl Times {
+    /// A device has its block from the end of the interval on.
+    fn set(&mut self, device: DeviceId, interval: Interval) {
+        self.start(interval.start);
+        self.arrive(device, interval.finish);
+    }
+
+    /// Something begins.
+    fn start(&mut self, start: Time) {
+        let all = self.interval.get_or_insert(Interval { start, finish: start });
+        all.start = all.start.min(start);
+    }
+
+    /// A device has its block.
+    fn arrive(&mut self, device: DeviceId, finish: Time) {
+        self.ready[device.index()] = finish;
+        self.too_long |= finish == ABSENT;
+        if let Some(all) = &mut self.interval {
+            all.finish = all.finish.max(finish);
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Before the first operation.
+    pub(super) fn new(schedule: &'a Schedule, topology: &'a Topology) -> Run<'a> {
+        let uses = schedule.ids().map(|id| schedule.operations.neighbors(id).count()).collect();
+        Run {
+            schedule,
+            topology,
+            clocks: Clocks::new(topology),
+            ready: Vec::new(),
+            uses,
+            spare: Vec::new(),
+            messages: Vec::new(),
+        }
+    }
+
+    /// Times all operations.
+    pub(super) fn run(mut self) -> Result<Timing, ClockError> {
+        let mut intervals = Vec::with_capacity(self.uses.len());
+        for id in self.schedule.ids() {
+            let operands = self.schedule.operands(id);
+            if operands.iter().any(|operand| *operand >= id) || !arity_fits(self.schedule.operation(id), operands.len())
+            {
+                return Err(ClockError::Operands { operation: id });
+            }
+            let times = self.operation(id, &operands)?;
+            if times.too_long {
+                return Err(ClockError::TooLong { operation: id });
+            }
+            intervals.push(times.interval.unwrap_or_default());
+            self.ready.push(Some(times.ready));
+            self.forget(id);
+            operands.into_iter().for_each(|operand| self.used(operand));
+        }
+        Ok(self.clocks.timing(self.topology, intervals))
+    }
+
+    /// One use of an operation less to come.
+    fn used(&mut self, id: OpId) {
+        self.uses[id.index()] -= 1;
+        self.forget(id);
+    }
+
+    /// Gives up the times that nobody asks for any more.
+    fn forget(&mut self, id: OpId) {
+        if self.uses[id.index()] == 0 {
+            self.spare.extend(self.ready[id.index()].take());
+        }
+    }
+
+    /// A list of times with the block absent everywhere.
+    fn nowhere(&mut self) -> Times {
+        let mut ready = self.spare.pop().unwrap_or_default();
+        ready.clear();
+        ready.resize(self.topology.mesh.device_count(), ABSENT);
+        Times { ready, interval: None, too_long: false }
+    }
+
+    /// When the block of an operation is on a device, or [`ABSENT`].
+    fn ready(&self, id: OpId, device: DeviceId) -> Time {
+        self.ready[id.index()].as_ref().map_or(ABSENT, |times| times[device.index()])
+    }
+
+    /// Times one operation.
+    fn operation(&mut self, id: OpId, operands: &[OpId]) -> Result<Times, ClockError> {
+        let schedule = self.schedule;
+        let operation = schedule.operation(id);
+        let bytes = block_bytes(operation).map(Bytes).ok_or(ClockError::TooLong { operation: id })?;
+        match (&operation.kind, operands) {
+            (OpKind::Input { .. }, _) => Ok(self.input()),
+            (OpKind::Shuffle { sources, route }, [operand, ..]) => {
+                let route_error = |route| ClockError::Route { operation: id, route };
+                self.shuffle(*operand, sources, *route, bytes).map_err(route_error)
+            }
+            (OpKind::Slice { view, region }, [operand, ..]) => {
+                let misses = MayMiss::new(&schedule.mesh, view, region);
+                Ok(self.each_device(operation, &[*operand], |present| present == 1, |device| misses.at(device)))
+            }
+            (OpKind::AllGather { axes, .. }, [operand, ..]) => Ok(self.all_gather(*operand, axes, bytes)),
+            (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
+                Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
+            }
+            (OpKind::MatMul { .. } | OpKind::Map { .. }, _) => {
+                Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false))
+            }
+            (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
+                Err(ClockError::Operands { operation: id })
+            }
+        }
+    }
+
+    /// Inputs are there from the start, on every device.
+    fn input(&mut self) -> Times {
+        let mut times = self.nowhere();
+        times.ready.fill(Time::ZERO);
+        times.interval = Some(Interval::default());
+        times
+    }
+
+    /// An operation within each device. `enough` says whether so many operands that are there make a result, and
+    /// `misses` where there is none all the same.
+    fn each_device(
+        &mut self,
+        operation: &Operation,
+        operands: &[OpId],
+        enough: impl Fn(usize) -> bool,
+        misses: impl Fn(DeviceId) -> bool,
+    ) -> Times {
+        let mut times = self.nowhere();
+        let blocks: Vec<&Operation> = operands.iter().map(|id| self.schedule.operation(*id)).collect();
+        let bytes: Vec<u128> = blocks.iter().map(|block| block_bytes(block).map_or(u128::MAX, u128::from)).collect();
+        // Most devices read alike, and the cost goes by what is read.
+        let mut known: Option<(u128, Time)> = None;
+        for device in self.topology.mesh.devices() {
+            let (mut present, mut ready, mut read) = (0, Time::ZERO, 0u128);
+            for (operand, bytes) in operands.iter().zip(&bytes) {
+                let there = self.ready(*operand, device);
+                if there != ABSENT {
+                    (present, ready, read) = (present + 1, ready.max(there), read.saturating_add(*bytes));
+                }
+            }
+            if !enough(present) || misses(device) {
+                continue;
+            }
+            let cost = known
+                .filter(|(bytes, _)| *bytes == read)
+                .map_or_else(|| compute_time(self.topology, operation, &blocks, read), |(_, cost)| cost);
+            known = Some((read, cost));
+            times.set(device, self.clocks.compute(device, cost, ready));
+        }
+        times
+    }
+
+    /// A message to each device that has a source.
+    fn shuffle(
+        &mut self,
+        operand: OpId,
+        sources: &Sources,
+        route: Route,
+        bytes: Bytes,
+    ) -> Result<Times, crate::topology::RouteError> {
+        let mut times = self.nowhere();
+        let mut messages = std::mem::take(&mut self.messages);
+        for destination in self.topology.mesh.devices() {
+            let Some(source) = sources.of(&self.schedule.mesh, destination) else { continue };
+            let ready = self.ready(operand, source);
+            if ready == ABSENT {
+                continue;
+            }
+            if source == destination || bytes == Bytes(0) {
+                times.set(destination, Interval { start: ready, finish: ready });
+                continue;
+            }
+            messages.push(Message { walk: self.topology.start(source, destination, route)?, destination, ready });
+        }
+        self.deliver(&mut messages, bytes, &mut times);
+        self.messages = messages;
+        Ok(times)
+    }
+
+    /// Takes all messages hop by hop to their destinations.
+    fn deliver(&mut self, messages: &mut Vec<Message>, bytes: Bytes, times: &mut Times) {
+        let (topology, clocks) = (self.topology, &mut self.clocks);
+        let rule = topology.hardware.hop_rule;
+        let hop_times: Vec<HopTime> =
+            topology.axes.iter().map(|links| HopTime::new(rule, topology.scale, links, bytes)).collect();
+        let mut first = true;
+        while !messages.is_empty() {
+            messages.retain_mut(|message| {
+                let Some(hop) = topology.step(&mut message.walk) else { return false };
+                let interval = clocks.send(&hop, hop_times[hop.axis.index()], first, bytes, message.ready);
+                times.start(interval.start);
+                message.ready = interval.finish;
+                if hop.to == message.destination {
+                    times.arrive(message.destination, interval.finish);
+                    return false;
+                }
+                true
+            });
+            first = false;
+        }
+    }
+
+    /// A gather kept as one operation: each group waits for its members and for its links, and has them to itself
+    /// for the time of the closed form on the real wiring.
+    fn all_gather(&mut self, operand: OpId, axes: &[AxisId], full: Bytes) -> Times {
+        let mut times = self.nowhere();
+        let topology = self.topology;
+        let mesh = &topology.mesh;
+        let form = topology.gather_over(axes.iter().copied(), full, |links| links.wiring);
+        let members = mesh.group_size(axes.iter().copied());
+        for leader in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
+            let group: Vec<DeviceId> =
+                (0..members).map(|rank| mesh.with_rank(leader, axes.iter().copied(), rank)).collect();
+            let ready = group.iter().map(|device| self.ready(operand, *device)).max().unwrap_or(ABSENT);
+            if ready == ABSENT {
+                continue;
+            }
+            let start =
+                if form.time == Time::ZERO { ready } else { self.occupy_group(&group, axes, ready, form.time, full) };
+            for device in group {
+                times.set(device, Interval { start, finish: start + form.time });
+            }
+        }
+        times
+    }
+
+    /// Keeps all links of a group busy at once, and says from when.
+    fn occupy_group(&mut self, group: &[DeviceId], axes: &[AxisId], ready: Time, busy: Time, full: Bytes) -> Time {
+        let topology = self.topology;
+        let links: Vec<LinkId> =
+            group.iter().flat_map(|device| axes.iter().flat_map(|axis| links_of(topology, *axis, *device))).collect();
+        let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
+        // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
+        let received = u128::from(full.0) * (group.len() as u128 - 1);
+        let paths = links.iter().filter(|link| topology.link(**link).side != LinkSide::In).count() as u128;
+        let share = received.div_ceil(paths.max(1));
+        let share = Bytes(u64::try_from(share).unwrap_or(u64::MAX));
+        links.into_iter().for_each(|link| self.clocks.occupy(link, start, busy, share));
+        start
+    }
+}
+
+/// The links of a device along an axis.
+fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterator<Item = LinkId> + '_ {
+    let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
+    let links = sides.into_iter().map(move |side| Link { axis, side, device });
+    links.filter(|link| topology.exists(*link)).map(|link| topology.link_id(link))
+}
+
+/// Whether an operation can have so many operands.
+fn arity_fits(operation: &Operation, operands: usize) -> bool {
+    match &operation.kind {
+        OpKind::Input { .. } => operands == 0,
+        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => operands == 1,
+        OpKind::Add { .. } => operands > 0,
+        OpKind::Assemble { places, .. } => operands == places.len(),
+        OpKind::MatMul { einsum } | OpKind::Map { einsum, .. } => operands == einsum.operands.len(),
+    }
+}

@@ -1,0 +1,265 @@
+//! A second, slow clock: every message and every computation is asked for its times, and asks those it waits for.
+
+use super::*;
+use crate::einsum::Einsum;
+use crate::function::Function;
+use crate::mesh::{DeviceId, Mesh};
+use crate::topology::{HopRule, LocalMoves};
+use std::collections::HashMap;
+
+/// Something that keeps resources busy once: a hop of a message, or a computation of a device.
+struct Event {
+    /// Names of what it needs for itself, such as a link.
+    needs: Vec<String>,
+    /// Events that must have ended.
+    after: Vec<usize>,
+    busy: u128,
+    takes: u128,
+}
+
+/// All events in the order in which resources serve them.
+#[derive(Default)]
+struct Events {
+    list: Vec<Event>,
+    /// The last event of each resource so far.
+    last: HashMap<String, usize>,
+    /// For each event, those before it at its resources.
+    before: Vec<Vec<usize>>,
+}
+
+impl Events {
+    fn push(&mut self, event: Event) -> usize {
+        let id = self.list.len();
+        self.before.push(event.needs.iter().filter_map(|name| self.last.insert(name.clone(), id)).collect());
+        self.list.push(event);
+        id
+    }
+
+    fn start(&self, id: usize, known: &mut HashMap<usize, u128>) -> u128 {
+        if let Some(start) = known.get(&id) {
+            return *start;
+        }
+        let mut start = 0;
+        for other in &self.list[id].after {
+            start = start.max(self.start(*other, known) + self.list[*other].takes);
+        }
+        for other in &self.before[id] {
+            start = start.max(self.start(*other, known) + self.list[*other].busy);
+        }
+        known.insert(id, start);
+        start
+    }
+
+    fn makespan(&self) -> u128 {
+        let mut known = HashMap::new();
+        (0..self.list.len()).map(|id| self.start(id, &mut known) + self.list[id].takes).max().unwrap_or(0)
+    }
+}
+
+/// The coordinates of a device, by division.
+fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
+    let mut rest = i64::from(device.0);
+    let mut coordinates: Vec<i64> = Vec::new();
+    for axis in mesh.axes().iter().rev() {
+        coordinates.insert(0, rest % i64::from(axis.size));
+        rest /= i64::from(axis.size);
+    }
+    coordinates
+}
+
+/// The resources of each hop, found by walking one coordinate after another.
+fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<Vec<String>> {
+    let (mut at, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
+    let mut hops = Vec::new();
+    for axis in 0..at.len() {
+        let size = i64::from(topology.mesh.axes()[axis].size);
+        let wiring = topology.axes[axis].wiring;
+        let direct = goal[axis] - at[axis];
+        let mut distance = match (wiring, route) {
+            _ if direct == 0 => 0,
+            (_, Route::Hops(hops)) => hops,
+            (Wiring::Ring, Route::Shortest) => {
+                let candidates = [direct, direct + size, direct - size];
+                candidates.into_iter().min_by_key(|hops| (hops.abs(), -hops)).unwrap()
+            }
+            (Wiring::Line | Wiring::Switch, Route::Shortest) => direct,
+        };
+        if wiring == Wiring::Switch && distance != 0 {
+            let out = format!("{axis} out {at:?}");
+            at[axis] = goal[axis];
+            hops.push(vec![out, format!("{axis} in {at:?}")]);
+            continue;
+        }
+        while distance != 0 {
+            hops.push(vec![format!("{axis} {} {at:?}", distance.signum())]);
+            at[axis] = (at[axis] + distance.signum()).rem_euclid(size);
+            distance -= distance.signum();
+        }
+    }
+    assert_eq!(at, goal);
+    hops
+}
+
+/// What every device waits for before it has each value: an event, `Some(None)` for nothing, none where it is absent.
+type Holders = Vec<Option<Option<usize>>>;
+
+/// The events of a schedule of inputs, shuffles, sums, slices and maps, and the end of the last.
+fn makespan(schedule: &Schedule, topology: &Topology) -> u128 {
+    let mut events = Events::default();
+    let mut values: Vec<Holders> = Vec::new();
+    for id in schedule.ids() {
+        let operands: Vec<&Holders> = schedule.operands(id).iter().map(|operand| &values[operand.index()]).collect();
+        let holders = match &schedule.operation(id).kind {
+            OpKind::Input { .. } => vec![Some(None); schedule.mesh.device_count()],
+            OpKind::Shuffle { sources, route } => {
+                shuffle(&mut events, topology, operands[0], sources, *route, schedule.operation(id).bytes())
+            }
+            _ => schedule
+                .mesh
+                .devices()
+                .map(|device| {
+                    let there = operands.iter().filter_map(|holders| holders[device.index()]).collect();
+                    compute(&mut events, topology, schedule.operation(id), device, operands.len(), there)
+                })
+                .collect(),
+        };
+        values.push(holders);
+    }
+    events.makespan()
+}
+
+/// All first hops of a shuffle, then all second hops, and so on.
+fn shuffle(
+    events: &mut Events,
+    topology: &Topology,
+    operand: &Holders,
+    sources: &Sources,
+    route: Route,
+    bytes: u64,
+) -> Holders {
+    let mut holders: Holders = vec![None; operand.len()];
+    let mut ways: Vec<(DeviceId, Vec<Vec<String>>)> = Vec::new();
+    for device in topology.mesh.devices() {
+        let Some(source) = sources.of(&topology.mesh, device) else { continue };
+        holders[device.index()] = operand[source.index()];
+        if operand[source.index()].is_some() {
+            ways.push((device, hops(topology, source, device, route)));
+        }
+    }
+    let latency = topology.scale.picoseconds(topology.hardware.hop_latency).ticks();
+    let bandwidth = at_link(topology, bytes).ticks();
+    for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
+        let overhead = if hop == 0 { topology.hardware.message_overhead } else { 0 };
+        let overhead = topology.scale.picoseconds(overhead).ticks();
+        let (busy, takes) = match topology.hardware.hop_rule {
+            HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
+            HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
+        };
+        for (device, hops) in &ways {
+            let Some(needs) = hops.get(hop).cloned() else { continue };
+            let after = holders[device.index()].flatten().into_iter().collect();
+            holders[device.index()] = Some(Some(events.push(Event { needs, after, busy, takes })));
+        }
+    }
+    holders
+}
+
+/// What one device does within itself, if the operands that are there are enough.
+fn compute(
+    events: &mut Events,
+    topology: &Topology,
+    operation: &Operation,
+    device: DeviceId,
+    operands: usize,
+    there: Vec<Option<usize>>,
+) -> Option<Option<usize>> {
+    let (enough, local) = match &operation.kind {
+        OpKind::Add { .. } => (!there.is_empty(), true),
+        OpKind::Map { .. } => (there.len() == operands, false),
+        OpKind::Slice { view, region } => {
+            let Cut::At(map) = &region[0] else { unreachable!("made with a map") };
+            let inside = map.at(&topology.mesh, device).is_some_and(|index| index < view[0]);
+            (inside && !there.is_empty(), true)
+        }
+        other => unreachable!("not made here: {other:?}"),
+    };
+    let free = local && topology.hardware.local_moves == LocalMoves::Free;
+    let traffic = if free { 0 } else { (there.len() as u64 + 1) * operation.bytes() };
+    let takes = topology.scale.at_rate(u128::from(traffic), topology.hardware.hbm_bandwidth).ticks();
+    let needs = if takes == 0 { vec![] } else { vec![format!("compute {device}")] };
+    let after = there.into_iter().flatten().collect();
+    enough.then(|| Some(events.push(Event { needs, after, busy: takes, takes })))
+}
+
+/// A machine drawn at random.
+fn random_topology(random: &mut fastrand::Rng) -> Topology {
+    let hardware = Hardware {
+        hop_rule: *random.choice(&[HopRule::Larger, HopRule::Sum]).unwrap(),
+        local_moves: *random.choice(&[LocalMoves::Free, LocalMoves::Memory]).unwrap(),
+        message_overhead: *random.choice(&[0, 300_000]).unwrap(),
+        ..Hardware::named("tpu_v5e").expect("shipped")
+    };
+    let wiring = *random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap();
+    let sizes: Vec<u32> = (0..random.usize(1..=3)).map(|_| random.u32(1..=4)).collect();
+    wired(hardware, &sizes, Some(wiring))
+}
+
+/// A partial permutation of the groups of some axes.
+fn random_sources(random: &mut fastrand::Rng, mesh: &Mesh) -> Sources {
+    let mut axes: Vec<AxisId> = mesh.axis_ids().collect();
+    random.shuffle(&mut axes);
+    axes.truncate(random.usize(1..=axes.len()));
+    let members = u32::try_from(mesh.group_size(axes.iter().copied())).unwrap();
+    let mut entries: Vec<Option<u32>> = (0..members).map(Some).collect();
+    random.shuffle(&mut entries);
+    entries.iter_mut().for_each(|entry| *entry = entry.filter(|_| random.u32(0..5) > 0));
+    Sources::Table { axes, entries }
+}
+
+fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedule {
+    let mut builder = Builder::new(topology);
+    let mut values = vec![builder.input(&[60_000]), builder.input(&[60_000])];
+    for _ in 0..random.usize(1..14) {
+        let [one, two] = [0, 1].map(|_| *random.choice(&values).unwrap());
+        let axis = random.usize(0..topology.mesh.axes().len());
+        let value = match random.u32(0..6) {
+            0 | 1 => {
+                let sources = random_sources(random, &topology.mesh);
+                builder.push(OpKind::Shuffle { sources, route: Route::Shortest }, &[60_000], &[one])
+            }
+            2 => {
+                let (wrap, size) = (topology.axes[axis].wiring != Wiring::Line, topology.mesh.axes()[axis].size);
+                let hops = if size == 1 { 0 } else { random.i64(1..i64::from(size)) };
+                let signed = if random.bool() { hops } else { -hops };
+                builder.shift(one, axis, -signed, wrap, Route::Hops(signed))
+            }
+            3 => builder.add(&[one, two]),
+            4 => {
+                let einsum = Einsum { operands: vec![vec![0], vec![0]], result: vec![0] };
+                builder.push(OpKind::Map { function: Function::Add, einsum }, &[60_000], &[one, two])
+            }
+            _ => {
+                let map = CoordMap::shifted(AxisId::new(axis), random.i64(-1..=1));
+                let view = OpKind::Slice { view: vec![2, 30_000], region: vec![Cut::At(map), Cut::Whole] };
+                // The oracle looks at sizes only through `bytes`, so a slice may keep its extents.
+                builder.push(view, &[60_000], &[one])
+            }
+        };
+        values.push(value);
+    }
+    builder.schedule
+}
+
+#[test]
+fn random_schedules_take_the_same_time_on_both_clocks() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut sent = 0;
+    for case in 0..600 {
+        let topology = random_topology(&mut random);
+        let schedule = random_schedule(&mut random, &topology);
+        let timing = run(&schedule, &topology).expect("a sound schedule");
+        assert_eq!(timing.makespan.ticks(), makespan(&schedule, &topology), "case {case}: {schedule:#?}");
+        sent += usize::from(timing.busiest.is_some());
+    }
+    assert!(sent > 300, "only {sent} cases send anything");
+}
