@@ -105,28 +105,51 @@ pub(super) fn defer(schedule: &Schedule, id: OpId, operands: Vec<Blocks>) -> Res
     Ok(Deferred { operands })
 }
 
-/// A slice of a product that was not computed: the product of what the slice needs of the operands.
-pub(super) fn slice(schedule: &Schedule, id: OpId, of: OpId, deferred: Deferred) -> Result<Blocks, RunError> {
-    let (operation, whole) = (schedule.operation(id), schedule.operation(of));
-    let (OpKind::Slice { view, region }, OpKind::MatMul { einsum }) = (&operation.kind, &whole.kind) else {
-        return Err(RunError::operation(id, "it is no slice of a product"));
-    };
-    let sizes = addressable(view).zip(addressable(&whole.extents)).zip(addressable(&operation.extents));
-    let ((view, extents), kept) = sizes.ok_or_else(|| RunError::operation(id, "it is not addressable"))?;
-    let block = |device: DeviceId| {
-        let [Some(a), Some(b)] = deferred.operands.each_ref().map(|blocks| blocks[device.index()].as_ref()) else {
+/// A slice of a product that was not computed.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// The slice.
+    pub(super) slice: OpId,
+    /// The product.
+    pub(super) of: OpId,
+    /// Its operands.
+    pub(super) deferred: Deferred,
+}
+
+impl Part {
+    /// Whether only an addition wants it: that computes it device by device, so that no two of them take memory.
+    pub(super) fn can_wait(&self, schedule: &Schedule) -> bool {
+        let users: Vec<OpId> = schedule.operations.neighbors_directed(self.slice, Direction::Outgoing).collect();
+        let adds = matches!(users[..], [user] if matches!(schedule.operation(user).kind, OpKind::Add { .. }));
+        adds && schedule.outputs.iter().all(|output| output.value != self.slice)
+    }
+
+    /// Its blocks.
+    pub(super) fn blocks(&self, schedule: &Schedule) -> Result<Blocks, RunError> {
+        schedule.mesh.devices().map(|device| self.block(schedule, device)).collect()
+    }
+
+    /// The product of what the slice needs of the operands.
+    pub(super) fn block(&self, schedule: &Schedule, device: DeviceId) -> Result<Option<Tensor>, RunError> {
+        let (operation, whole) = (schedule.operation(self.slice), schedule.operation(self.of));
+        let wrong = |problem: &str| RunError::operation(self.slice, problem);
+        let (OpKind::Slice { view, region }, OpKind::MatMul { einsum }) = (&operation.kind, &whole.kind) else {
+            return Err(wrong("it is no slice of a product"));
+        };
+        let sizes = addressable(view).zip(addressable(&whole.extents)).zip(addressable(&operation.extents));
+        let ((view, extents), kept) = sizes.ok_or_else(|| wrong("it is not addressable"))?;
+        let [Some(a), Some(b)] = self.deferred.operands.each_ref().map(|blocks| blocks[device.index()].as_ref()) else {
             return Ok(None);
         };
         let ranges = region_at(region, &view, &schedule.mesh, device);
         let Some(dims) = ranges.and_then(|ranges| joined(&ranges, &view, &extents)) else { return Ok(None) };
         let [a, b] = [(0, a), (1, b)].map(|(place, tensor)| narrowed(einsum, place, tensor, &dims));
-        let part = product(einsum, &a, &b, whole.dtype).map_err(|problem| RunError::operation(of, problem))?;
+        let part = product(einsum, &a, &b, whole.dtype).map_err(|problem| RunError::operation(self.of, problem))?;
         if part.view().elements() != kept.iter().product::<usize>() {
-            return Err(RunError::operation(id, format!("its region has {} elements", part.view().elements())));
+            return Err(wrong("its region has another number of elements"));
         }
         Ok(Some(part.reshaped(&kept)))
-    };
-    schedule.mesh.devices().map(block).collect()
+    }
 }
 
 /// What an operand contributes to a box of the result.
