@@ -9,6 +9,7 @@
 
 mod combine;
 mod compare;
+mod defer;
 mod dense;
 mod element;
 mod error;

@@ -2,14 +2,16 @@
 
 use super::combine::{add, assemble};
 use super::compare::largest_difference;
+use super::defer::{Deferred, Part, defer, is_deferred};
 use super::error::RunError;
 use super::guard;
 use super::input::{Inputs, shard_box};
-use super::step::{Blocks, step};
+use super::step::{Blocks, check_blocks, check_operands, step};
 use super::tensor::Tensor;
 use super::view::addressable;
 use crate::mesh::{DeviceId, Mesh};
-use crate::schedule::{Array, Output, Schedule};
+use crate::operator::Operator;
+use crate::schedule::{Array, OpId, OpKind, Output, Schedule};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -54,25 +56,84 @@ pub struct Gathered {
 pub fn run(schedule: &Schedule, inputs: &Inputs) -> Result<Run, RunError> {
     guard::check(schedule)?;
     let mut uses = uses(schedule)?;
-    let mut values: Vec<Option<Blocks>> = vec![None; schedule.operations.node_count()];
+    let mut values: Vec<Option<Value>> = vec![None; schedule.operations.node_count()];
     for id in schedule.ids() {
-        let operands = schedule.operands(id).into_iter().map(|operand| {
+        let operands = schedule.operands(id);
+        let taken = operands.iter().map(|operand| {
             let uses = &mut uses[operand.index()];
             *uses -= 1;
             let value = &mut values[operand.index()];
             if *uses == 0 { value.take() } else { value.clone() }.expect("operands come first and are kept while used")
         });
-        let blocks = step(schedule, inputs, id, operands.collect())?;
+        let value = evaluate(schedule, inputs, id, &operands, taken.collect())?;
         if uses[id.index()] > 0 {
-            values[id.index()] = Some(blocks);
+            values[id.index()] = Some(value);
         }
     }
     let held = |output: &Output| Held {
         output: output.clone(),
         array: schedule.array(output.array).clone(),
-        blocks: values[output.value.index()].clone().expect("outputs are used"),
+        blocks: match &values[output.value.index()] {
+            Some(Value::Blocks(blocks)) => blocks.clone(),
+            Some(Value::Deferred(_) | Value::Part(_)) | None => unreachable!("outputs are kept and not deferred"),
+        },
     };
     Ok(Run { mesh: schedule.mesh.clone(), outputs: schedule.outputs.iter().map(held).collect() })
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+enum Value {
+    Blocks(Blocks),
+    Deferred(Deferred),
+    Part(Part),
+}
+
+fn evaluate(
+    schedule: &Schedule,
+    inputs: &Inputs,
+    id: OpId,
+    operands: &[OpId],
+    mut values: Vec<Value>,
+) -> Result<Value, RunError> {
+    if let ([of], [Value::Deferred(_)]) = (operands, &values[..])
+        && let Some(Value::Deferred(deferred)) = values.pop()
+    {
+        let part = Part { slice: id, of: *of, deferred };
+        return Ok(if part.can_wait(schedule) { Value::Part(part) } else { Value::Blocks(part.blocks(schedule)?) });
+    }
+    if let OpKind::Add { operator } = schedule.operation(id).kind
+        && values.iter().any(|value| matches!(value, Value::Part(_)))
+    {
+        return Ok(Value::Blocks(add_parts(schedule, id, operator, values)?));
+    }
+    let blocks = values.into_iter().map(|value| match value {
+        Value::Blocks(blocks) => blocks,
+        Value::Deferred(_) | Value::Part(_) => unreachable!("only slices and additions use what is deferred"),
+    });
+    if is_deferred(schedule, id) {
+        return Ok(Value::Deferred(defer(schedule, id, blocks.collect())?));
+    }
+    Ok(Value::Blocks(step(schedule, inputs, id, blocks.collect())?))
+}
+
+/// An addition of which some operands are computed only now, device by device.
+fn add_parts(schedule: &Schedule, id: OpId, operator: Operator, mut values: Vec<Value>) -> Result<Blocks, RunError> {
+    check_operands(schedule, id)?;
+    let mut blocks = Vec::with_capacity(schedule.mesh.device_count());
+    for device in schedule.mesh.devices() {
+        let mut present = Vec::with_capacity(values.len());
+        for value in &mut values {
+            present.extend(match value {
+                Value::Blocks(blocks) => blocks[device.index()].take(),
+                Value::Part(part) => part.block(schedule, device)?,
+                Value::Deferred(_) => unreachable!("only slices use a deferred product"),
+            });
+        }
+        blocks.push(add(operator, present));
+    }
+    check_blocks(id, schedule.operation(id), &blocks)?;
+    Ok(blocks)
 }
 
 /// How often each value is used, by operations and as an output.

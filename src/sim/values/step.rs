@@ -62,12 +62,12 @@ pub(super) fn step(
             .collect(),
     };
     let blocks = blocks?;
-    agree(id, operation, &blocks)?;
+    check_blocks(id, operation, &blocks)?;
     Ok(blocks)
 }
 
 /// Refuses a wrong number of operands, and operands whose dtype or extents the operation cannot take.
-fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunError> {
+pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunError> {
     let operation = schedule.operation(id);
     let operands: Vec<&Operation> =
         schedule.operands(id).into_iter().map(|operand| schedule.operation(operand)).collect();
@@ -93,7 +93,7 @@ fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunError> {
 }
 
 /// Refuses blocks that are not what the operation says they are.
-fn agree(id: OpId, operation: &Operation, blocks: &Blocks) -> Result<(), RunError> {
+pub(super) fn check_blocks(id: OpId, operation: &Operation, blocks: &Blocks) -> Result<(), RunError> {
     let fine = |block: &Tensor| block.dtype() == operation.dtype && block.extents() == operation.extents;
     match blocks.iter().flatten().find(|block| !fine(block)) {
         None => Ok(()),

@@ -190,6 +190,28 @@ fn a_ring_after_a_product_is_exact_on_default_data() {
 }
 
 #[test]
+fn a_product_that_is_only_sliced_is_computed_slice_by_slice() {
+    for (from, to) in [(DType::F32, DType::F32), (DType::Bf16, DType::Bf16), (DType::I8, DType::I32)] {
+        let schedule = ring_matmul(3, [130, 6, 384], from, to);
+        let product = schedule.ids().nth(2).unwrap();
+        assert!(defer::is_deferred(&schedule, product));
+        let inputs = inputs(&schedule, 8).unwrap();
+        let numerics =
+            compare(&schedule, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap()).unwrap();
+        assert!(numerics.equal, "{from}");
+        // Where the product itself is wanted too, it is computed whole; the numbers are the same.
+        let mut both = schedule.clone();
+        let array = declare(&mut both, "P", to, &[130, 384], Dense::Input);
+        both.outputs.push(Output { value: product, array, sharding: sharding(2, None, true) });
+        assert!(!defer::is_deferred(&both, product));
+        let mut data = inputs.clone();
+        data.insert(array, dense(&schedule, &inputs).unwrap()[2].clone());
+        let dense = dense(&both, &data).unwrap();
+        assert!(compare(&both, &dense, &run(&both, &data).unwrap()).unwrap().equal, "{from}");
+    }
+}
+
+#[test]
 fn fractions_are_within_the_tolerance_and_a_wrong_chunk_is_not() {
     for dtype in [DType::Bf16, DType::F16, DType::F32, DType::F64] {
         let schedule = ring_matmul(8, [16, 256, 32], dtype, dtype);
