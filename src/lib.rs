@@ -18,27 +18,27 @@
 //! absent. An operation is ready on a device when its operands are there; links serve messages in the order of the
 //! schedule's list. What the clock leaves out is told in [`sim::clock`].
 
-pub mod span;
-pub mod units;
+pub mod collective;
 pub mod diag;
+pub mod dtype;
+pub mod einsum;
+pub mod function;
+pub mod layout;
 pub mod mesh;
 pub mod method;
-pub mod dtype;
 pub mod operator;
-pub mod function;
-pub mod einsum;
-pub mod layout;
-pub mod collective;
+pub mod span;
+pub mod units;
 
-pub mod syntax;
-pub mod program;
-pub mod topology;
 pub mod bounds;
+pub mod costs;
+pub mod lower;
+pub mod plan;
+pub mod program;
 pub mod schedule;
 pub mod sim;
-pub mod plan;
-pub mod lower;
-pub mod costs;
+pub mod syntax;
+pub mod topology;
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -107,11 +107,17 @@ fn plans_are_told_as_json() {
     let steps = document["steps"].as_array().expect("steps");
     assert_eq!(steps.len(), 2, "{document}");
     assert_eq!((&steps[0]["op"], &steps[0]["case"]), (&"MatMul".into(), &3.into()));
-    assert_eq!((&steps[1]["op"], &steps[1]["axes"], &steps[1]["dim"]), (&"ReduceScatter".into(), &serde_json::json!(["X"]), &"K".into()));
+    assert_eq!(
+        (&steps[1]["op"], &steps[1]["axes"], &steps[1]["dim"]),
+        (&"ReduceScatter".into(), &serde_json::json!(["X"]), &"K".into())
+    );
     assert_eq!(steps[1]["operands"], serde_json::json!(["C[I, K]{U_X}"]));
     assert_eq!(steps[1]["result"], "C[I, K_X]");
     assert_eq!(steps[1]["bytes_received_per_device"], 16 * 24 * 2 * 3 / 4);
-    assert_eq!(document["mesh"]["axes"][0], serde_json::json!({"name": "X", "size": 4, "physical": [{"size": 4, "link": "ring", "network": "ici"}]}));
+    assert_eq!(
+        document["mesh"]["axes"][0],
+        serde_json::json!({"name": "X", "size": 4, "physical": [{"size": 4, "link": "ring", "network": "ici"}]})
+    );
 }
 
 /// What `hardware NAME` prints is a profile that can be given back.

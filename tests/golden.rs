@@ -121,7 +121,9 @@ fn g9_gathering_the_major_axis_needs_a_permute() {
 #[test]
 fn g17_a_gather_on_a_ring_and_on_the_line_it_really_is() {
     let program = |y: &str| {
-        format!("mesh {{X: 8, Y: 4{y}}} on tpu_v5e\ndims {{E: 2048, F: 8192}}\nA: bf16[E_Y, F]\nAllGather_Y(A[E_Y, F]) -> A[E, F]")
+        format!(
+            "mesh {{X: 8, Y: 4{y}}} on tpu_v5e\ndims {{E: 2048, F: 8192}}\nA: bf16[E_Y, F]\nAllGather_Y(A[E_Y, F]) -> A[E, F]"
+        )
     };
     close(book_us(&compile(&program(" ring"))), 372.8);
     let line = compile(&program(""));
@@ -131,7 +133,8 @@ fn g17_a_gather_on_a_ring_and_on_the_line_it_really_is() {
 
 #[test]
 fn g18_hops_take_the_time_of_a_small_gather() {
-    let source = "mesh {X: 8, Y: 4} on tpu_v5e\ndims {E: 256, F: 256}\nA: bf16[E_Y, F]\nAllGather_Y(A[E_Y, F]) -> A[E, F]";
+    let source =
+        "mesh {X: 8, Y: 4} on tpu_v5e\ndims {E: 256, F: 256}\nA: bf16[E_Y, F]\nAllGather_Y(A[E_Y, F]) -> A[E, F]";
     let compiled = compile(source);
     close(book_us(&compiled), 3.0);
     close(simulated_us(&compiled), 3.0);
@@ -172,16 +175,16 @@ fn g22_a_gather_of_a_few_bytes() {
 #[test]
 fn g27_the_four_cases() {
     let of = |line: &str| {
-        let compiled = compile(&format!("mesh {{X: 4 ring, Y: 2}} on tpu_v5e\ndims {{I: 4096, J: 4096, K: 4096}}\n{line}"));
+        let compiled =
+            compile(&format!("mesh {{X: 4 ring, Y: 2}} on tpu_v5e\ndims {{I: 4096, J: 4096, K: 4096}}\n{line}"));
         let case = compiled.plan.choices[0].case;
         (case, collectives(&compiled))
     };
     assert_eq!(of("A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]"), (1, vec![]));
     let (case, moved) = of("A[I, J_X] * B[J, K] -> C[I, K]");
     assert_eq!(case, 2);
-    let listed = compile(
-        "mesh {X: 4 ring} on tpu_v5e\ndims {I: 4096, J: 4096, K: 4096}\nA[I, J_X] * B[J, K] -> C[I, K]",
-    );
+    let listed =
+        compile("mesh {X: 4 ring} on tpu_v5e\ndims {I: 4096, J: 4096, K: 4096}\nA[I, J_X] * B[J, K] -> C[I, K]");
     let ways = &listed.plan.choices[0].alternatives;
     assert!(ways.iter().any(|way| way.moves == ["AllGather_X(A[I, J_X])"]), "{ways:?}");
     assert!(ways.iter().any(|way| way.moves == ["Slice_X(B[J, K])", "AllReduce_X(C[I, K]{U_X})"]), "{ways:?}");

@@ -59,7 +59,9 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
         Collective::Slice { .. } => Time::ZERO,
     };
     let latency = match collective {
-        Collective::Permute { .. } => axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default(),
+        Collective::Permute { .. } => {
+            axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default()
+        }
         Collective::AllGather { .. }
         | Collective::ReduceScatter { .. }
         | Collective::AllReduce { .. }

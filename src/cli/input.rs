@@ -43,7 +43,10 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
     }
     if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
         let names: Vec<String> = topology::Hardware::names().map(|name| name.to_string()).collect();
-        return Err(Failure::Call(format!("no hardware is called `{name}`; known are {}, or a .toml file", names.join(", "))));
+        return Err(Failure::Call(format!(
+            "no hardware is called `{name}`; known are {}, or a .toml file",
+            names.join(", ")
+        )));
     }
     let file = source(name)?;
     topology::Hardware::from_toml(&file.text).map_err(|error| {

@@ -19,8 +19,7 @@ impl Plan {
         let options = self.common.options()?;
         let source = input::source(&self.file)?;
         let (program, diagnostics) = input::checked(&source, format)?;
-        let compiled =
-            compiler::compile(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let compiled = compiler::compile(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
         match format {
             Format::Text => {

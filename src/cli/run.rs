@@ -4,9 +4,9 @@ use super::{Common, Failure, Format, input};
 use crate::compiler::{self, Compiled};
 use crate::report::document::{self, PlanDocument};
 use crate::report::text;
+use crate::sim::clock;
 use crate::sim::clock::Timing;
 use crate::sim::values::{self, Numerics};
-use crate::sim::clock;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -48,7 +48,8 @@ fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure>
     let (program, diagnostics) = input::checked(&source, format)?;
     let fault = |found| input::fault(&source, &found, format);
     let compiled = compiler::compile(&program, &options).map_err(fault)?;
-    let timing = clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
+    let timing =
+        clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
     let numerics = seed.map(|seed| compute(&compiled, seed)).transpose()?;
     match format {
         Format::Text => {

@@ -35,7 +35,9 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Schedule {
         let mut builder = Builder::new(&mut schedule, number, step.span);
         let value = match &step.op {
             StepOp::Input => builder.input(array_id(step.value), step.layout.sharding.clone()),
-            StepOp::Product { einsum } => builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype),
+            StepOp::Product { einsum } => {
+                builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype)
+            }
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
             StepOp::Collective(collective) => {
                 let from = &plan.step(plan.operands(id)[0]).layout;
@@ -68,11 +70,9 @@ fn array(program: &Program, id: ValueId) -> Array {
         }
         Definition::Map { function, .. } => Dense::Map { function: *function, operands, einsum: program.einsum(id) },
         // The same array in another layout, in another order of its dims, or under other names.
-        Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => Dense::Map {
-            function: crate::function::Function::Identity,
-            operands,
-            einsum: program.einsum(id),
-        },
+        Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
+            Dense::Map { function: crate::function::Function::Identity, operands, einsum: program.einsum(id) }
+        }
     };
     let name = |dim: &Dim| program.dims.name(dim.id);
     Array {

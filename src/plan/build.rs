@@ -162,9 +162,8 @@ impl Builder<'_> {
     /// All products, spread over all devices without any waste.
     fn least_compute(&self) -> Time {
         let program = &self.program;
-        let products = program.value_ids().filter(|id| {
-            matches!(program.value(*id).definition, Definition::Product { .. })
-        });
+        let products =
+            program.value_ids().filter(|id| matches!(program.value(*id).definition, Definition::Product { .. }));
         let devices = program.mesh.device_count() as u128;
         let time = |id: ValueId| {
             let operands = program.value(id).definition.operands();
@@ -229,7 +228,11 @@ impl Builder<'_> {
             let from = self.search.space(*id).layout(*from);
             communication += self.search.costs.collective(collective, &from).time;
             let name = self.program.value(*id).name.clone().unwrap_or_default();
-            moves.push(format!("{}({name}{})", collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims)));
+            moves.push(format!(
+                "{}({name}{})",
+                collective_name(collective, &from, mesh, dims),
+                from.brackets(mesh, dims)
+            ));
         }
         Alternative { moves, time: communication + compute, communication }
     }

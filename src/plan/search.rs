@@ -185,10 +185,9 @@ impl<'a> Search<'a> {
                 (vec![way(0), way(1)], None)
             }
             Definition::Map { function, .. } => (self.map_ways(*function, operands), softmax_dim(*function)),
-            Definition::Input
-            | Definition::Move { .. }
-            | Definition::Collective { .. }
-            | Definition::Rename { .. } => return Vec::new(),
+            Definition::Input | Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
+                return Vec::new();
+            }
         };
         let mut assignments = assignments(&einsum, &lengths, &ways, &program.mesh);
         if let Some(dim) = whole {

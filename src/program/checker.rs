@@ -8,8 +8,8 @@ use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
-use crate::syntax::Name;
 use crate::span::Span;
+use crate::syntax::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of the checker: the program so far, and what its names mean.

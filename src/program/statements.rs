@@ -240,7 +240,8 @@ impl Checker {
                     id
                 } else {
                     let definition = Definition::Move { operand: id };
-                    self.add_value(Value { name: None, dtype, dims, definition, wanted, span })?
+                    let method = self.method;
+                    self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?
                 };
                 self.places[id.index()] = written.span;
                 Ok(id)

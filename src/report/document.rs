@@ -246,7 +246,9 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         StepOp::Collective(collective) => {
             let from = &plan.step(plan.operands(id)[0]).layout.sharding;
             let dim = match collective {
-                Collective::AllGather { axes } => from.dims.iter().position(|on| !on.set().intersection(*axes).is_empty()),
+                Collective::AllGather { axes } => {
+                    from.dims.iter().position(|on| !on.set().intersection(*axes).is_empty())
+                }
                 Collective::ReduceScatter { dim, .. } | Collective::Slice { dim, .. } => Some(*dim),
                 Collective::AllToAll { to, .. } => Some(*to),
                 Collective::AllReduce { .. } | Collective::Permute { .. } => None,

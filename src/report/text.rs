@@ -158,7 +158,8 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
     );
     let slowest = compiled.plan.ids().map(|id| (step_bound(&compiled.plan, id, &compiled.topology), id));
     if let Some((bound, id)) = slowest.max_by_key(|(bound, id)| (bound.time(), std::cmp::Reverse(*id))) {
-        writeln!(text, "         the longest step is {}: {}", step_name(&compiled.plan, id), reason(bound)).expect("a string");
+        writeln!(text, "         the longest step is {}: {}", step_name(&compiled.plan, id), reason(bound))
+            .expect("a string");
     }
     if let Some(link) = timing.busiest {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
@@ -168,5 +169,9 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
 }
 
 fn reason(bound: Bound) -> &'static str {
-    if bound.latency > bound.bandwidth { "hops, not bytes, take the time" } else { "bytes and operations, not hops, take the time" }
+    if bound.latency > bound.bandwidth {
+        "hops, not bytes, take the time"
+    } else {
+        "bytes and operations, not hops, take the time"
+    }
 }

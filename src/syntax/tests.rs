@@ -418,7 +418,7 @@ mod properties {
 
         #[test]
         fn what_is_printed_reads_back(statements in prop::collection::vec(statement(), 0..4)) {
-            let ast = Ast { statements };
+            let ast = Ast { statements, ..Ast::default() };
             let text = ast.to_string();
             let (again, diagnostics) = parse(&text);
             prop_assert!(diagnostics.is_empty(), "{}\n{}", text, said(&text));

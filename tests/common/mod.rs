@@ -1,6 +1,9 @@
-<<<<<<< HEAD
-//! What several tests need.
-#![allow(dead_code)]
+//! What several integration tests share.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+pub mod mutants;
+pub mod numeric;
+pub mod schedules;
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -35,7 +38,8 @@ fn codes(diagnostics: &Diagnostics) -> Vec<String> {
 /// The collectives of a plan in the book's words, free slices left out.
 pub fn collectives(compiled: &Compiled) -> Vec<String> {
     let plan = &compiled.plan;
-    let moved = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)) && plan.step(*id).received.0 > 0);
+    let moved =
+        plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)) && plan.step(*id).received.0 > 0);
     moved.map(|id| format!("{} -> {}", plan.op_name(id), plan.array(id))).collect()
 }
 
@@ -70,11 +74,3 @@ pub fn short_name(path: &Path) -> String {
     let below = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("below the repository").with_extension("");
     below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }
-=======
-//! What several integration tests share: schedules written by hand, ways to break them, and a naive interpreter.
-#![allow(dead_code, missing_docs, unreachable_pub)]
-
-pub mod mutants;
-pub mod numeric;
-pub mod schedules;
->>>>>>> proof
