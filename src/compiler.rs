@@ -93,9 +93,9 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
 /// Plan to schedule, proven. No schedule leaves the compiler unproven.
 ///
 /// # Errors
-/// If the proof finds a flaw, which would be ours.
+/// If a method that is asked for does not apply, or the proof finds a flaw, which would be ours.
 pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
-    let schedule = lower::lower(plan, topology, options.lowering);
+    let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
     let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }

@@ -56,6 +56,25 @@ pub enum Function {
 }
 
 impl Function {
+    /// Its name alone: `softmax`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Function::Identity => "identity",
+            Function::Add => "add",
+            Function::Sub => "sub",
+            Function::Div => "div",
+            Function::Neg => "neg",
+            Function::Scale(_) => "scale",
+            Function::Shift(_) => "shift",
+            Function::Relu => "relu",
+            Function::Gelu => "gelu",
+            Function::Exp => "exp",
+            Function::Tanh => "tanh",
+            Function::Softmax { .. } => "softmax",
+            Function::Cast(_) => "cast",
+        }
+    }
+
     /// How many operands it takes.
     pub fn arity(self) -> usize {
         match self {
@@ -110,19 +129,18 @@ impl fmt::Display for Function {
     /// One word, with its number or dim: `relu`, `scale(0.5)`, `softmax(1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Function::Identity => f.write_str("identity"),
-            Function::Add => f.write_str("add"),
-            Function::Sub => f.write_str("sub"),
-            Function::Div => f.write_str("div"),
-            Function::Neg => f.write_str("neg"),
-            Function::Scale(Scalar(c)) => write!(f, "scale({c})"),
-            Function::Shift(Scalar(c)) => write!(f, "shift({c})"),
-            Function::Relu => f.write_str("relu"),
-            Function::Gelu => f.write_str("gelu"),
-            Function::Exp => f.write_str("exp"),
-            Function::Tanh => f.write_str("tanh"),
+            Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => write!(f, "{}({c})", self.word()),
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
+            Function::Identity
+            | Function::Add
+            | Function::Sub
+            | Function::Div
+            | Function::Neg
+            | Function::Relu
+            | Function::Gelu
+            | Function::Exp
+            | Function::Tanh => f.write_str(self.word()),
         }
     }
 }

@@ -22,7 +22,7 @@ fn every_example_equals_the_dense_result() {
             let inputs = values::inputs(&compiled.schedule, seed).expect("small");
             let dense = values::dense(&compiled.schedule, &inputs).expect("small");
             let run = values::run(&compiled.schedule, &inputs).expect("small");
-            let numerics = values::compare(&compiled.schedule, &dense, &run).expect("comparable");
+            let numerics = values::compare(&compiled.schedule, &inputs, &dense, &run).expect("comparable");
             assert!(numerics.elements > 0, "{name}");
             assert!(numerics.equal || rounds && numerics.within, "{name}, seed {seed}: {numerics:?}");
         }

@@ -91,5 +91,5 @@ fn compute(compiled: &Compiled, seed: u64) -> Result<Numerics, Failure> {
     let inputs = values::inputs(schedule, seed).map_err(call)?;
     let dense = values::dense(schedule, &inputs).map_err(call)?;
     let run = values::run(schedule, &inputs).map_err(call)?;
-    values::compare(schedule, &dense, &run).map_err(call)
+    values::compare(schedule, &inputs, &dense, &run).map_err(call)
 }

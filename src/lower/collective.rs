@@ -6,7 +6,7 @@ use super::permute;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::layout::Layout;
-use crate::mesh::{Axes, AxisId};
+use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::{self, Method};
 use crate::schedule::{Builder, CoordMap, OpId};
@@ -22,12 +22,25 @@ pub struct Lowerer<'a> {
     topology: &'a Topology,
     lowering: Lowering,
     chosen: HashMap<Stage, Method>,
+    /// The first stage that could not be done by the method asked for.
+    pub(super) flaw: Option<MethodFlaw>,
+}
+
+/// A stage that cannot be done by the method asked for.
+#[derive(Clone, Debug)]
+pub(super) struct MethodFlaw {
+    pub(super) method: Method,
+    pub(super) kind: CollectiveKind,
+    pub(super) axis: String,
+    pub(super) wiring: Wiring,
+    pub(super) size: u64,
+    pub(super) candidates: Vec<Method>,
 }
 
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new() }
+        Lowerer { topology, lowering, chosen: HashMap::new(), flaw: None }
     }
 
     /// Adds the operations that turn a value of layout `from` into the collective's result.
@@ -138,8 +151,14 @@ impl Stages<'_, '_, '_, '_> {
     ) -> Option<Method> {
         let topology = self.lowerer.topology;
         let candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
-        if let Some(method) = self.method.filter(|method| candidates.contains(method)) {
-            return Some(method);
+        if let Some(method) = self.method {
+            if candidates.contains(&method) {
+                return Some(method);
+            }
+            let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
+            let axis = topology.mesh.axis(axis).name.clone();
+            let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
+            self.lowerer.flaw.get_or_insert(flaw);
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, axis, dtype, extents);

@@ -8,11 +8,15 @@ pub use auto::simulate;
 pub use collective::Lowerer;
 
 use crate::layout::Dim;
+use crate::mesh::Wiring;
 use crate::plan::{Plan, StepOp};
 use crate::program::{Definition, Program, ValueId};
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
 use crate::topology::Topology;
+use itertools::Itertools;
+use miette::SourceSpan;
 use std::collections::HashMap;
+use thiserror::Error;
 
 /// How collectives become operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,8 +25,26 @@ pub struct Lowering {
     pub keep_all_gather: bool,
 }
 
+/// A method that was asked for and does not apply.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[error("`{method}` is no method for {kind} along {axis}, a {wiring} of {size}")]
+#[diagnostic(code("method-not-applicable"), help("leave `using` out, or use {candidates}"))]
+pub struct LowerError {
+    method: &'static str,
+    kind: &'static str,
+    axis: String,
+    wiring: Wiring,
+    size: u64,
+    candidates: String,
+    #[label("asked for by this statement")]
+    span: SourceSpan,
+}
+
 /// Lowers every step of a plan.
-pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Schedule {
+///
+/// # Errors
+/// If a statement asks for a method that does not apply.
+pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Schedule, LowerError> {
     let program = &plan.program;
     let mut schedule = Schedule::new(program.mesh.clone());
     schedule.arrays = program.value_ids().map(|id| array(program, id)).collect();
@@ -32,7 +54,7 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Schedule {
         let step = plan.step(id);
         let operands: Vec<OpId> = plan.operands(id).iter().map(|operand| made[operand]).collect();
         let number = u32::try_from(id.index()).expect("steps are numbered in 32 bits");
-        let mut builder = Builder::new(&mut schedule, number, step.span);
+        let mut builder = Builder::new(&mut schedule, number, plan.span(id));
         let value = match &step.op {
             StepOp::Input => builder.input(array_id(step.value), step.layout.sharding.clone()),
             StepOp::Product { einsum } => {
@@ -41,17 +63,28 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Schedule {
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
             StepOp::Collective(collective) => {
                 let from = &plan.step(plan.operands(id)[0]).layout;
-                let method = None;
+                let method = program.value(step.user).method;
                 lowerer.collective(&mut builder, collective, from, operands[0], method)
             }
         };
         made.insert(id, value);
+        if let Some(flaw) = lowerer.flaw.take() {
+            return Err(LowerError {
+                method: flaw.method.name(),
+                kind: flaw.kind.name(),
+                axis: flaw.axis,
+                wiring: flaw.wiring,
+                size: flaw.size,
+                candidates: flaw.candidates.iter().map(|method| format!("`{}`", method.name())).join(" or "),
+                span: plan.span(id).into(),
+            });
+        }
     }
     for (step, value) in plan.outputs.iter().zip(&program.outputs) {
         let sharding = plan.step(*step).layout.sharding.clone();
         schedule.outputs.push(Output { value: made[step], array: array_id(*value), sharding });
     }
-    schedule
+    Ok(schedule)
 }
 
 /// Arrays are numbered as the values are.
@@ -76,7 +109,7 @@ fn array(program: &Program, id: ValueId) -> Array {
     };
     let name = |dim: &Dim| program.dims.name(dim.id);
     Array {
-        name: value.name.clone().unwrap_or_else(|| format!("_{}", id.0)),
+        name: program.name(id),
         dtype: value.dtype,
         dims: value.dims.iter().map(name).collect(),
         extents: value.dims.iter().map(|dim| dim.size).collect(),

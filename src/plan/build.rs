@@ -23,12 +23,12 @@ pub(super) fn build(search: Search<'_>) -> Result<Plan, PlanError> {
     // Values in program order, so that steps read as the program does; an unused one is planned all the same.
     for id in builder.program.value_ids() {
         if let Some(settled) = builder.search.found[id.index()].settled {
-            builder.make(id, settled);
+            builder.make(id, settled, id);
         }
     }
     for id in builder.program.outputs.clone() {
         let settled = builder.search.found[id.index()].settled;
-        outputs.push(builder.make(id, settled.expect("outputs are settled")));
+        outputs.push(builder.make(id, settled.expect("outputs are settled"), id));
     }
     let chosen = std::mem::take(&mut builder.chosen);
     let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
@@ -54,8 +54,8 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The step that has the value in this sharding, made if it is not there yet.
-    fn make(&mut self, id: ValueId, node: Node) -> StepId {
+    /// The step that has the value in this sharding, made if it is not there yet, because `user` needs it.
+    fn make(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
         if let Some(step) = self.made.get(&(id, node)) {
             return *step;
         }
@@ -65,10 +65,11 @@ impl Builder<'_> {
         let (_, back) = ways.get(node).expect("asked for only where it was reached");
         let step = match back.clone() {
             Back::Move(from, collective) => {
-                let operand = if settled_elsewhere { self.make(id, from) } else { self.make_inside(id, from) };
-                self.push_collective(id, collective, operand)
+                let operand =
+                    if settled_elsewhere { self.make(id, from, user) } else { self.make_inside(id, from, user) };
+                self.push_collective(id, collective, operand, user)
             }
-            Back::Source(_) => self.make_inside(id, node),
+            Back::Source(_) => self.make_inside(id, node, user),
         };
         if !settled_elsewhere && matches!(self.program.value(id).definition, Definition::Product { .. }) {
             self.chosen.push((id, node));
@@ -78,12 +79,12 @@ impl Builder<'_> {
     }
 
     /// On the way between the making of a value and the sharding in which it is settled or taken.
-    fn make_inside(&mut self, id: ValueId, node: Node) -> StepId {
+    fn make_inside(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
         let (_, back) = self.search.found[id.index()].made.get(node).expect("on a way that was found").clone();
         match back {
             Back::Move(from, collective) => {
-                let operand = self.make_inside(id, from);
-                self.push_collective(id, collective, operand)
+                let operand = self.make_inside(id, from, user);
+                self.push_collective(id, collective, operand, user)
             }
             Back::Source(origin) => self.make_source(id, node, &origin),
         }
@@ -96,7 +97,7 @@ impl Builder<'_> {
             .operands()
             .iter()
             .zip(&origin.operands)
-            .map(|(operand, node)| self.make(*operand, *node))
+            .map(|(operand, node)| self.make(*operand, *node, id))
             .collect();
         let layout = self.search.space(id).layout(node);
         let einsum = match &value.definition {
@@ -105,7 +106,7 @@ impl Builder<'_> {
         };
         let op = match (&value.definition, einsum) {
             (Definition::Collective { collective, .. }, _) => {
-                return self.push_collective(id, collective.clone(), operands[0]);
+                return self.push_collective(id, collective.clone(), operands[0], id);
             }
             (Definition::Product { .. }, Some(einsum)) => StepOp::Product { einsum },
             (Definition::Map { function, .. }, Some(einsum)) => StepOp::Map { function: *function, einsum },
@@ -133,11 +134,10 @@ impl Builder<'_> {
             }
             StepOp::Map { einsum, .. } => (costs.map(&LocalWork::new(einsum, &layouts, &layout, mesh)), 0),
         };
-        let span = self.program.value(id).span;
-        self.push(Step { op, value: id, layout, cost, received: Bytes(0), flops, span }, operands)
+        self.push(Step { op, value: id, user: id, layout, cost, received: Bytes(0), flops }, operands)
     }
 
-    fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId) -> StepId {
+    fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {
         let from = self.steps[operand].layout.clone();
         let mesh = &self.program.mesh;
         let to = collective.apply(&from.sharding, mesh).expect("an edge of the graph");
@@ -146,9 +146,8 @@ impl Builder<'_> {
         let layout = Layout { dtype: from.dtype, dims, sharding: to };
         let cost = self.search.costs.collective(&collective, &from);
         let received = collective.bytes_received(&from, mesh);
-        let span = self.program.value(id).span;
         let op = StepOp::Collective(collective);
-        self.push(Step { op, value: id, layout, cost, received, flops: 0, span }, &[operand])
+        self.push(Step { op, value: id, user, layout, cost, received, flops: 0 }, &[operand])
     }
 
     fn push(&mut self, step: Step, operands: &[StepId]) -> StepId {
@@ -227,7 +226,7 @@ impl Builder<'_> {
         for (id, from, collective) in path {
             let from = self.search.space(*id).layout(*from);
             communication += self.search.costs.collective(collective, &from).time;
-            let name = self.program.value(*id).name.clone().unwrap_or_default();
+            let name = self.program.name(*id);
             moves.push(format!(
                 "{}({name}{})",
                 collective_name(collective, &from, mesh, dims),

@@ -166,6 +166,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The statement that needs a step.
+    pub fn span(&self, id: StepId) -> Span {
+        self.program.value(self.step(id).user).span
+    }
+
     /// One step.
     pub fn step(&self, id: StepId) -> &Step {
         &self.steps[id]
@@ -269,6 +274,8 @@ pub struct Step {
     pub op: StepOp,
     /// The value of the program that it makes or moves.
     pub value: ValueId,
+    /// The value whose statement needs the step: its method is asked for, its place is told.
+    pub user: ValueId,
     /// The layout of the result.
     pub layout: Layout,
     /// Its isolated time.
@@ -277,8 +284,6 @@ pub struct Step {
     pub received: Bytes,
     /// Floating-point operations of one device.
     pub flops: u128,
-    /// The statement that needs it.
-    pub span: Span,
 }
 
 /// What a step does.

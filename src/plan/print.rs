@@ -17,8 +17,7 @@ impl Plan {
     pub fn array(&self, id: StepId) -> String {
         let step = self.step(id);
         let program = &self.program;
-        let name = program.value(step.value).name.clone().unwrap_or_default();
-        format!("{name}{}", step.layout.brackets(&program.mesh, &program.dims))
+        format!("{}{}", program.name(step.value), step.layout.brackets(&program.mesh, &program.dims))
     }
 
     /// What a step does, in the book's words: `AllGather_X`, `product ab,bc->ac`, `relu`.
@@ -52,7 +51,7 @@ impl fmt::Display for Plan {
             writeln!(f)?;
         }
         for (output, value) in self.outputs.iter().zip(&self.program.outputs) {
-            let name = self.program.value(*value).name.clone().unwrap_or_default();
+            let name = self.program.name(*value);
             writeln!(f, "output {name} = %{}", output.index())?;
         }
         Ok(())

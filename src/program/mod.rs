@@ -92,6 +92,24 @@ impl Program {
         Layout { dtype: value.dtype, dims: value.dims.clone(), sharding }
     }
 
+    /// What to call a value: its own name, or that of its operand with the function before it: `relu(T)`.
+    pub fn name(&self, id: ValueId) -> String {
+        let value = self.value(id);
+        let place = || format!("%{}", id.0);
+        match (&value.name, &value.definition) {
+            (Some(name), _) => name.clone(),
+            (None, Definition::Map { function, operands }) if operands.len() == 1 => {
+                // A chain of unnamed functions is named by its last one.
+                let operand = self.value(operands[0]).name.clone().unwrap_or_else(|| "..".to_owned());
+                format!("{}({operand})", function.word())
+            }
+            (None, Definition::Move { operand } | Definition::Collective { operand, .. }) => {
+                self.value(*operand).name.clone().unwrap_or_else(place)
+            }
+            (None, _) => place(),
+        }
+    }
+
     /// The einsum of a product or an elementwise function, by the dims of its operands and of its result.
     ///
     /// A rename lines its operand up by place, whatever the names.

@@ -266,7 +266,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         case: plan.case(id),
         method: schedule.map(|schedule| step_methods(schedule, id)).filter(|name| !name.is_empty()),
         times: 1,
-        span: [step.span.start, step.span.end],
+        span: [plan.span(id).start, plan.span(id).end],
         bytes_received_per_device: step.received.0,
         flops_per_device: step.flops,
         time_s: seconds(step.cost.time),

@@ -101,8 +101,7 @@ fn totals(plan: &Plan, topology: &Topology) -> String {
 }
 
 fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
-    let value = plan.program.value(choice.value);
-    let name = value.name.as_deref().unwrap_or("the product");
+    let name = plan.program.name(choice.value);
     let mut text = format!("{name} is case {}: {}\n", choice.case, CASES[usize::from(choice.case - 1)]);
     for (place, alternative) in choice.alternatives.iter().enumerate() {
         let sign = if place == 0 { "chosen " } else { "instead" };

@@ -2,12 +2,13 @@
 
 use super::element::{Element, with_dtype};
 use super::error::RunError;
+use super::input::Inputs;
 use super::run::{Run, Shard};
 use super::tensor::Tensor;
 use super::view::{Line, walk};
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
-use crate::schedule::{ArrayId, Dense, OpKind, Schedule};
+use crate::function::Function;
+use crate::schedule::{ArrayId, Dense, Schedule};
 
 /// How close the outputs are to the dense computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,33 +30,22 @@ pub struct Numerics {
 /// Holds every replica of every output against the dense arrays.
 ///
 /// # The tolerance
-/// An order of additions other than the dense one rounds differently. With `u` the unit roundoff (2^-8 for bf16,
-/// 2^-11 for f16, 2^-24 and 2^-53 for f32 and f64), an array may be off by
-///
-/// - nothing, for an input; `2 n u` times its largest magnitude if it comes as an open sum of n parts;
-/// - for a product over K terms on n devices, `(K u_acc + (min(K, n) + 1) u) S` and what the operands are off by,
-///   times the other's root mean square times 2 root K. Each of K additions in the accumulator, and each of at most
-///   min(K, n) partial results on the way, is rounded once, relative to a partial sum. `S` is the larger of the largest
-///   magnitude of the result and root K times the operands' root mean squares, the size of a sum of K products of
-///   either sign: a partial sum has no reason to be larger;
-/// - for a function, what its operands are off by times its slope, and 4 u of its largest magnitude.
-///
-/// The tolerance of an output is twice that for the two sides of the comparison. A contribution left out or counted
-/// twice is off by a share of about 1 / root n of the result itself, which is far more.
+/// An order of additions other than the dense one rounds differently. How much that matters is measured: the dense
+/// computation is done once more in f64, and what the dtype's own dense result is off by there is what rounding costs.
+/// Another order may be off by [`ROUNDINGS`] times as much. Where the dense result happens to be exact, partial sums
+/// may still have been rounded: each device of the mesh may add one roundoff of the largest magnitude (u = 2^-8 for
+/// bf16, 2^-11 for f16, 2^-24 and 2^-53 for f32 and f64). Integers have to be equal.
 ///
 /// # Errors
 /// A device without its shard, or a dense array for each of the schedule's is missing.
-pub fn compare(schedule: &Schedule, dense: &[Tensor], run: &Run) -> Result<Numerics, RunError> {
-    let slack = slack(schedule, dense);
+pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run) -> Result<Numerics, RunError> {
     let mut numerics =
         Numerics { equal: true, max_abs_error: 0.0, max_rel_error: 0.0, elements: 0, within: true, tolerance: 0.0 };
-    let mut closest = -1.0;
+    let mut errors = Vec::with_capacity(schedule.outputs.len());
     for (place, output) in schedule.outputs.iter().enumerate() {
-        let (Some(whole), Some(slack)) = (dense.get(output.array.index()), slack.get(output.array.index())) else {
+        let Some(whole) = dense.get(output.array.index()) else {
             return Err(RunError::array(&schedule.array(output.array).name, "there is no dense result"));
         };
-        let largest = magnitude(whole).largest;
-        let tolerance = 2.0 * slack;
         let mut error: f64 = 0.0;
         for Shard { ranges, block, .. } in run.closed(place)? {
             let expected = whole.slice(&ranges).filter(|part| part.dtype() == block.dtype());
@@ -64,19 +54,67 @@ pub fn compare(schedule: &Schedule, dense: &[Tensor], run: &Run) -> Result<Numer
             let (absolute, relative) = largest_difference(&expected, &block);
             error = error.max(absolute);
             // An element that should be 0 has no magnitude of its own.
-            let relative = if relative.is_infinite() && absolute.is_finite() { absolute / largest } else { relative };
+            let relative =
+                if relative.is_infinite() && absolute.is_finite() { absolute / largest(whole) } else { relative };
             numerics.max_rel_error = numerics.max_rel_error.max(relative);
         }
-        numerics.equal &= error == 0.0;
-        numerics.within &= error <= tolerance;
         numerics.max_abs_error = numerics.max_abs_error.max(error);
         numerics.elements += whole.elements();
-        let share = if error == 0.0 { 0.0 } else { error / tolerance };
-        if share > closest {
-            (closest, numerics.tolerance) = (share, tolerance);
+        errors.push((output.array, error));
+    }
+    numerics.equal = errors.iter().all(|(_, error)| *error == 0.0);
+    if !numerics.equal {
+        let precise = in_f64(schedule, inputs)?;
+        let mut closest = -1.0;
+        for (array, error) in errors {
+            let tolerance = tolerance(schedule, &dense[array.index()], &precise[array.index()]);
+            numerics.within &= error <= tolerance;
+            let share = if error == 0.0 { 0.0 } else { error / tolerance };
+            if share > closest {
+                (closest, numerics.tolerance) = (share, tolerance);
+            }
         }
     }
     Ok(numerics)
+}
+
+/// How often the measured roundoff another order of additions may cost.
+const ROUNDINGS: f64 = 16.0;
+
+/// By how much an output may be off; 0 for integers.
+fn tolerance(schedule: &Schedule, dense: &Tensor, precise: &Tensor) -> f64 {
+    let differences = dense.to_f64s().into_iter().zip(precise.to_f64s()).map(|(own, precise)| (own - precise).abs());
+    // A NaN on both sides is no difference; an infinity in a narrow dtype leaves nothing to hold it against.
+    let measured = differences.filter(|difference| difference.is_finite()).fold(0.0, f64::max);
+    let partials = (schedule.mesh.device_count() as f64) * roundoff(dense.dtype()) * largest(dense);
+    if dense.dtype().is_float() { ROUNDINGS * measured + partials } else { 0.0 }
+}
+
+/// The dense computation with every float in f64.
+fn in_f64(schedule: &Schedule, inputs: &Inputs) -> Result<Vec<Tensor>, RunError> {
+    let wide = |dtype: DType| if dtype.is_float() { DType::F64 } else { dtype };
+    let mut precise = Schedule::new(schedule.mesh.clone());
+    precise.arrays = schedule.arrays.clone();
+    for array in &mut precise.arrays {
+        array.dtype = wide(array.dtype);
+        if let Dense::Map { function: Function::Cast(dtype), .. } = &mut array.definition {
+            *dtype = wide(*dtype);
+        }
+    }
+    let widened = |(id, tensor): (&ArrayId, &Tensor)| {
+        let precise = match wide(tensor.dtype()) {
+            dtype if dtype == tensor.dtype() => Some(tensor.clone()),
+            dtype => Tensor::from_floats(dtype, &tensor.extents(), &tensor.to_f64s()),
+        };
+        Some((*id, precise?))
+    };
+    let inputs: Option<Inputs> = inputs.iter().map(widened).collect();
+    super::dense(&precise, &inputs.ok_or_else(|| RunError::array("the inputs", "they are not addressable"))?)
+}
+
+/// The largest finite magnitude of an array.
+fn largest(tensor: &Tensor) -> f64 {
+    tensor.to_f64s().into_iter().map(f64::abs).filter(|size| size.is_finite()).fold(0.0, f64::max)
 }
 
 /// The largest difference of two blocks of one shape and dtype, and the largest relative to the element of the first.
@@ -113,28 +151,6 @@ fn difference<T: Element>(x: T, y: T) -> f64 {
     }
 }
 
-/// How large the elements of an array are.
-#[derive(Clone, Copy, Debug, Default)]
-struct Magnitude {
-    largest: f64,
-    /// Root mean square.
-    typical: f64,
-    smallest: f64,
-}
-
-fn magnitude(tensor: &Tensor) -> Magnitude {
-    let (mut largest, mut smallest, mut squares): (f64, f64, f64) = (0.0, f64::INFINITY, 0.0);
-    with_dtype!(tensor.dtype(), T => tensor.visit(|element: T| {
-        let size = Element::to_f64(element).abs();
-        if size.is_finite() {
-            largest = largest.max(size);
-            smallest = smallest.min(size);
-            squares += size * size;
-        }
-    }));
-    Magnitude { largest, typical: (squares / tensor.elements().max(1) as f64).sqrt(), smallest }
-}
-
 /// Half a unit in the last place, relative; 0 for integers.
 fn roundoff(dtype: DType) -> f64 {
     match dtype {
@@ -143,85 +159,5 @@ fn roundoff(dtype: DType) -> f64 {
         DType::F16 => 2f64.powi(-11),
         DType::F32 => 2f64.powi(-24),
         DType::F64 => 2f64.powi(-53),
-    }
-}
-
-/// By how much each array may be off on one side of the comparison.
-fn slack(schedule: &Schedule, dense: &[Tensor]) -> Vec<f64> {
-    let sizes: Vec<Magnitude> = dense.iter().map(magnitude).collect();
-    let mut slack: Vec<f64> = Vec::with_capacity(dense.len());
-    for ((id, array), tensor) in (0..).map(ArrayId).zip(&schedule.arrays).zip(dense) {
-        let size = sizes[id.index()];
-        let own = match &array.definition {
-            Dense::Input => 2.0 * open_parts(schedule, id) * roundoff(array.dtype) * size.largest,
-            Dense::Product { operands: [a, b], einsum } => {
-                let extents = [a, b].map(|operand| dense[operand.index()].extents());
-                let inner = einsum.lengths(&extents).map_or(1.0, |lengths| {
-                    einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product()
-                });
-                let [(a, off_a), (b, off_b)] = [a, b].map(|id| (sizes[id.index()], slack[id.index()]));
-                let scale = size.largest.max(inner.sqrt() * a.typical * b.typical);
-                let partials = inner.min(schedule.mesh.device_count() as f64);
-                let accumulator = roundoff(if array.dtype == DType::F64 { DType::F64 } else { DType::F32 });
-                let accumulator = if array.dtype.is_float() { accumulator } else { 0.0 };
-                let carried = 2.0 * inner.sqrt() * (off_a * b.typical + a.typical * off_b);
-                carried + scale * (inner * accumulator + (partials + 1.0) * roundoff(array.dtype))
-            }
-            Dense::Map { function, operands, .. } => {
-                let operands: Vec<(Magnitude, f64)> =
-                    operands.iter().map(|operand| (sizes[operand.index()], slack[operand.index()])).collect();
-                let carried = carried(*function, &operands, size, tensor.dtype());
-                carried + 4.0 * roundoff(array.dtype) * size.largest
-            }
-        };
-        slack.push(own);
-    }
-    slack
-}
-
-/// The most parts in which an input comes as an open sum; 0 if it comes whole.
-fn open_parts(schedule: &Schedule, id: ArrayId) -> f64 {
-    let parts = schedule.ids().map(|op| match &schedule.operation(op).kind {
-        OpKind::Input { array, sharding } if *array == id && !sharding.open.is_empty() => {
-            sharding.open.group_size(&schedule.mesh)
-        }
-        OpKind::Input { .. }
-        | OpKind::Slice { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Add { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Map { .. } => 0,
-    });
-    parts.max().unwrap_or(0) as f64
-}
-
-/// By how much a function is off because its operands are.
-fn carried(function: Function, operands: &[(Magnitude, f64)], result: Magnitude, dtype: DType) -> f64 {
-    let all: f64 = operands.iter().map(|(_, off)| off).sum();
-    if all == 0.0 {
-        return 0.0;
-    }
-    match function {
-        Function::Identity
-        | Function::Neg
-        | Function::Relu
-        | Function::Shift(_)
-        | Function::Add
-        | Function::Sub
-        | Function::Tanh
-        | Function::Softmax { .. } => all,
-        // The steepest place of gelu has slope 1.13.
-        Function::Gelu => 1.13 * all,
-        Function::Scale(Scalar(c)) => c.abs() * all,
-        Function::Exp => result.largest * all,
-        Function::Div => match operands {
-            [(_, a), (divisor, b)] => (a + result.largest * b) / divisor.smallest,
-            _ => all,
-        },
-        Function::Cast(_) if dtype.is_float() => all,
-        // Two floats on either side of a whole number are cut to neighbours.
-        Function::Cast(_) => all + 1.0,
     }
 }

@@ -18,17 +18,36 @@ pub type Inputs = BTreeMap<ArrayId, Tensor>;
 
 /// Default data: small integers in every dtype, so that products and sums stay exact as long as they can.
 ///
-/// -1, 0 and 1, or -4 to 4 where the dtype has room; the same for the same seed.
+/// -1, 0 and 1, or -4 to 4 where the dtype has room; the same for the same seed. bf16 and f16 have exact integers only
+/// up to 256 and 2048, so there most elements are 0: of those that meet in a sum of n products, about 2 in √n are not.
 ///
 /// # Errors
 /// [`RunError::TooLarge`] where the whole computation would not fit.
 pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
     guard::check(schedule)?;
     let arrays = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
-    arrays.map(|(id, array)| Ok((id, default_data(array, seed.wrapping_add(u64::from(id.0)))?))).collect()
+    let seed = |id: ArrayId| seed.wrapping_add(u64::from(id.0));
+    arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id))?))).collect()
 }
 
-fn default_data(array: &Array, seed: u64) -> Result<Tensor, RunError> {
+/// Which share of the elements of an input is not 0, in 256ths.
+fn share(schedule: &Schedule, id: ArrayId) -> u8 {
+    let terms = schedule.arrays.iter().filter_map(|array| match &array.definition {
+        Dense::Product { operands, einsum } if operands.contains(&id) => {
+            let extents = operands.map(|operand| schedule.array(operand).extents.clone());
+            let lengths = einsum.lengths(&extents)?;
+            Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
+        }
+        Dense::Product { .. } | Dense::Input | Dense::Map { .. } => None,
+    });
+    match schedule.array(id).dtype {
+        // In 256ths, at least one; the conversion saturates.
+        DType::Bf16 | DType::F16 => (512.0 / terms.fold(1.0, f64::max).sqrt()).clamp(1.0, 170.0).round() as u8,
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => u8::MAX,
+    }
+}
+
+fn default_data(array: &Array, seed: u64, share: u8) -> Result<Tensor, RunError> {
     let extents = addressable(&array.extents).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
     // Neighbouring seeds give unrelated sequences once they are spread over all bits.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
@@ -39,7 +58,12 @@ fn default_data(array: &Array, seed: u64) -> Result<Tensor, RunError> {
     };
     let count: usize = extents.iter().product();
     Ok(with_dtype!(array.dtype, T => {
-        let elements = (0..count).map(|_| <T as Element>::from_i64(i64::from(random.i8(least..=most))));
+        let mut draw = || match array.dtype {
+            DType::Bf16 | DType::F16 if random.u8(..) >= share => 0,
+            DType::Bf16 | DType::F16 => if random.bool() { 1 } else { -1 },
+            DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => random.i8(least..=most),
+        };
+        let elements = (0..count).map(|_| <T as Element>::from_i64(i64::from(draw())));
         Tensor::owned(&extents, elements.collect())
     }))
 }

@@ -72,7 +72,7 @@ fn the_diagonal_reduce_scatter_is_right_for_all_dtypes_and_lengths() {
         let inputs = inputs(&schedule, 7).unwrap();
         let dense = dense(&schedule, &inputs).unwrap();
         let run = run(&schedule, &inputs).unwrap();
-        let numerics = compare(&schedule, &dense, &run).unwrap();
+        let numerics = compare(&schedule, &inputs, &dense, &run).unwrap();
         assert!(numerics.equal && numerics.within, "{n} {dtype} {numerics:?}");
         assert_eq!(numerics.elements, u64::from(n) * 3);
         let gathered = run.gather(0).unwrap();
@@ -133,7 +133,7 @@ fn a_left_out_or_doubled_contribution_is_seen() {
             schedule.outputs[0].value = value;
             let inputs = inputs(&schedule, 3).unwrap();
             let run = run(&schedule, &inputs).unwrap();
-            let numerics = compare(&schedule, &dense(&schedule, &inputs).unwrap(), &run).unwrap();
+            let numerics = compare(&schedule, &inputs, &dense(&schedule, &inputs).unwrap(), &run).unwrap();
             assert!(!numerics.equal && !numerics.within, "{dtype} {numerics:?}");
         }
     }
@@ -184,7 +184,7 @@ fn a_ring_after_a_product_is_exact_on_default_data() {
             let inputs = inputs(&schedule, 1).unwrap();
             let dense = dense(&schedule, &inputs).unwrap();
             let run = run(&schedule, &inputs).unwrap();
-            assert!(compare(&schedule, &dense, &run).unwrap().equal, "{from} {devices}");
+            assert!(compare(&schedule, &inputs, &dense, &run).unwrap().equal, "{from} {devices}");
         }
     }
 }
@@ -197,7 +197,8 @@ fn a_product_that_is_only_sliced_is_computed_slice_by_slice() {
         assert!(defer::is_deferred(&schedule, product));
         let inputs = inputs(&schedule, 8).unwrap();
         let numerics =
-            compare(&schedule, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap()).unwrap();
+            compare(&schedule, &inputs, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap())
+                .unwrap();
         assert!(numerics.equal, "{from}");
         // Where the product itself is wanted too, it is computed whole; the numbers are the same.
         let mut both = schedule.clone();
@@ -207,7 +208,7 @@ fn a_product_that_is_only_sliced_is_computed_slice_by_slice() {
         let mut data = inputs.clone();
         data.insert(array, dense(&schedule, &inputs).unwrap()[2].clone());
         let dense = dense(&both, &data).unwrap();
-        assert!(compare(&both, &dense, &run(&both, &data).unwrap()).unwrap().equal, "{from}");
+        assert!(compare(&both, &data, &dense, &run(&both, &data).unwrap()).unwrap().equal, "{from}");
     }
 }
 
@@ -223,12 +224,12 @@ fn fractions_are_within_the_tolerance_and_a_wrong_chunk_is_not() {
         };
         let inputs = Inputs::from([(ArrayId(0), fractions(&[16, 256])), (ArrayId(1), fractions(&[256, 32]))]);
         let dense = dense(&schedule, &inputs).unwrap();
-        let numerics = compare(&schedule, &dense, &run(&schedule, &inputs).unwrap()).unwrap();
+        let numerics = compare(&schedule, &inputs, &dense, &run(&schedule, &inputs).unwrap()).unwrap();
         assert!(numerics.within, "{dtype} {numerics:?}");
         let mut broken = schedule.clone();
         let last = broken.operands(broken.outputs[0].value)[0];
         broken.outputs[0].value = last;
-        let numerics = compare(&broken, &dense, &run(&broken, &inputs).unwrap()).unwrap();
+        let numerics = compare(&broken, &inputs, &dense, &run(&broken, &inputs).unwrap()).unwrap();
         assert!(!numerics.within, "{dtype} {numerics:?}");
     }
 }
@@ -535,7 +536,8 @@ fn pieces_are_assembled_and_gaps_are_named() {
     };
     let schedule = build(-3);
     let data = inputs(&schedule, 0).unwrap();
-    let numerics = compare(&schedule, &dense(&schedule, &data).unwrap(), &run(&schedule, &data).unwrap()).unwrap();
+    let numerics =
+        compare(&schedule, &data, &dense(&schedule, &data).unwrap(), &run(&schedule, &data).unwrap()).unwrap();
     assert!(numerics.equal);
     let problem = "its pieces leave a gap";
     assert!(matches!(run(&build(-2), &data), Err(RunError::OnDevice { problem: found, .. }) if found == problem));
@@ -546,7 +548,7 @@ fn pieces_are_assembled_and_gaps_are_named() {
         places.swap(1, 2);
     }
     let ran = run(&swapped, &data).unwrap();
-    assert!(!compare(&swapped, &dense(&swapped, &data).unwrap(), &ran).unwrap().within);
+    assert!(!compare(&swapped, &data, &dense(&swapped, &data).unwrap(), &ran).unwrap().within);
     assert!(ran.gather(0).unwrap().replica_gap > 0.0);
 }
 
@@ -566,7 +568,8 @@ fn an_all_gather_concatenates_in_the_order_of_the_ranks() {
         schedule.outputs.push(Output { value, array, sharding: Sharding::replicated(2) });
         let inputs = inputs(&schedule, 9).unwrap();
         let numerics =
-            compare(&schedule, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap()).unwrap();
+            compare(&schedule, &inputs, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap())
+                .unwrap();
         assert!(numerics.equal);
     }
 }
@@ -582,7 +585,8 @@ fn parts_of_open_inputs_make_the_array_under_every_operator() {
         schedule.outputs.push(Output { value, array, sharding: open });
         let inputs = inputs(&schedule, 2).unwrap();
         let numerics =
-            compare(&schedule, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap()).unwrap();
+            compare(&schedule, &inputs, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap())
+                .unwrap();
         assert!(numerics.equal, "{operator} {dtype}");
     }
 }
