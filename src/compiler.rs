@@ -43,6 +43,11 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, mut diagnostics) = syntax::parse(source);
     let (program, more) = program::check(&ast);
     diagnostics.extend(more);
+    if let Some(program) = &program
+        && let Err(unknown) = hardware(program)
+    {
+        diagnostics.push(&unknown);
+    }
     diagnostics.sort();
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
 }
@@ -52,12 +57,10 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
 /// # Errors
 /// If the program names hardware that has no profile, or its rates have no common tick.
 pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnostics> {
-    let hardware = match (&options.hardware, &program.hardware) {
-        (Some(hardware), _) => Some(hardware.clone()),
-        (None, Some(name)) => Hardware::named(&name.node),
-        (None, None) => Hardware::named(Hardware::DEFAULT),
+    let hardware = match &options.hardware {
+        Some(hardware) => hardware.clone(),
+        None => hardware(program).map_err(|unknown| Diagnostics::of(&unknown))?,
     };
-    let Some(hardware) = hardware else { return Err(Diagnostics::of(&UnknownHardware::of(program))) };
     Topology::new(program.mesh.clone(), hardware).map_err(|error| Diagnostics::of(&error))
 }
 
@@ -71,14 +74,13 @@ struct UnknownHardware {
     span: SourceSpan,
 }
 
-impl UnknownHardware {
-    fn of(program: &Program) -> UnknownHardware {
-        let (name, span) = match &program.hardware {
-            Some(name) => (name.node.clone(), name.span),
-            None => (Hardware::DEFAULT.to_owned(), Span::default()),
-        };
-        UnknownHardware { name, span: span.into() }
-    }
+/// The hardware that the program names.
+fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
+    let (name, span) = match &program.hardware {
+        Some(name) => (name.node.as_str(), name.span),
+        None => (Hardware::DEFAULT, Span::default()),
+    };
+    Hardware::named(name).ok_or_else(|| UnknownHardware { name: name.to_owned(), span: span.into() })
 }
 
 /// Program to plan.

@@ -93,7 +93,8 @@ fn json_is_one_document_a_line() {
         let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(document["schema"], schema, "{arguments:?}");
     }
-    let wrong = shardc(&["plan", "-", "--format", "json"], b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X, I]\noutput A");
+    let wrong =
+        shardc(&["plan", "-", "--format", "json"], b"mesh {X: 2} on tpu_v5e\ndims {I: 4}\nA: bf16[I_X, I]\noutput A");
     assert_eq!(wrong.status.code(), Some(1));
     let document: serde_json::Value = serde_json::from_str(&out(&wrong)).expect("JSON");
     assert_eq!(document["schema"], "shardc.check/1");

@@ -31,8 +31,8 @@ pub struct Numerics {
 ///
 /// # The tolerance
 /// An order of additions other than the dense one rounds differently. How much that matters is measured: the dense
-/// computation is done once more in f64, and what the dtype's own dense result is off by there is what rounding costs.
-/// Another order may be off by [`ROUNDINGS`] times as much. Where the dense result happens to be exact, partial sums
+/// computation is done once more in f64, and what the dtype's own dense result is off by there is what rounding costs
+/// (of an f64, what an f32 is off by, times the ratio of the roundoffs, 2^-29). Another order may be off by [`ROUNDINGS`] times as much. Where the dense result happens to be exact, partial sums
 /// may still have been rounded: each device of the mesh may add one roundoff of the largest magnitude (u = 2^-8 for
 /// bf16, 2^-11 for f16, 2^-24 and 2^-53 for f32 and f64). Integers have to be equal.
 ///
@@ -64,10 +64,18 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
     }
     numerics.equal = errors.iter().all(|(_, error)| *error == 0.0);
     if !numerics.equal {
-        let precise = in_f64(schedule, inputs)?;
+        let precise = with_floats(schedule, inputs, DType::F64)?;
+        let coarse = with_floats(schedule, inputs, DType::F32)?;
         let mut closest = -1.0;
         for (array, error) in errors {
-            let tolerance = tolerance(schedule, &dense[array.index()], &precise[array.index()]);
+            let (own, precise) = (&dense[array.index()], &precise[array.index()]);
+            let measured = match own.dtype() {
+                DType::F64 => distance(&coarse[array.index()], precise) * roundoff(DType::F64) / roundoff(DType::F32),
+                DType::F32 | DType::Bf16 | DType::F16 => distance(own, precise),
+                DType::Bool | DType::I8 | DType::I32 | DType::I64 => 0.0,
+            };
+            let partials = (schedule.mesh.device_count() as f64) * roundoff(own.dtype()) * largest(own);
+            let tolerance = ROUNDINGS * measured + partials;
             numerics.within &= error <= tolerance;
             let share = if error == 0.0 { 0.0 } else { error / tolerance };
             if share > closest {
@@ -81,28 +89,25 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
 /// How often the measured roundoff another order of additions may cost.
 const ROUNDINGS: f64 = 16.0;
 
-/// By how much an output may be off; 0 for integers.
-fn tolerance(schedule: &Schedule, dense: &Tensor, precise: &Tensor) -> f64 {
-    let differences = dense.to_f64s().into_iter().zip(precise.to_f64s()).map(|(own, precise)| (own - precise).abs());
-    // A NaN on both sides is no difference; an infinity in a narrow dtype leaves nothing to hold it against.
-    let measured = differences.filter(|difference| difference.is_finite()).fold(0.0, f64::max);
-    let partials = (schedule.mesh.device_count() as f64) * roundoff(dense.dtype()) * largest(dense);
-    if dense.dtype().is_float() { ROUNDINGS * measured + partials } else { 0.0 }
+/// The largest finite difference of two arrays; a NaN or an infinity in a narrow dtype leaves nothing to hold it against.
+fn distance(own: &Tensor, precise: &Tensor) -> f64 {
+    let differences = own.to_f64s().into_iter().zip(precise.to_f64s()).map(|(own, precise)| (own - precise).abs());
+    differences.filter(|difference| difference.is_finite()).fold(0.0, f64::max)
 }
 
-/// The dense computation with every float in f64.
-fn in_f64(schedule: &Schedule, inputs: &Inputs) -> Result<Vec<Tensor>, RunError> {
-    let wide = |dtype: DType| if dtype.is_float() { DType::F64 } else { dtype };
+/// The dense computation with every float in this dtype.
+fn with_floats(schedule: &Schedule, inputs: &Inputs, float: DType) -> Result<Vec<Tensor>, RunError> {
+    let cast = |dtype: DType| if dtype.is_float() { float } else { dtype };
     let mut precise = Schedule::new(schedule.mesh.clone());
     precise.arrays = schedule.arrays.clone();
     for array in &mut precise.arrays {
-        array.dtype = wide(array.dtype);
+        array.dtype = cast(array.dtype);
         if let Dense::Map { function: Function::Cast(dtype), .. } = &mut array.definition {
-            *dtype = wide(*dtype);
+            *dtype = cast(*dtype);
         }
     }
     let widened = |(id, tensor): (&ArrayId, &Tensor)| {
-        let precise = match wide(tensor.dtype()) {
+        let precise = match cast(tensor.dtype()) {
             dtype if dtype == tensor.dtype() => Some(tensor.clone()),
             dtype => Tensor::from_floats(dtype, &tensor.extents(), &tensor.to_f64s()),
         };
