@@ -187,7 +187,6 @@ fn g27_the_four_cases() {
     let ways = &listed.plan.choices[0].alternatives;
     assert!(ways.iter().any(|way| way.moves == ["AllGather_X(A[I, J_X])"]), "{ways:?}");
     assert!(ways.iter().any(|way| way.moves == ["Slice_X(B[J, K])", "AllReduce_X(C[I, K]{U_X})"]), "{ways:?}");
-    assert_eq!(moved.len(), 1);
     assert_eq!(of("A[I, J_X] * B[J_X, K] -> C[I, K]"), (3, vec!["AllReduce_X -> C[I, K]".to_owned()]));
     assert_eq!(of("A[I_X, J] * B[J, K_X] -> C[I_X, K]"), (4, vec!["AllGather_X -> B[J, K]".to_owned()]));
     assert_eq!(of("A[I_X, J] * B[J, K_X] -> C[I, K_X]"), (4, vec!["AllGather_X -> A[I, J]".to_owned()]));
