@@ -122,6 +122,8 @@ pub struct Target {
 pub struct Brackets {
     /// The dims in order.
     pub dims: Vec<DimRef>,
+    /// `...` behind the dims: there are others, of which nothing is said.
+    pub rest: Option<Span>,
     /// The open sum, if it is written.
     pub open: Option<OpenRef>,
     /// From `[` to the last bracket or brace.

@@ -302,6 +302,7 @@ pub(super) mod properties {
         });
         (prop::collection::vec(dim, 0..4), prop::option::of(open)).prop_map(|(dims, open)| Brackets {
             dims,
+            rest: None,
             open,
             span: Span::default(),
         })
