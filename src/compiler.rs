@@ -8,7 +8,7 @@ use crate::program::{self, Program};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Proof};
 use crate::span::Span;
-use crate::syntax;
+use crate::syntax::{self, Ast, SetError};
 use crate::topology::{Hardware, Topology};
 use itertools::Itertools;
 use miette::SourceSpan;
@@ -40,8 +40,22 @@ pub struct Compiled {
 
 /// Text to program: everything that is wrong at once, notes and warnings on success.
 pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
-    let (ast, mut diagnostics) = syntax::parse(source);
-    let (program, more) = program::check(&ast);
+    let (ast, diagnostics) = syntax::parse(source);
+    check_parsed(&ast, diagnostics)
+}
+
+/// The same with sizes of dims given from outside.
+///
+/// # Errors
+/// If the program has no such dim, or it is made of others.
+pub fn check_with(source: &str, sizes: &[(String, u64)]) -> Result<(Option<Program>, Diagnostics), SetError> {
+    let (mut ast, diagnostics) = syntax::parse(source);
+    sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
+    Ok(check_parsed(&ast, diagnostics))
+}
+
+fn check_parsed(ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
+    let (program, more) = program::check(ast);
     diagnostics.extend(more);
     if let Some(program) = &program
         && let Err(unknown) = hardware(program)

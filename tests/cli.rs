@@ -145,3 +145,19 @@ fn sizes_of_real_models_take_no_longer() {
     let output = shardc(&["run", "examples/models/megatron_gpt3.shard"], b"");
     assert_eq!(output.status.code(), Some(2), "too large to compute: {}", out(&output));
 }
+
+/// `--set` gives a dim another size in every command that reads a program; sizes that rest on it follow.
+#[test]
+fn a_dim_can_be_given_another_size() {
+    let source = b"mesh {X: 2*2} on tpu_v5e\ndims {D: 8, F: 4*D}\nB[D_X, F] = A[D_X, F] + A\noutput B";
+    for command in ["check", "plan", "compile", "run", "time"] {
+        assert_eq!(shardc(&[command, "-", "--set", "D=16"], source).status.code(), Some(0), "{command}");
+        let uneven = shardc(&[command, "-", "--set", "D=6"], source);
+        assert_eq!(uneven.status.code(), Some(1), "{command}");
+        let unknown = shardc(&[command, "-", "--set", "Q=16"], source);
+        assert_eq!(unknown.status.code(), Some(2), "{command}");
+        assert!(err(&unknown).contains("no dim is called `Q`; the program has D, F"), "{}", err(&unknown));
+    }
+    let schedule = out(&shardc(&["compile", "-", "--set", "D=16"], source));
+    assert!(schedule.contains("16") && schedule.contains("64"), "{schedule}");
+}

@@ -1,6 +1,6 @@
 //! What is known while a program is checked.
 
-use super::declarations::Ground;
+use super::declarations::{Ground, Views};
 use super::error::{CheckError, Checked};
 use super::{Definition, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
@@ -19,6 +19,10 @@ pub(super) struct Checker {
     pub(super) dims: Dims,
     /// By name; `None` where that was told to be wrong.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
+    /// Dims that stand for several, major first.
+    pub(super) parts: BTreeMap<String, Vec<Dim>>,
+    /// Names that stand for several axes, major first.
+    pub(super) views: Views,
     /// Unknown axes that were told of.
     pub(super) told_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
@@ -64,12 +68,14 @@ impl Checker {
     const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, lost: BTreeSet<String>, diagnostics: Diagnostics) -> Checker {
-        let Ground { mesh, hardware, dims, named_dims } = ground;
+        let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
             hardware,
             dims,
             named_dims,
+            parts,
+            views,
             told_axes: BTreeSet::new(),
             method: None,
             lost,

@@ -234,7 +234,7 @@ impl Builder {
         let mut parts = pair.into_inner();
         let word = parts.next().expect("a dim has its name or size");
         let dim = match word.as_rule() {
-            Rule::size => DimName::Literal(self.integer(&word)?.node),
+            Rule::literal => DimName::Literal(self.size(word)?),
             _ => DimName::Named(self.name(&word).node),
         };
         let subscript = parts.next().map(|part| match part.as_rule() {
