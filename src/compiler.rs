@@ -2,6 +2,7 @@
 
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
+use crate::expect;
 use crate::lower::{self, Lowering};
 use crate::plan::{self, Plan};
 use crate::program::{self, Program};
@@ -100,10 +101,12 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
 /// Program to plan.
 ///
 /// # Errors
-/// If some layout cannot be reached.
+/// If some layout cannot be reached, or the plan exceeds a limit.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
-    plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error))
+    let plan = plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error))?;
+    expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
+    Ok(plan)
 }
 
 /// Plan to schedule, proven. No schedule leaves the compiler unproven.

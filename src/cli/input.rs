@@ -105,6 +105,21 @@ pub(super) fn fault(source: &Source, diagnostics: &Diagnostics, format: Format) 
     Failure::Program
 }
 
+/// Tells which expectations do not hold, after the report; in JSON they are in its document.
+pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) -> Result<(), Failure> {
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    match format {
+        Format::Text => {
+            say(&render(breaches, source));
+            say(&summary(breaches));
+        }
+        Format::Json => {}
+    }
+    Err(Failure::Program)
+}
+
 /// Diagnostics as text for this terminal.
 pub(super) fn render(diagnostics: &Diagnostics, source: &Source) -> String {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();

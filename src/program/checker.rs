@@ -2,7 +2,7 @@
 
 use super::declarations::{Ground, Views};
 use super::error::{CheckError, Checked};
-use super::{Definition, Value, ValueId, Wanted};
+use super::{Definition, Expectation, Limit, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
@@ -37,6 +37,10 @@ pub(super) struct Checker {
     pub(super) uses: BTreeMap<ValueId, Span>,
     /// What `output` lines name.
     pub(super) outputs: Vec<ValueId>,
+    /// What `expect` lines say.
+    pub(super) expectations: Vec<Expectation>,
+    /// What `limit` lines say.
+    pub(super) limits: Vec<Limit>,
     /// How deep the expression at hand is nested.
     pub(super) depth: usize,
     pub(super) diagnostics: Diagnostics,
@@ -86,6 +90,8 @@ impl Checker {
             bindings: Vec::new(),
             uses: BTreeMap::new(),
             outputs: Vec::new(),
+            expectations: Vec::new(),
+            limits: Vec::new(),
             depth: 0,
             diagnostics,
         }

@@ -57,7 +57,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             StatementKind::Input { .. } | StatementKind::Assign { .. } => {
                 first_array.get_or_insert(statement.span);
             }
-            StatementKind::Output(_) => {}
+            StatementKind::Output(_) | StatementKind::Expect(_) | StatementKind::Limit { .. } => {}
         }
     }
     if mesh.is_none() && !ast.lost.iter().any(|word| word.eq_ignore_ascii_case("mesh")) {

@@ -195,6 +195,16 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("no collective is called `{name}`")]
+    #[diagnostic(code("unknown-collective"))]
+    UnknownMove {
+        name: String,
+        #[label("unknown collective")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
     #[error("function `{name}` is not known")]
     #[diagnostic(code("unknown-function"))]
     UnknownFunction {

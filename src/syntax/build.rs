@@ -36,6 +36,11 @@ impl Builder {
                 let names = pair.into_inner().filter(|pair| pair.as_rule() == Rule::array_name);
                 StatementKind::Output(names.map(|pair| self.name(&pair)).collect())
             }
+            Rule::expect_statement => StatementKind::Expect(self.expectation(pair)?),
+            Rule::limit_statement => {
+                let (measure, amount) = self.bound(pair)?;
+                StatementKind::Limit { measure, amount }
+            }
             _ => self.array_statement(pair)?,
         };
         Ok(Statement { kind, span })

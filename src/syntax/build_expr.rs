@@ -191,7 +191,7 @@ impl Builder {
     }
 
     /// The words behind `_`, in braces or alone.
-    fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
+    pub(super) fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
         match pair.as_rule() {
             Rule::items | Rule::axes => {
                 let words = pair.into_inner().filter(|part| matches!(part.as_rule(), Rule::item | Rule::axis_word));

@@ -6,6 +6,7 @@
 mod build;
 mod build_expr;
 mod error;
+mod expect;
 mod expected;
 mod grammar;
 mod parse;
@@ -17,6 +18,7 @@ mod split;
 mod tests;
 
 pub use error::SyntaxError;
+pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub use set::SetError;
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
@@ -82,6 +84,15 @@ pub enum StatementKind {
     },
     /// `output C, D`
     Output(Vec<Name>),
+    /// `expect time < 500us`
+    Expect(Expectation),
+    /// `limit memory 300MB`
+    Limit {
+        /// Of what.
+        measure: Measure,
+        /// How much.
+        amount: Amount,
+    },
 }
 
 /// `X: 4 ring`

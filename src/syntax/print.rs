@@ -48,6 +48,8 @@ impl Display for Statement {
                 using.iter().try_for_each(|method| write!(f, " using {}", method.node))
             }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
+            StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),
+            StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }
     }
 }

@@ -173,9 +173,6 @@ fn each_mistake_has_its_word_and_place() {
         ("repeat 4 {\n  A = B\n}", {
             "unknown-statement: statements that begin with `repeat` are not known | repeat | not a statement"
         }),
-        ("expect time < 500us", {
-            "unknown-statement: statements that begin with `expect` are not known | expect | not a statement"
-        }),
         ("link (0,0)->(1,0) down", {
             "unknown-statement: statements that begin with `link` are not known | link | not a statement"
         }),
