@@ -67,7 +67,17 @@ struct Common {
     #[arg(long)]
     keep_allgather: bool,
     #[command(flatten)]
+    sizes: Sizes,
+    #[command(flatten)]
     output: Output,
+}
+
+/// Sizes of dims, given from outside.
+#[derive(Clone, Debug, Args)]
+struct Sizes {
+    /// Another size for a dim of the program
+    #[arg(long, value_name = "DIM=SIZE", value_parser = input::size)]
+    set: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]

@@ -1,8 +1,8 @@
 //! What is known while a program is checked.
 
-use super::declarations::Ground;
+use super::declarations::{Ground, Views};
 use super::error::{CheckError, Checked};
-use super::{Definition, Value, ValueId, Wanted};
+use super::{Definition, Expectation, Limit, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
@@ -19,6 +19,10 @@ pub(super) struct Checker {
     pub(super) dims: Dims,
     /// By name; `None` where that was told to be wrong.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
+    /// Dims that stand for several, major first.
+    pub(super) parts: BTreeMap<String, Vec<Dim>>,
+    /// Names that stand for several axes, major first.
+    pub(super) views: Views,
     /// Unknown axes that were told of.
     pub(super) told_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
@@ -33,6 +37,10 @@ pub(super) struct Checker {
     pub(super) uses: BTreeMap<ValueId, Span>,
     /// What `output` lines name.
     pub(super) outputs: Vec<ValueId>,
+    /// What `expect` lines say.
+    pub(super) expectations: Vec<Expectation>,
+    /// What `limit` lines say.
+    pub(super) limits: Vec<Limit>,
     /// How deep the expression at hand is nested.
     pub(super) depth: usize,
     pub(super) diagnostics: Diagnostics,
@@ -64,12 +72,14 @@ impl Checker {
     const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, lost: BTreeSet<String>, diagnostics: Diagnostics) -> Checker {
-        let Ground { mesh, hardware, dims, named_dims } = ground;
+        let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
             hardware,
             dims,
             named_dims,
+            parts,
+            views,
             told_axes: BTreeSet::new(),
             method: None,
             lost,
@@ -80,6 +90,8 @@ impl Checker {
             bindings: Vec::new(),
             uses: BTreeMap::new(),
             outputs: Vec::new(),
+            expectations: Vec::new(),
+            limits: Vec::new(),
             depth: 0,
             diagnostics,
         }

@@ -124,7 +124,10 @@ impl Checker {
         if let Some(place) = dims.iter().position(|dim| self.dims.name(dim.id) == last.node) {
             return Ok((Some(place), words));
         }
-        let only_axes = self.mesh.axis_named(&last.node).is_some() && call.said.is_some();
+        if let Some(place) = self.part_to_cut(&last.node, dims, call.from) {
+            return Ok((Some(place), words));
+        }
+        let only_axes = self.axes_named(&last.node).is_some() && call.said.is_some();
         if only_axes {
             return Ok((None, subscript));
         }

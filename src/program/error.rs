@@ -6,6 +6,7 @@
 use crate::dtype::DType;
 use crate::mesh::Mesh;
 use crate::span::Span;
+use crate::syntax::SizeFlaw;
 
 /// Everything that the checker says: errors first, then warnings, then notes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
@@ -74,6 +75,70 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("the size has no value: {why}")]
+    #[diagnostic(code("size-without-value"), help("sizes are whole numbers below 2^64"))]
+    SizeWithoutValue {
+        why: String,
+        #[label("no size")]
+        at: Span,
+    },
+
+    #[error("`{name}` has no size here")]
+    #[diagnostic(code("unknown-size"))]
+    UnknownSize {
+        name: String,
+        #[label("no size is known for it")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("dim `{dim}` stands twice among the parts of a dim")]
+    #[diagnostic(code("part-repeated"), help("a dim is made of different dims; declare a second one of that size"))]
+    PartRepeated {
+        dim: String,
+        #[label("again here")]
+        at: Span,
+    },
+
+    #[error("axis `{axis}` of {size} cuts `{name}` = {parts} ({sizes}) across its parts")]
+    #[diagnostic(
+        code("cut-across"),
+        help(
+            "{left} are left of the part at hand; axes use up one part before they cut the next: shard {parts} one by one"
+        )
+    )]
+    CutAcross {
+        name: String,
+        parts: String,
+        sizes: String,
+        axis: String,
+        size: u64,
+        left: u64,
+        #[label("cuts across")]
+        at: Span,
+    },
+
+    #[error("`{name}` stands for the dims {parts}")]
+    #[diagnostic(code("dim-of-parts"), help("name one of these dims here"))]
+    DimOfParts {
+        name: String,
+        parts: String,
+        #[label("several dims")]
+        at: Span,
+    },
+
+    #[error("`{name}` is an axis of its own and a physical axis of another")]
+    #[diagnostic(
+        code("axis-repeated"),
+        help("the physical axes of `X: 4x4` are called `X1` and `X2`; rename the other axis")
+    )]
+    PhysicalName {
+        name: String,
+        #[label("in this mesh")]
+        at: Span,
+    },
+
     #[error("`{name}` is not an axis of the mesh")]
     #[diagnostic(code("unknown-axis"))]
     UnknownAxis {
@@ -128,6 +193,16 @@ pub(super) enum CheckError {
         dtype: DType,
         #[label("declared here")]
         at: Span,
+    },
+
+    #[error("no collective is called `{name}`")]
+    #[diagnostic(code("unknown-collective"))]
+    UnknownMove {
+        name: String,
+        #[label("unknown collective")]
+        at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("function `{name}` is not known")]
@@ -576,6 +651,18 @@ pub(super) enum Failure {
     Error(Box<CheckError>),
     /// It rests on something that was told already.
     Told,
+}
+
+impl CheckError {
+    /// A size without a value.
+    pub(super) fn size(flaw: SizeFlaw, help: &str) -> CheckError {
+        match flaw {
+            SizeFlaw::Unknown(name) => {
+                CheckError::UnknownSize { name: name.node, at: name.span, help: help.to_owned() }
+            }
+            SizeFlaw::Arithmetic(why, at) => CheckError::SizeWithoutValue { why, at },
+        }
+    }
 }
 
 impl From<CheckError> for Failure {

@@ -53,13 +53,12 @@ impl Checker {
         if let Some(at) = brackets.rest {
             self.diagnostics.push(&CheckError::DimsLeftOut { at });
         }
-        let wishes = self.wishes(brackets, array)?;
-        let places: Vec<Span> = brackets.dims.iter().map(|dim| dim.span).collect();
+        let (wishes, places) = self.wishes(brackets, array)?;
         let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
         if holes > 0 {
             let names: Vec<String> = wishes.iter().map(|wish| format!("{}_?", self.wish_name(*wish))).collect();
             let text = format!("[{}]", names.join(", "));
-            if holes < wishes.len() || brackets.open.is_some() {
+            if holes < brackets.dims.len() || brackets.open.is_some() {
                 let free = format!("{array}{text}");
                 return Err(CheckError::PartialHole { array: quoted(array), free, at: brackets.span }.into());
             }
@@ -75,37 +74,54 @@ impl Checker {
         Ok(Written { wishes, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
     }
 
-    fn wishes(&mut self, brackets: &Brackets, array: &str) -> Checked<Vec<Wish>> {
+    /// The dims that are asked for, each with its place; a dim of parts stands for these.
+    fn wishes(&mut self, brackets: &Brackets, array: &str) -> Checked<(Vec<Wish>, Vec<Span>)> {
         let mut wishes: Vec<Wish> = Vec::new();
+        let mut places: Vec<Span> = Vec::new();
         for item in &brackets.dims {
-            let wish = match &item.dim {
-                DimName::Named(name) => Wish::Dim(self.dim(name, item.span)?),
-                DimName::Literal(0) => {
-                    return Err(CheckError::SizeZero { what: "a dim".to_owned(), at: item.span }.into());
+            for wish in self.item_wishes(&item.dim, item.span)? {
+                if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
+                    let (first, second) = (places[first], item.span);
+                    let (dim, array) = (self.dims.name(dim.id), quoted(array));
+                    return Err(CheckError::DimRepeated { dim, array, first, second }.into());
                 }
-                DimName::Literal(size) => Wish::Literal(*size),
-            };
-            if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
-                let (first, second) = (brackets.dims[first].span, item.span);
-                let (dim, array) = (self.dims.name(dim.id), quoted(array));
-                return Err(CheckError::DimRepeated { dim, array, first, second }.into());
+                wishes.push(wish);
+                places.push(item.span);
             }
-            wishes.push(wish);
             if wishes.len() > Self::MOST_DIMS {
                 let (array, rank, most) = (quoted(array), brackets.dims.len(), Self::MOST_DIMS);
                 return Err(CheckError::TooManyDims { array, rank, most, at: brackets.span }.into());
             }
         }
-        Ok(wishes)
+        Ok((wishes, places))
+    }
+
+    fn item_wishes(&mut self, dim: &DimName, at: Span) -> Checked<Vec<Wish>> {
+        let size = match dim {
+            DimName::Named(name) => return Ok(self.dims_named(name, at)?.into_iter().map(Wish::Dim).collect()),
+            DimName::Literal(size) => size,
+        };
+        match size.value(&mut |_| None) {
+            Ok(0) => Err(CheckError::SizeZero { what: "a dim".to_owned(), at }.into()),
+            Ok(size) => Ok(vec![Wish::Literal(size)]),
+            Err(flaw) => Err(CheckError::size(flaw, "a size in brackets is a number").into()),
+        }
     }
 
     fn lists(&mut self, brackets: &Brackets) -> Checked<Lists> {
         let mut dims = Vec::new();
         for item in &brackets.dims {
-            dims.push(match &item.subscript {
+            let axes = match &item.subscript {
                 Some(Subscript::Axes(words)) => self.axes(words)?,
                 Some(Subscript::Hole(_)) | None => Vec::new(),
-            });
+            };
+            match &item.dim {
+                DimName::Named(name) => {
+                    let parts = self.dims_named(name, item.span)?;
+                    dims.extend(self.spread(name, &parts, axes)?);
+                }
+                DimName::Literal(_) => dims.push(axes),
+            }
         }
         let Some(open) = &brackets.open else {
             return Ok(Lists { dims, open: Vec::new(), operator: Operator::Sum });

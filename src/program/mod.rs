@@ -7,11 +7,13 @@ mod checker;
 mod collectives;
 mod declarations;
 mod error;
+mod expect;
 mod expr;
 mod layouts;
 mod local;
 mod names;
 mod open;
+mod parts;
 mod print;
 mod product;
 mod statements;
@@ -22,6 +24,8 @@ mod cases;
 mod laws;
 #[cfg(test)]
 mod testing;
+
+pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
 
 use crate::collective::Collective;
 use crate::diag::Diagnostics;
@@ -72,6 +76,10 @@ pub struct Program {
     pub values: Vec<Value>,
     /// What the program is for, in order; at least one.
     pub outputs: Vec<ValueId>,
+    /// What it expects of its plan.
+    pub expectations: Vec<Expectation>,
+    /// What no plan of it may exceed.
+    pub limits: Vec<Limit>,
 }
 
 impl Program {

@@ -14,10 +14,10 @@ impl Checker {
     pub(super) fn axes(&mut self, words: &[Name]) -> Checked<Vec<(AxisId, Span)>> {
         let mut axes = Vec::new();
         for word in words {
-            let whole = self.mesh.axis_named(&word.node);
+            let whole = self.axes_named(&word.node);
             let run = self.axis_run(word);
             match (whole, run) {
-                (Some(axis), None) => axes.push((axis, word.span)),
+                (Some(named), None) => axes.extend(named.into_iter().map(|axis| (axis, word.span))),
                 (None, Some(run)) => axes.extend(run),
                 (Some(_), Some(_)) => {
                     let letters: Vec<String> = word.node.chars().map(String::from).collect();
@@ -30,26 +30,33 @@ impl Checker {
         Ok(axes)
     }
 
+    /// The axis of that name, or those of the view.
+    pub(super) fn axes_named(&self, name: &str) -> Option<Vec<AxisId>> {
+        let axis = self.mesh.axis_named(name).map(|axis| vec![axis]);
+        axis.or_else(|| self.views.get(name).cloned())
+    }
+
     /// The axes of a word of two or more single-letter axes.
     fn axis_run(&self, word: &Name) -> Option<Vec<(AxisId, Span)>> {
         word.node.chars().nth(1)?;
         let exact = word.span.range().len() == word.node.len();
         let start = word.span.range().start;
         let place = |at: usize, letter: char| Span::new(start + at, start + at + letter.len_utf8());
-        word.node
-            .char_indices()
-            .map(|(at, letter)| {
-                let axis = self.mesh.axis_named(letter.encode_utf8(&mut [0; 4]))?;
-                Some((axis, if exact { place(at, letter) } else { word.span }))
-            })
-            .collect()
+        let mut run = Vec::new();
+        for (at, letter) in word.node.char_indices() {
+            let axes = self.axes_named(letter.encode_utf8(&mut [0; 4]))?;
+            let place = if exact { place(at, letter) } else { word.span };
+            run.extend(axes.into_iter().map(|axis| (axis, place)));
+        }
+        Some(run)
     }
 
     fn unknown_axis(&mut self, word: &Name) -> Failure {
         if !self.told_axes.insert(word.node.clone()) || self.lost.contains(&word.node) {
             return Failure::Told;
         }
-        let names = || self.mesh.axes().iter().map(|axis| axis.name.as_str());
+        let names =
+            || self.mesh.axes().iter().map(|axis| axis.name.as_str()).chain(self.views.keys().map(String::as_str));
         let help = match nearest(&word.node, names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the mesh is `{}`", self.mesh),
@@ -64,6 +71,13 @@ impl Checker {
         }
         if self.lost.contains(name) {
             return Err(Failure::Told);
+        }
+        if let Some(parts) = self.parts.get(name) {
+            if parts.is_empty() {
+                return Err(Failure::Told);
+            }
+            let parts: Vec<String> = parts.iter().map(|dim| self.dims.name(dim.id)).collect();
+            return Err(CheckError::DimOfParts { name: name.to_owned(), parts: parts.join("*"), at }.into());
         }
         let help = match nearest(name, self.named_dims.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`? otherwise give it a size: `dims {{{name}: 1024}}`"),

@@ -51,8 +51,11 @@ impl Checker {
     /// `A *_J B`: exactly these dims are contracted, other shared dims are batch dims.
     fn named(&mut self, factors: &[ValueId], names: &[Name], wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
         let mut contracted: Vec<Dim> = Vec::new();
+        let mut named = Vec::new();
         for name in names {
-            let dim = self.dim(&name.node, name.span)?;
+            named.extend(self.dims_named(&name.node, name.span)?.into_iter().map(|dim| (name, dim)));
+        }
+        for (name, dim) in named {
             if let Some(without) = factors.iter().find(|id| !self.value(**id).dims.contains(&dim)) {
                 let array = format!("`{}`", self.show(*without));
                 let shared: Vec<String> =

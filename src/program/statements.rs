@@ -5,7 +5,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{Wish, Written};
 use super::names::nearest;
-use super::{Definition, Program, Value, ValueId, Wanted};
+use super::{Definition, Limit, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Dim;
@@ -37,6 +37,15 @@ impl Checker {
                     self.poison_uses(value, 0);
                     target.name.iter().for_each(|name| self.bind(Some(&name.node), None, name.span, false));
                 }
+            }
+            StatementKind::Expect(expectation) => {
+                if let Err(failure) = self.expect(expectation, statement.span) {
+                    self.tell(failure);
+                }
+            }
+            StatementKind::Limit { measure, amount } => {
+                let limit = Limit { measure: *measure, amount: amount.clone(), span: statement.span };
+                self.limits.push(limit);
             }
             StatementKind::Output(names) => {
                 for name in names {
@@ -321,8 +330,8 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, diagnostics, .. } = self;
-        (Some(Program { mesh, hardware, dims, values, outputs }), diagnostics)
+        let Checker { mesh, hardware, dims, values, outputs, expectations, limits, diagnostics, .. } = self;
+        (Some(Program { mesh, hardware, dims, values, outputs, expectations, limits }), diagnostics)
     }
 
     /// Without an `output` line: the results that nothing uses, or the last one.

@@ -191,7 +191,7 @@ impl Builder {
     }
 
     /// The words behind `_`, in braces or alone.
-    fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
+    pub(super) fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
         match pair.as_rule() {
             Rule::items | Rule::axes => {
                 let words = pair.into_inner().filter(|part| matches!(part.as_rule(), Rule::item | Rule::axis_word));
@@ -235,7 +235,7 @@ impl Builder {
         let mut parts = pair.into_inner();
         let word = parts.next().expect("a dim has its name or size");
         let dim = match word.as_rule() {
-            Rule::size => DimName::Literal(self.integer(&word)?.node),
+            Rule::literal => DimName::Literal(self.size(word)?),
             _ => DimName::Named(self.name(&word).node),
         };
         let subscript = parts.next().map(|part| match part.as_rule() {

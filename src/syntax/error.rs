@@ -140,6 +140,16 @@ pub enum SyntaxError {
         #[label(primary, "expected `ring`, `line` or `switch`")]
         at: SourceSpan,
     },
+    #[error("`{text}` is no amount of {measure}: {why}")]
+    #[diagnostic(code("bad-amount"), help("{measure} is given in {units}"))]
+    BadAmount {
+        text: String,
+        measure: &'static str,
+        why: String,
+        units: String,
+        #[label(primary, "this amount")]
+        at: SourceSpan,
+    },
     #[error("the name `{name}` has a `_`")]
     #[diagnostic(
         code("underscore-in-name"),

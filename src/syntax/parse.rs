@@ -128,7 +128,7 @@ fn first_word(text: &str) -> &str {
 
 /// Whether this is a statement of the wider language that has no meaning here; the words are names elsewhere.
 fn is_unknown(word: &str, rest: &str) -> bool {
-    if !matches!(word, "repeat" | "expect" | "limit" | "axis" | "link" | "by" | "using" | "on") {
+    if !matches!(word, "repeat" | "axis" | "link" | "by" | "using" | "on") {
         return false;
     }
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{');
@@ -143,6 +143,8 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
         "mesh" | "Mesh" if name_follows || rest.starts_with(['{', '(']) => Rule::mesh_statement,
         "dims" if name_follows || rest.starts_with('{') => Rule::dims_statement,
         "output" if name_follows => Rule::output_statement,
+        "expect" if name_follows => Rule::expect_statement,
+        "limit" if name_follows => Rule::limit_statement,
         _ => Rule::array_statement,
     }
 }
