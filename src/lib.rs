@@ -43,4 +43,5 @@ pub mod topology;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compiler;
+pub mod explain;
 pub mod report;

@@ -23,6 +23,8 @@ mod laws;
 #[cfg(test)]
 mod testing;
 
+pub(crate) use names::distance;
+
 use crate::collective::Collective;
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
