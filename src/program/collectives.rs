@@ -147,8 +147,7 @@ impl Checker {
     }
 
     fn no_dim(&self, call: &Call<'_>, axes: String) -> Failure {
-        let dims = &self.value(call.operand).dims;
-        let name = dims.first().map_or_else(|| "I".to_owned(), |dim| self.dims.name(dim.id));
+        let name = self.first_dim(call);
         let kind = kind_text(call.kind);
         let help = format!("write it behind the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
         CheckError::CollectiveDim { collective: format!("`{}`", call.text), at: call.at, help }.into()
@@ -171,6 +170,12 @@ impl Checker {
         let why = || "nothing says which axes it is over".to_owned();
         let help = || format!("write them: `{}_X`", kind_text(call.kind));
         found.ok_or_else(|| self.axis_error(call, why(), help(), call.at))
+    }
+
+    /// The first dim of the operand.
+    fn first_dim(&self, call: &Call<'_>) -> String {
+        let dims = &self.value(call.operand).dims;
+        dims.first().map_or_else(|| "I".to_owned(), |dim| self.dims.name(dim.id))
     }
 
     fn axis_error(&self, call: &Call<'_>, why: String, help: String, at: Span) -> Failure {
@@ -198,12 +203,15 @@ impl Checker {
             return match (from.open.contains(axis), from.dim_of(axis)) {
                 (true, _) => fail(
                     format!("`{name}` is in the open sum"),
-                    format!("AllReduce_{name} or ReduceScatter_{{{name},..}} closes it"),
+                    format!(
+                        "`AllReduce_{name}` closes it, `ReduceScatter_{{{name},{}}}` shards `{0}` as well",
+                        self.first_dim(call)
+                    ),
                 ),
                 (false, Some(place)) => {
                     let dim = self.dims.name(self.value(call.operand).dims[place].id);
                     let why = format!("`{name}` shards `{dim}` and no sum is open over it");
-                    fail(why, format!("AllGather_{name} makes `{dim}` whole"))
+                    fail(why, format!("`AllGather_{name}` makes `{dim}` whole"))
                 }
                 (false, None) => fail(format!("`{name}` is not in its layout"), used),
             };

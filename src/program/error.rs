@@ -179,15 +179,16 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
-    #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
+    #[diagnostic(code("size-not-divisible"))]
     SizeNotDivisible {
         dim: String,
         size: u64,
         axes: String,
         group: u64,
-        next: u64,
         #[label("{group} shards of {size} elements")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("{array} is too large: it has {elements} elements")]
@@ -327,14 +328,13 @@ pub(super) enum CheckError {
     },
 
     #[error("it is not clear which dims are contracted: {why}")]
-    #[diagnostic(
-        code("contraction-unclear"),
-        help("write `*_{{..}}` with the dims to contract, or the result's dims: `C[..] = ..`")
-    )]
+    #[diagnostic(code("contraction-unclear"))]
     ContractionUnclear {
         why: String,
         #[label("this product")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("dim `{dim}` cannot be contracted: {array} does not have it")]
@@ -353,7 +353,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("local-layout"))]
     LocalLayout {
         why: String,
-        #[label(primary, "nothing may be moved here")]
+        #[label(primary, "nothing moves before this")]
         at: Span,
         #[label("the left operand")]
         left: Span,
@@ -417,7 +417,7 @@ pub(super) enum CheckError {
     OpenSumMisuse {
         axes: String,
         reason: String,
-        #[label(primary, "open here")]
+        #[label(primary, "used here")]
         at: Span,
         #[label("the sum is left open here")]
         from: Span,
@@ -465,7 +465,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-dim"))]
     CollectiveDim {
         collective: String,
-        #[label("no dim")]
+        #[label("names no dim of the operand")]
         at: Span,
         #[help]
         help: String,
@@ -500,9 +500,10 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("a number cannot be divided by an array, nor by zero")]
+    #[error("{what}")]
     #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
     BadDivision {
+        what: &'static str,
         #[label("here")]
         at: Span,
     },

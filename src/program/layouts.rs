@@ -192,7 +192,10 @@ impl Checker {
         let next = size.checked_next_multiple_of(group).unwrap_or(group);
         let names: Vec<String> =
             axes.iter().map(|axis| format!("`{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis))).collect();
-        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, next, at }.into())
+        let literal = dim.starts_with(|c: char| c.is_ascii_digit());
+        let write = if literal { format!("`{next}`") } else { format!("`dims {{{dim}: {next}}}`") };
+        let help = format!("the next multiple is {next}: {write}");
+        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, at, help }.into())
     }
 
     /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.

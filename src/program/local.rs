@@ -78,6 +78,6 @@ impl Checker {
 
     fn local_layout(&self, local: &Local<'_>, why: String, help: String) -> Failure {
         let [left, right] = local.operands.map(|id| self.use_place(id));
-        CheckError::LocalLayout { why, at: local.span, left, right, help }.into()
+        CheckError::LocalLayout { why, at: local.sign, left, right, help }.into()
     }
 }

@@ -40,7 +40,7 @@ impl Checker {
             }
             StatementKind::Output(names) => {
                 for name in names {
-                    match self.lookup(name) {
+                    match self.lookup(name, "an output is declared or computed above") {
                         Ok(id) => self.outputs.push(id),
                         Err(failure) => self.tell(failure),
                     }
@@ -96,7 +96,9 @@ impl Checker {
     }
 
     /// The value of a name; a use of it.
-    pub(super) fn lookup(&mut self, name: &Name) -> Checked<ValueId> {
+    ///
+    /// - `help`: what to do if the name is not known, and none is near.
+    pub(super) fn lookup(&mut self, name: &Name, help: &str) -> Checked<ValueId> {
         if let Some(index) = self.scope.get(&name.node) {
             let binding = &mut self.bindings[*index];
             binding.used = true;
@@ -107,7 +109,7 @@ impl Checker {
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node),
+            None => help.to_owned(),
         };
         self.poison(name);
         Err(CheckError::UnknownArray { name: name.node.clone(), at: name.span, help }.into())
