@@ -1,5 +1,6 @@
 //! The stages wired together.
 
+use crate::advice;
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::lower::{self, Lowering};
@@ -49,6 +50,7 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
         diagnostics.push(&unknown);
     }
     diagnostics.sort();
+    advice::try_fixes(source, &ast, &mut diagnostics);
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
 }
 

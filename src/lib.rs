@@ -30,6 +30,7 @@ pub mod operator;
 pub mod span;
 pub mod units;
 
+pub mod advice;
 pub mod bounds;
 pub mod costs;
 pub mod lower;

@@ -38,6 +38,8 @@ pub(super) struct Checker {
     pub(super) diagnostics: Diagnostics,
     /// The method that the statement at hand asks for.
     pub(super) method: Option<Method>,
+    /// The name of the result of the statement at hand.
+    pub(super) target: Option<String>,
     /// Words of statements that could not be read.
     pub(super) lost: BTreeSet<String>,
 }
@@ -72,6 +74,7 @@ impl Checker {
             named_dims,
             told_axes: BTreeSet::new(),
             method: None,
+            target: None,
             lost,
             values: Vec::new(),
             sums: Vec::new(),

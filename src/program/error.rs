@@ -3,6 +3,7 @@
 //! The name of a variant says what is wrong; the code is its stable word. Labels stand at every place involved, and
 //! the help is what to write next.
 
+use crate::diag::Fix;
 use crate::dtype::DType;
 use crate::mesh::Mesh;
 use crate::span::Span;
@@ -153,6 +154,7 @@ pub(super) enum CheckError {
     #[error("{what}")]
     #[diagnostic(code("axis-reused"))]
     AxisReused {
+        fixes: Vec<Fix>,
         what: String,
         #[label("first used here")]
         first: Span,
@@ -266,6 +268,7 @@ pub(super) enum CheckError {
     #[error("`{said}` is written, but the layout here is `{has}`")]
     #[diagnostic(code("layout-mismatch"))]
     LayoutMismatch {
+        fixes: Vec<Fix>,
         said: String,
         has: String,
         #[label(primary, "brackets on a use say the layout it has")]
@@ -352,6 +355,7 @@ pub(super) enum CheckError {
     #[error("a local product cannot do this: {why}")]
     #[diagnostic(code("local-layout"))]
     LocalLayout {
+        fixes: Vec<Fix>,
         why: String,
         #[label(primary, "nothing moves before this")]
         at: Span,
@@ -415,6 +419,7 @@ pub(super) enum CheckError {
     #[error("an open sum over `{axes}` cannot be used here: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
+        fixes: Vec<Fix>,
         axes: String,
         reason: String,
         #[label(primary, "used here")]
@@ -456,6 +461,7 @@ pub(super) enum CheckError {
     GatherMajor {
         axes: String,
         dim: String,
+        fixes: Vec<Fix>,
         help_move: String,
         #[label("gathers `{axes}`")]
         at: Span,
@@ -475,6 +481,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or another collective"))]
     CollectiveResult {
         collective: String,
+        fixes: Vec<Fix>,
         gives: String,
         said: String,
         #[label(primary, "the result as written")]
@@ -561,6 +568,22 @@ pub(super) enum CheckError {
         #[label("no `on` here")]
         at: Span,
     },
+}
+
+impl CheckError {
+    /// Changes that may put an end to it, to be tried.
+    pub(super) fn fixes(&self) -> Vec<Fix> {
+        if let CheckError::AxisReused { fixes, .. }
+        | CheckError::LayoutMismatch { fixes, .. }
+        | CheckError::LocalLayout { fixes, .. }
+        | CheckError::OpenSumMisuse { fixes, .. }
+        | CheckError::GatherMajor { fixes, .. }
+        | CheckError::CollectiveResult { fixes, .. } = self
+        {
+            return fixes.clone();
+        }
+        Vec::new()
+    }
 }
 
 /// Why a part of a program has no meaning.

@@ -30,6 +30,7 @@ impl Checker {
                 let method = using.as_ref().map(|name| self.method_named(name)).transpose();
                 let assigned = method.and_then(|method| {
                     self.method = method;
+                    self.target = target.name.as_ref().map(|name| name.node.clone());
                     self.assign(target, value, statement.span)
                 });
                 if let Err(failure) = assigned {
@@ -62,7 +63,7 @@ impl Checker {
 
     pub(super) fn tell(&mut self, failure: Failure) {
         match failure {
-            Failure::Error(error) => self.diagnostics.push(&*error),
+            Failure::Error(error) => self.diagnostics.push_with_fixes(&*error, error.fixes()),
             Failure::Told => {}
         }
     }
