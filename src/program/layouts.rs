@@ -2,7 +2,7 @@
 
 use super::checker::{Checker, quoted};
 use super::collectives::one_step;
-use super::error::{CheckError, Checked};
+use super::error::{CheckError, Checked, Failure};
 use super::{ValueId, Wanted};
 use crate::diag::{Edit, Fix};
 use crate::layout::Dim;
@@ -249,6 +249,10 @@ impl Checker {
             }
             (Wanted::Exact(_) | Wanted::Free, Wanted::Exact(_) | Wanted::Free) => {
                 let said = format!("{name}{}", written.text);
+                if !self.told_layouts.insert((id, said.clone())) {
+                    // The same contradiction again: one place is wrong, and it was shown.
+                    return Err(Failure::Told);
+                }
                 let has = self.show_as(id, name);
                 let help = self.mismatch_help(id, &written, same_dims, name);
                 let fixes = self.mismatch_fixes(id, &written, name);

@@ -43,7 +43,7 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
         diagnostics.sort();
         return (None, diagnostics);
     };
-    let mut checker = checker::Checker::new(ground, ast.lost.clone(), diagnostics);
+    let mut checker = checker::Checker::new(ground, ast, diagnostics);
     for statement in &ast.statements {
         checker.statement(statement);
     }

@@ -46,10 +46,15 @@ impl Checker {
     }
 
     fn unknown_axis(&mut self, word: &Name) -> Failure {
-        if !self.told_axes.insert(word.node.clone()) || self.lost.contains(&word.node) {
+        if self.lost.contains(&word.node) {
             return Failure::Told;
         }
-        if let Some((letter, at)) = self.unknown_letter(word) {
+        let letter = self.unknown_letter(word);
+        let culprit = letter.map_or_else(|| word.node.clone(), |(letter, _)| letter.to_string());
+        if !self.told_axes.insert(culprit) {
+            return Failure::Told;
+        }
+        if let Some((letter, at)) = letter {
             let help = format!("the mesh is `{}`", self.mesh);
             return CheckError::UnknownAxis { name: letter.to_string(), at, help }.into();
         }
@@ -77,7 +82,7 @@ impl Checker {
         if let Some(dim) = self.named_dims.get(name) {
             return dim.ok_or(Failure::Told);
         }
-        if self.lost.contains(name) {
+        if self.lost.contains(name) || self.lost.contains("dims") {
             return Err(Failure::Told);
         }
         let help = match nearest(name, self.named_dims.keys().map(String::as_str)) {

@@ -103,9 +103,14 @@ impl Checker {
         if let Some(index) = self.scope.get(&name.node) {
             let binding = &mut self.bindings[*index];
             binding.used = true;
+            let lost = self.rebound.get(&name.node);
+            if lost.is_some_and(|lost| binding.place.start < *lost && *lost < name.span.start) {
+                // It may have been moved in between, by a statement that could not be read.
+                return Err(Failure::Told);
+            }
             return binding.value.ok_or(Failure::Told);
         }
-        if self.lost.contains(&name.node) {
+        if self.nameless || self.lost.contains(&name.node) {
             return Err(Failure::Told);
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
