@@ -39,6 +39,7 @@ pub const PAGES: &[Page] = pages![
     "dim-not-shared",
     "dim-redeclared",
     "dim-repeated",
+    "dims-left-out",
     "dtype-mismatch",
     "dtype-without-brackets",
     "function-subscript",
