@@ -41,6 +41,7 @@ fn slips(source: &str, token: &Range<usize>) -> Vec<(&'static str, String)> {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "how many slips were tried is worth reading")]
 fn one_mistake_brings_one_report() {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     let mut cascades = Vec::new();
