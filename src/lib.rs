@@ -30,6 +30,7 @@ pub mod operator;
 pub mod span;
 pub mod units;
 
+pub mod advice;
 pub mod bounds;
 pub mod costs;
 pub mod lower;
@@ -44,4 +45,5 @@ pub mod topology;
 pub mod cli;
 pub mod compiler;
 pub mod expect;
+pub mod explain;
 pub mod report;

@@ -350,7 +350,7 @@ fn help_shows_legal_fragments() {
         ("A: bf16[I_X, J]\nC = -A[I, J_Y]", "write `A[I_X, J] -> A[I, J_Y]` first"),
         ("A: bf16[I_X, J]\nC = -A[J, I_X]", "write `A[I_X, J] -> A[J, I_X]` first"),
         ("AllGather_X(A[I_XY, J]) -> A[I_Y, J]", "`A[I_XY, J] -> A[I_Y, J]`"),
-        ("AllGather_Z(A[I_X]{U_Z}) -> A[I_X]", "AllReduce_Z or ReduceScatter_{Z,..} closes it"),
+        ("AllGather_Z(A[I_X]{U_Z}) -> A[I_X]", "`AllReduce_Z` closes it, `ReduceScatter_{Z,I}` shards `I` as well"),
         (
             "C = relu(A[I]{U_X})",
             "close it first: `AllReduce_X(A[I]{U_X}) -> A[I]`, or `ReduceScatter_{X,I}(A[I]{U_X})`",

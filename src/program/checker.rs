@@ -9,7 +9,7 @@ use crate::layout::{Dim, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
 use crate::span::Span;
-use crate::syntax::Name;
+use crate::syntax::{Ast, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of the checker: the program so far, and what its names mean.
@@ -46,8 +46,16 @@ pub(super) struct Checker {
     pub(super) diagnostics: Diagnostics,
     /// The method that the statement at hand asks for.
     pub(super) method: Option<Method>,
+    /// The name of the result of the statement at hand.
+    pub(super) target: Option<String>,
     /// Words of statements that could not be read.
     pub(super) lost: BTreeSet<String>,
+    /// See [`Ast::rebound`].
+    pub(super) rebound: BTreeMap<String, u32>,
+    /// See [`Ast::nameless`].
+    pub(super) nameless: bool,
+    /// Values that were told to be said in another layout than they have, by that layout.
+    pub(super) told_layouts: BTreeSet<(ValueId, String)>,
 }
 
 /// A name and what it stands for, from one statement to the next that binds it again.
@@ -71,7 +79,7 @@ impl Checker {
     /// Arrays have fewer elements than this.
     const ELEMENTS: u64 = 1 << 60;
 
-    pub(super) fn new(ground: Ground, lost: BTreeSet<String>, diagnostics: Diagnostics) -> Checker {
+    pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
         let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
@@ -82,7 +90,11 @@ impl Checker {
             views,
             told_axes: BTreeSet::new(),
             method: None,
-            lost,
+            target: None,
+            lost: ast.lost.clone(),
+            rebound: ast.rebound.clone(),
+            nameless: ast.nameless,
+            told_layouts: BTreeSet::new(),
             values: Vec::new(),
             sums: Vec::new(),
             places: Vec::new(),

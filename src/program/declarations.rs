@@ -60,7 +60,8 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             StatementKind::Output(_) | StatementKind::Expect(_) | StatementKind::Limit { .. } => {}
         }
     }
-    if mesh.is_none() && !ast.lost.iter().any(|word| word.eq_ignore_ascii_case("mesh")) {
+    // Any statement that could not be read may have been the mesh.
+    if mesh.is_none() && ast.lost.is_empty() {
         diagnostics.push(&CheckError::NoMesh { at: first_array });
     }
     let (_, mesh, hardware) = mesh?;

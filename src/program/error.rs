@@ -3,6 +3,7 @@
 //! The name of a variant says what is wrong; the code is its stable word. Labels stand at every place involved, and
 //! the help is what to write next.
 
+use crate::diag::Fix;
 use crate::dtype::DType;
 use crate::mesh::Mesh;
 use crate::span::Span;
@@ -228,6 +229,7 @@ pub(super) enum CheckError {
     #[error("{what}")]
     #[diagnostic(code("axis-reused"))]
     AxisReused {
+        fixes: Vec<Fix>,
         what: String,
         #[label("first used here")]
         first: Span,
@@ -254,15 +256,16 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
-    #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
+    #[diagnostic(code("size-not-divisible"))]
     SizeNotDivisible {
         dim: String,
         size: u64,
         axes: String,
         group: u64,
-        next: u64,
         #[label("{group} shards of {size} elements")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("{array} is too large: it has {elements} elements")]
@@ -340,6 +343,7 @@ pub(super) enum CheckError {
     #[error("`{said}` is written, but the layout here is `{has}`")]
     #[diagnostic(code("layout-mismatch"))]
     LayoutMismatch {
+        fixes: Vec<Fix>,
         said: String,
         has: String,
         #[label(primary, "brackets on a use say the layout it has")]
@@ -402,14 +406,13 @@ pub(super) enum CheckError {
     },
 
     #[error("it is not clear which dims are contracted: {why}")]
-    #[diagnostic(
-        code("contraction-unclear"),
-        help("write `*_{{..}}` with the dims to contract, or the result's dims: `C[..] = ..`")
-    )]
+    #[diagnostic(code("contraction-unclear"))]
     ContractionUnclear {
         why: String,
         #[label("this product")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("dim `{dim}` cannot be contracted: {array} does not have it")]
@@ -427,8 +430,9 @@ pub(super) enum CheckError {
     #[error("a local product cannot do this: {why}")]
     #[diagnostic(code("local-layout"))]
     LocalLayout {
+        fixes: Vec<Fix>,
         why: String,
-        #[label(primary, "nothing may be moved here")]
+        #[label(primary, "nothing moves before this")]
         at: Span,
         #[label("the left operand")]
         left: Span,
@@ -490,9 +494,10 @@ pub(super) enum CheckError {
     #[error("an open sum over `{axes}` cannot be used here: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
+        fixes: Vec<Fix>,
         axes: String,
         reason: String,
-        #[label(primary, "open here")]
+        #[label(primary, "used here")]
         at: Span,
         #[label("the sum is left open here")]
         from: Span,
@@ -531,6 +536,7 @@ pub(super) enum CheckError {
     GatherMajor {
         axes: String,
         dim: String,
+        fixes: Vec<Fix>,
         help_move: String,
         #[label("gathers `{axes}`")]
         at: Span,
@@ -540,7 +546,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-dim"))]
     CollectiveDim {
         collective: String,
-        #[label("no dim")]
+        #[label("names no dim of the operand")]
         at: Span,
         #[help]
         help: String,
@@ -550,6 +556,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or another collective"))]
     CollectiveResult {
         collective: String,
+        fixes: Vec<Fix>,
         gives: String,
         said: String,
         #[label(primary, "the result as written")]
@@ -575,9 +582,10 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("a number cannot be divided by an array, nor by zero")]
+    #[error("{what}")]
     #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
     BadDivision {
+        what: &'static str,
         #[label("here")]
         at: Span,
     },
@@ -642,6 +650,22 @@ pub(super) enum CheckError {
         #[label("no `on` here")]
         at: Span,
     },
+}
+
+impl CheckError {
+    /// Changes that may put an end to it, to be tried.
+    pub(super) fn fixes(&self) -> Vec<Fix> {
+        if let CheckError::AxisReused { fixes, .. }
+        | CheckError::LayoutMismatch { fixes, .. }
+        | CheckError::LocalLayout { fixes, .. }
+        | CheckError::OpenSumMisuse { fixes, .. }
+        | CheckError::GatherMajor { fixes, .. }
+        | CheckError::CollectiveResult { fixes, .. } = self
+        {
+            return fixes.clone();
+        }
+        Vec::new()
+    }
 }
 
 /// Why a part of a program has no meaning.

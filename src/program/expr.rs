@@ -76,7 +76,8 @@ impl Checker {
             (Some(name), Some(_)) if self.binding(&name.node).is_none() => self.implicit(array),
             (None, _) => self.implicit(array),
             (Some(name), brackets) => {
-                let id = self.lookup(name)?;
+                let help = format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node);
+                let id = self.lookup(name, &help)?;
                 self.uses.insert(id, array.span);
                 if let Some(dtype) = array.dtype.as_ref().filter(|dtype| dtype.node != self.value(id).dtype) {
                     let (has, said, from) = (self.value(id).dtype, dtype.node, self.place(id));
@@ -137,8 +138,11 @@ impl Checker {
         let id = match (op, left, right) {
             (BinaryOp::Add, Number(a), Number(b)) => return Ok(Number(a + b)),
             (BinaryOp::Sub, Number(a), Number(b)) => return Ok(Number(a - b)),
-            (BinaryOp::Div, _, Number(0.0)) | (BinaryOp::Div, Number(_), Array(_)) => {
-                return Err(CheckError::BadDivision { at: span }.into());
+            (BinaryOp::Div, _, Number(0.0)) => {
+                return Err(CheckError::BadDivision { what: "nothing can be divided by 0", at: span }.into());
+            }
+            (BinaryOp::Div, Number(_), Array(_)) => {
+                return Err(CheckError::BadDivision { what: "a number cannot be divided by an array", at: span }.into());
             }
             (BinaryOp::Div, Number(a), Number(b)) => return Ok(Number(a / b)),
             (BinaryOp::Add, Array(a), Number(c)) | (BinaryOp::Add, Number(c), Array(a)) => {
@@ -180,6 +184,8 @@ impl Checker {
         self.check_map_open(function, operands)?;
         let union = self.union(operands);
         let dims = match wishes {
+            // A wish that nothing fulfils is told of the statement as a whole; a dim under another name is often why.
+            Some(wishes) if self.unfulfilled(wishes, &union).is_some() && wishes.len() == union.len() => union.clone(),
             Some(wishes) => self.granted(wishes, &union),
             None => union.clone(),
         };
@@ -301,7 +307,9 @@ impl Checker {
             return Err(error(format!("the operand has a dim `{new}` already"), names[1].span, help));
         }
         if from.size != to.size {
-            let help = format!("declare `{new}` with the size of `{old}`: `dims {{{new}: {}}}`", from.size);
+            let free = (2..).map(|n| format!("{old}{n}")).find(|name| !self.named_dims.contains_key(name));
+            let free = free.unwrap_or_else(|| new.clone());
+            let help = format!("rename it to a dim of the same size: `dims {{{free}: {}}}`", from.size);
             let why = format!("`{old}` has size {} and `{new}` has size {}", from.size, to.size);
             return Err(error(why, names[0].span.join(names[1].span), help));
         }

@@ -26,6 +26,7 @@ mod laws;
 mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
+pub(crate) use names::distance;
 
 use crate::collective::Collective;
 use crate::diag::Diagnostics;
@@ -45,7 +46,7 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
         diagnostics.sort();
         return (None, diagnostics);
     };
-    let mut checker = checker::Checker::new(ground, ast.lost.clone(), diagnostics);
+    let mut checker = checker::Checker::new(ground, ast, diagnostics);
     for statement in &ast.statements {
         checker.statement(statement);
     }

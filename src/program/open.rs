@@ -3,8 +3,10 @@
 //! Only written layouts are judged. A free intermediate is closed by the planner where that is needed.
 
 use super::checker::Checker;
+use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
 use super::{Definition, Value, ValueId, Wanted};
+use crate::diag::{Edit, Fix};
 use crate::function::Function;
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
@@ -34,7 +36,32 @@ impl Checker {
             }
             None => all,
         };
-        CheckError::OpenSumMisuse { axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
+        let fixes = self.closing(id);
+        CheckError::OpenSumMisuse { fixes, axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
+    }
+
+    /// Lines before a use that close its sum, or closed in the use itself.
+    fn closing(&self, id: ValueId) -> Vec<Fix> {
+        let value = self.value(id);
+        let Some(from) = self.exact(id) else { return Vec::new() };
+        let (name, has) = (value.name.as_deref().unwrap_or_default(), self.show(id));
+        let mut after = vec![from.clone().closed()];
+        after.extend((0..from.dims.len()).map(|dim| {
+            let mut to = from.clone().closed();
+            to.dims[dim] = to.dims[dim].then(from.open.in_order());
+            to
+        }));
+        let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
+        let steps = after.iter().filter(|to| to.divides(&value.dims, &self.mesh)).filter_map(|to| {
+            let step = one_step(from, to, &self.mesh)?.name(from, &self.mesh, dim_name);
+            let closed = Value { wanted: Wanted::Exact(to.clone()), ..value.clone() };
+            Some((format!("{step}({has})"), closed.brackets(&self.mesh, &self.dims)))
+        });
+        let steps: Vec<(String, String)> = steps.collect();
+        let before = steps.iter().filter(|_| !name.is_empty());
+        let before = before.map(|(step, to)| Fix { edit: Edit::Before, text: format!("{step} -> {name}{to}") });
+        let edit = Edit::Replace(self.use_place(id));
+        before.chain(steps.iter().map(|(step, _)| Fix { edit, text: step.clone() })).collect()
     }
 
     /// Nothing but moves and collectives may touch an open maximum or minimum.

@@ -48,12 +48,33 @@ pub fn parse(source: &str) -> (Ast, Diagnostics) {
             Err(error) => {
                 blocks += usize::from(matches!(error, SyntaxError::UnknownStatement { .. }) && text.ends_with('{'));
                 errors += 1;
-                ast.lost.extend(words(text));
+                lose(&mut ast, piece.span, text);
                 diagnostics.push(&error);
             }
         }
     }
     (ast, diagnostics)
+}
+
+/// Keeps what a statement that could not be read would have declared.
+fn lose(ast: &mut Ast, span: Span, text: &str) {
+    ast.lost.extend(words(text));
+    ast.nameless |= text.starts_with([':', '=']);
+    let arrow = text.rfind(['>', '→', '⟶']).or_else(|| text.rfind("\\to")).or_else(|| text.rfind("rightarrow"));
+    let results = match (text.find('='), arrow) {
+        (_, Some(arrow)) => &text[arrow..],
+        (Some(equals), None) => &text[..equals],
+        (None, None) => text,
+    };
+    let glued = text.matches(']').count() > text.matches('[').count();
+    for word in words(results) {
+        // Without its `[` a name runs into the first dim: `CI, J]`.
+        let shortest = if glued && word.len() <= 64 && word.is_ascii() { 1 } else { word.len() };
+        for length in shortest..=word.len() {
+            ast.lost.insert(word[..length].to_owned());
+            ast.rebound.entry(word[..length].to_owned()).or_insert(span.start);
+        }
+    }
 }
 
 /// The words of a text, dims and subscripts apart.
