@@ -5,6 +5,7 @@
 
 use crate::dtype::DType;
 use crate::mesh::Mesh;
+use crate::operator::Operator;
 use crate::span::Span;
 
 /// Everything that the checker says: errors first, then warnings, then notes.
@@ -114,7 +115,7 @@ pub(super) enum CheckError {
     },
 
     #[error("`{word}` is not the operator of an open sum")]
-    #[diagnostic(code("unknown-operator"), help("write `U` for a sum, `MAX` or `MIN`: `{{U_X}}`"))]
+    #[diagnostic(code("unknown-operator"), help("write one of {}: `{{U_X}}` is a sum", Operator::ALL.map(|operator| format!("`{}`", operator.word())).join(", ")))]
     UnknownOperator {
         word: String,
         #[label("unknown operator")]
@@ -122,9 +123,9 @@ pub(super) enum CheckError {
     },
 
     #[error("an open {operator} of {dtype} has no meaning")]
-    #[diagnostic(code("operator-dtype"), help("open sums are over numbers; cast the array first"))]
+    #[diagnostic(code("operator-dtype"), help("{} is over {}; cast the array first", operator.word(), operands(*operator)))]
     OperatorDType {
-        operator: String,
+        operator: Operator,
         dtype: DType,
         #[label("declared here")]
         at: Span,
@@ -289,12 +290,7 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` gets lost: `{array}` has it, the result has not")]
-    #[diagnostic(
-        code("dim-lost"),
-        help(
-            "keep `{dim}` in the result, or write its sum as a product with a factor of ones: `.. *_{dim} ones[{dim}]`"
-        )
-    )]
+    #[diagnostic(code("dim-lost"), help("keep `{dim}` in the result, or write its sum: `sum_{dim}(..)`"))]
     DimLost {
         dim: String,
         array: String,
@@ -412,6 +408,15 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("{operation} needs bools, and this is {dtype}")]
+    #[diagnostic(code("needs-bool"), help("cast it first: `bool(..)`"))]
+    NeedsBool {
+        operation: String,
+        dtype: DType,
+        #[label("{dtype}")]
+        at: Span,
+    },
+
     #[error("an open sum over `{axes}` cannot be used here: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
@@ -500,8 +505,8 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("a number cannot be divided by an array, nor by zero")]
-    #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
+    #[error("nothing can be divided by zero")]
+    #[diagnostic(code("bad-division"), help("divide by an array, or by a number other than 0"))]
     BadDivision {
         #[label("here")]
         at: Span,
@@ -579,3 +584,12 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// What an operator works on, in words.
+fn operands(operator: Operator) -> &'static str {
+    match operator {
+        Operator::And | Operator::Or => "bools",
+        Operator::Mean => "floats",
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
+    }
+}

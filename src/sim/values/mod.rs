@@ -18,6 +18,7 @@ mod guard;
 mod input;
 mod map;
 mod product;
+mod reduce;
 mod run;
 mod step;
 mod tensor;

@@ -5,6 +5,7 @@ use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::map::map;
 use super::product::product;
+use super::reduce::reduce;
 use super::tensor::Tensor;
 use super::view::{addressable, fits, refines, region_at};
 use crate::mesh::{AxisId, DeviceId, Mesh};
@@ -52,6 +53,12 @@ pub(super) fn step(
                 _ => Ok(None),
             })
             .collect(),
+        OpKind::Reduce { operator, einsum } => devices
+            .map(|device| match &take(&mut operands, device)[..] {
+                [Some(of)] => reduce(*operator, einsum, of, operation.dtype).map(Some).map_err(wrong),
+                _ => Ok(None),
+            })
+            .collect(),
         OpKind::Map { function, einsum } => devices
             .map(|device| {
                 let blocks: Option<Vec<Tensor>> = take(&mut operands, device).into_iter().collect();
@@ -73,7 +80,7 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
         schedule.operands(id).into_iter().map(|operand| schedule.operation(operand)).collect();
     let wanted = match &operation.kind {
         OpKind::Input { .. } => Some(0),
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Some(1),
+        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Reduce { .. } => Some(1),
         OpKind::MatMul { .. } => Some(2),
         OpKind::Map { function, .. } => Some(function.arity()),
         OpKind::Assemble { places, .. } => Some(places.len()),
@@ -85,7 +92,7 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
     let same_dtype = operands.iter().all(|operand| operand.dtype == operation.dtype);
     let same_extents = operands.iter().all(|operand| operand.extents == operation.extents);
     let fine = match &operation.kind {
-        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => true,
+        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => true,
         OpKind::Slice { .. } | OpKind::AllGather { .. } | OpKind::Assemble { .. } => same_dtype,
         OpKind::Shuffle { .. } | OpKind::Add { .. } => same_dtype && same_extents,
     };
