@@ -76,7 +76,7 @@ fn values(dtype: DType) -> Vec<f64> {
         DType::Bool => vec![0.0, 1.0],
         DType::I8 => vec![-128.0, -127.0, -100.0, -2.0, -1.0, 0.0, 1.0, 7.0, 16.0, 100.0, 127.0],
         DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
-            vec![-2.0, -0.5, 0.0, 0.75, 1.0, 3.0]
+            vec![-6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0]
         }
     }
 }
@@ -139,6 +139,8 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
             Function::Add => from.is_float() && open.len() == 1,
             Function::Sub => from.is_float() && open == [0],
             Function::Over(_) | Function::Scale(_) => true,
+            // Of a maximum a negative piece beside a positive one is a NaN that the maximum does not have.
+            Function::Sqrt | Function::Log => operator == Operator::Min,
             _ => false,
         },
         Operator::Mul => match function {
@@ -148,13 +150,15 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
             Function::Neg => true,
             _ => false,
         },
-        Operator::And | Operator::Or | Operator::SquareAdd => false,
+        // Of a sum of squares only moves are promised.
+        Operator::SquareAdd => true,
+        Operator::And | Operator::Or => false,
     }
 }
 
 #[test]
 fn every_function_and_operator() {
-    let mut passed = 0;
+    let (mut passed, mut wrong) = (0, Vec::new());
     for from in [DType::F32, DType::I8, DType::Bool] {
         for ((function, to), operator) in functions(from).into_iter().cartesian_product(Operator::ALL) {
             if !operator.takes(from) {
@@ -169,13 +173,17 @@ fn every_function_and_operator() {
                 let right = holds(&|x| apply(function, to, x), arity, &open, [operator, result], [from, to]);
                 let what = format!("{function} of {from} to {to}, open {operator} at {open:?}");
                 match choice {
-                    Some(_) => assert!(right, "{what} passes and should not"),
-                    None => assert!(!right || is_conservative(function, operator, from, &open), "{what} could pass"),
+                    Some(_) if !right => wrong.push(format!("{what} passes and should not")),
+                    None if right && !is_conservative(function, operator, from, &open) => {
+                        wrong.push(format!("{what} could pass"));
+                    }
+                    Some(_) | None => {}
                 }
                 passed += usize::from(choice.is_some());
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(passed > 40, "{passed}");
 }
 

@@ -70,7 +70,7 @@ impl<'a> Lowerer<'a> {
         };
         let value = self.moved(builder, collective, from, value, method);
         match reduced {
-            Some(group) if operator == Operator::Mean => builder.map_each(Function::Over(group), value),
+            Some(group) if operator == Operator::Mean && group > 1 => builder.map_each(Function::Over(group), value),
             Some(_) | None => value,
         }
     }

@@ -56,7 +56,8 @@ pub fn computes(schedule: &Schedule, seed: u64) -> bool {
             let members =
                 (0..axes.group_size(mesh)).map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
             let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
-            let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, i64::wrapping_add));
+            let combine = combiner(output.sharding.operator);
+            let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
             let array = schedule.array(output.array);
             total == Some(shard(&dense[output.array.index()], &array.extents, &output.sharding, mesh, device))
         })
