@@ -150,6 +150,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::integer => (1, "a size"),
         Rule::wiring => (5, "a wiring"),
         Rule::hardware => (1, "the name of a hardware"),
+        Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
         Rule::product_sign | Rule::sum_sign | Rule::star | Rule::slash | Rule::minus => (2, "an operator"),
