@@ -27,6 +27,7 @@ pub mod layout;
 pub mod mesh;
 pub mod method;
 pub mod operator;
+pub mod passes;
 pub mod span;
 pub mod units;
 

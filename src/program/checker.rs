@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::{Ast, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ pub(super) struct Checker {
     pub(super) told_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
     /// Over which axes each value can be an open sum while its layout is free.
-    pub(super) sums: Vec<AxisSet>,
+    pub(super) sums: Vec<BTreeMap<Operator, AxisSet>>,
     /// Where the layout of each value is written.
     pub(super) places: Vec<Span>,
     /// The arrays by name: an index into `bindings`.

@@ -6,6 +6,7 @@
 use crate::diag::Fix;
 use crate::dtype::DType;
 use crate::mesh::Mesh;
+use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::SizeFlaw;
 
@@ -180,7 +181,7 @@ pub(super) enum CheckError {
     },
 
     #[error("`{word}` is not the operator of an open sum")]
-    #[diagnostic(code("unknown-operator"), help("write `U` for a sum, `MAX` or `MIN`: `{{U_X}}`"))]
+    #[diagnostic(code("unknown-operator"), help("write one of {}: `{{U_X}}` is a sum", Operator::ALL.map(|operator| format!("`{}`", operator.word())).join(", ")))]
     UnknownOperator {
         word: String,
         #[label("unknown operator")]
@@ -188,9 +189,9 @@ pub(super) enum CheckError {
     },
 
     #[error("an open {operator} of {dtype} has no meaning")]
-    #[diagnostic(code("operator-dtype"), help("open sums are over numbers; cast the array first"))]
+    #[diagnostic(code("operator-dtype"), help("{} is over {}; cast the array first", operator.word(), operands(*operator)))]
     OperatorDType {
-        operator: String,
+        operator: Operator,
         dtype: DType,
         #[label("declared here")]
         at: Span,
@@ -368,12 +369,7 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` gets lost: `{array}` has it, the result has not")]
-    #[diagnostic(
-        code("dim-lost"),
-        help(
-            "keep `{dim}` in the result, or write its sum as a product with a factor of ones: `.. *_{dim} ones[{dim}]`"
-        )
-    )]
+    #[diagnostic(code("dim-lost"), help("keep `{dim}` in the result, or write its sum: `sum_{dim}(..)`"))]
     DimLost {
         dim: String,
         array: String,
@@ -491,6 +487,15 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("{operation} needs bools, and this is {dtype}")]
+    #[diagnostic(code("needs-bool"), help("cast it first: `bool(..)`"))]
+    NeedsBool {
+        operation: String,
+        dtype: DType,
+        #[label("{dtype}")]
+        at: Span,
+    },
+
     #[error("an open sum over `{axes}` cannot be used here: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
@@ -582,10 +587,9 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("{what}")]
-    #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
+    #[error("nothing can be divided by zero")]
+    #[diagnostic(code("bad-division"), help("divide by an array, or by a number other than 0"))]
     BadDivision {
-        what: &'static str,
         #[label("here")]
         at: Span,
     },
@@ -697,3 +701,12 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// What an operator works on, in words.
+fn operands(operator: Operator) -> &'static str {
+    match operator {
+        Operator::And | Operator::Or => "bools",
+        Operator::Mean => "floats",
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
+    }
+}

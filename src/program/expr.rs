@@ -23,7 +23,10 @@ pub(super) enum Operand {
 }
 
 /// The functions that a program can name, besides the casts.
-const FUNCTIONS: [&str; 6] = ["relu", "gelu", "exp", "tanh", "softmax", "rename"];
+const FUNCTIONS: [&str; 19] = [
+    "relu", "gelu", "exp", "tanh", "softmax", "rename", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square",
+    "recip", "not", "sum", "max", "min", "mean",
+];
 
 impl Checker {
     /// Expressions are nested at most this deep.
@@ -139,10 +142,7 @@ impl Checker {
             (BinaryOp::Add, Number(a), Number(b)) => return Ok(Number(a + b)),
             (BinaryOp::Sub, Number(a), Number(b)) => return Ok(Number(a - b)),
             (BinaryOp::Div, _, Number(0.0)) => {
-                return Err(CheckError::BadDivision { what: "nothing can be divided by 0", at: span }.into());
-            }
-            (BinaryOp::Div, Number(_), Array(_)) => {
-                return Err(CheckError::BadDivision { what: "a number cannot be divided by an array", at: span }.into());
+                return Err(CheckError::BadDivision { at: span }.into());
             }
             (BinaryOp::Div, Number(a), Number(b)) => return Ok(Number(a / b)),
             (BinaryOp::Add, Array(a), Number(c)) | (BinaryOp::Add, Number(c), Array(a)) => {
@@ -156,6 +156,10 @@ impl Checker {
             (BinaryOp::Div, Array(a), Number(c)) => {
                 self.needs_float(Function::Div, a)?;
                 self.map(Function::Scale(Scalar(1.0 / c)), &[a], wishes, span)?
+            }
+            (BinaryOp::Div, Number(c), Array(a)) => {
+                let inverse = self.map(Function::Recip, &[a], wishes, span)?;
+                if c == 1.0 { inverse } else { self.map(Function::Scale(Scalar(c)), &[inverse], wishes, span)? }
             }
             (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Add, &[a, b], wishes, span)?,
             (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Sub, &[a, b], wishes, span)?,
@@ -181,7 +185,7 @@ impl Checker {
         span: Span,
     ) -> Checked<ValueId> {
         let dtype = self.map_dtype(function, operands, span)?;
-        self.check_map_open(function, operands)?;
+        self.check_map_open(function, operands, dtype)?;
         let union = self.union(operands);
         let dims = match wishes {
             // A wish that nothing fulfils is told of the statement as a whole; a dim under another name is often why.
@@ -224,7 +228,10 @@ impl Checker {
             return Ok(dtype);
         }
         let at = self.use_place(operands[0]);
-        if dtype == DType::Bool && function != Function::Identity {
+        if function == Function::Not && dtype != DType::Bool {
+            return Err(CheckError::NeedsBool { operation: "`not`".to_owned(), dtype, at }.into());
+        }
+        if dtype == DType::Bool && !matches!(function, Function::Identity | Function::Not) {
             return Err(CheckError::NeedsNumber { operation: format!("`{}`", word(function)), dtype, at }.into());
         }
         let fraction = match function {
@@ -252,11 +259,8 @@ impl Checker {
         let (name, at) = (function.node.as_str(), function.span);
         let dtype = name.parse::<DType>().ok();
         let plain = match name {
-            "relu" => Some(Function::Relu),
-            "gelu" => Some(Function::Gelu),
-            "exp" => Some(Function::Exp),
-            "tanh" => Some(Function::Tanh),
-            _ => dtype.map(Function::Cast),
+            _ if dtype.is_some() => dtype.map(Function::Cast),
+            _ => named(name),
         };
         let misfit = |help: &str| CheckError::FunctionSubscript { name: name.to_owned(), at, help: help.to_owned() };
         match (name, plain, subscript) {
@@ -267,6 +271,12 @@ impl Checker {
             (_, Some(_), _) => Err(misfit("it works on each element and has no subscript").into()),
             ("softmax", None, [dim]) => self.softmax(dim, argument, wishes, span),
             ("softmax", None, _) => Err(misfit("write the one dim it runs over: `softmax_T(S)`").into()),
+            ("sum" | "max" | "min" | "mean", None, [_, ..]) => {
+                self.reduction(function, subscript, argument, wishes, span)
+            }
+            ("sum" | "max" | "min" | "mean", None, []) => {
+                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`")).into())
+            }
             ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
             (_, None, _) => Err(unknown_function(function).into()),
@@ -314,13 +324,45 @@ impl Checker {
             return Err(error(why, names[0].span.join(names[1].span), help));
         }
         dims[place] = to;
-        self.check_operator_moves(id)?;
         self.add(self.value(id).dtype, dims, Definition::Rename { operand: id }, span)
     }
 
     /// Adds a cast of a value to another element type.
     pub(super) fn cast(&mut self, id: ValueId, dtype: DType, span: Span) -> Checked<ValueId> {
         self.map(Function::Cast(dtype), &[id], None, span)
+    }
+}
+
+/// The elementwise function that a program calls by this word.
+fn named(name: &str) -> Option<Function> {
+    let function = Function::PLAIN.into_iter().find(|function| function.word() == name)?;
+    match function {
+        Function::Relu
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not => Some(function),
+        // Written with signs, or with something behind the word.
+        Function::Identity
+        | Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Neg
+        | Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Over(_)
+        | Function::Larger
+        | Function::Smaller
+        | Function::Softmax { .. }
+        | Function::Cast(_) => None,
     }
 }
 
@@ -337,6 +379,18 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Gelu => "gelu",
         Function::Exp => "exp",
         Function::Tanh => "tanh",
+        Function::Sigmoid => "sigmoid",
+        Function::Silu => "silu",
+        Function::Sqrt => "sqrt",
+        Function::Rsqrt => "rsqrt",
+        Function::Abs => "abs",
+        Function::Log => "log",
+        Function::Square => "square",
+        Function::Recip => "recip",
+        Function::Not => "not",
+        Function::Over(_) => "/",
+        Function::Larger => "max",
+        Function::Smaller => "min",
         Function::Softmax { .. } => "softmax",
         Function::Cast(_) => "a cast",
     }
@@ -347,7 +401,6 @@ fn unknown_function(function: &Name) -> CheckError {
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
     let known = FUNCTIONS.into_iter().chain(casts.iter().map(String::as_str));
     let help = match (name.as_str(), nearest(name, known)) {
-        ("sum", _) => "write a sum as a product with a factor of ones: `A *_J ones[J]`".to_owned(),
         ("neg", _) => "write `-A`".to_owned(),
         (_, Some(near)) => format!("did you mean `{near}`?"),
         (_, None) => format!("the functions are {} and casts such as `f32`", FUNCTIONS.join(", ")),

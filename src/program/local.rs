@@ -26,6 +26,11 @@ impl Checker {
             }
         }
         let mut open = AxisSet::NONE;
+        let operators = local.operands.iter().filter_map(|id| self.exact(*id).filter(|has| !has.open.is_empty()));
+        if let Some(other) = operators.map(|has| has.operator).find(|operator| *operator != Operator::Sum) {
+            let why = format!("it makes a sum, and an operand is an open {other}");
+            return Err(self.local_layout(local, why, "close it first".to_owned()));
+        }
         for id in local.operands {
             open = open.union(self.exact(id).map_or(AxisSet::NONE, |sharding| sharding.open));
         }

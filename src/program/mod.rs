@@ -16,6 +16,7 @@ mod open;
 mod parts;
 mod print;
 mod product;
+mod reduce;
 mod statements;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::mesh::Mesh;
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::{Ast, Name};
 
@@ -112,6 +114,10 @@ impl Program {
                 let operand = self.value(operands[0]).name.clone().unwrap_or_else(|| "..".to_owned());
                 format!("{}({operand})", function.word())
             }
+            (None, Definition::Reduce { operator, operand }) => {
+                let operand = self.value(*operand).name.clone().unwrap_or_else(|| "..".to_owned());
+                format!("{operator}({operand})")
+            }
             (None, Definition::Move { operand } | Definition::Collective { operand, .. }) => {
                 self.value(*operand).name.clone().unwrap_or_else(place)
             }
@@ -175,6 +181,13 @@ pub enum Definition {
         /// `_LOCAL`: nothing may be moved before, and the sum stays open as the exact layout says.
         local: bool,
     },
+    /// All elements along the dims that the result lacks, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// What is reduced.
+        operand: ValueId,
+    },
     /// An elementwise function; operands line up by dim, a missing dim broadcasts.
     Map {
         /// Which.
@@ -210,9 +223,10 @@ impl Definition {
             Definition::Input => &[],
             Definition::Product { operands, .. } => operands,
             Definition::Map { operands, .. } => operands,
-            Definition::Move { operand } | Definition::Collective { operand, .. } | Definition::Rename { operand } => {
-                std::slice::from_ref(operand)
-            }
+            Definition::Reduce { operand, .. }
+            | Definition::Move { operand }
+            | Definition::Collective { operand, .. }
+            | Definition::Rename { operand } => std::slice::from_ref(operand),
         }
     }
 }

@@ -164,7 +164,7 @@ impl Checker {
 
     /// Binary products from left to right; each keeps the dims that a later factor or the result still needs.
     fn chain(&mut self, factors: &[ValueId], result: Vec<Dim>, span: Span) -> Checked<ValueId> {
-        self.check_product_open(factors)?;
+        self.check_product_open(factors, self.union(factors).len() > result.len())?;
         // How many of the factors still to come have each dim.
         let mut needed: BTreeMap<DimId, usize> = BTreeMap::new();
         for dim in factors.iter().flat_map(|id| &self.value(*id).dims) {
@@ -235,7 +235,7 @@ impl Checker {
             Some(wishes) => self.kept(&factors, wishes)?,
             None => self.matmul_dims(left, right, span)?,
         };
-        self.check_product_open(&factors)?;
+        self.check_product_open(&factors, true)?;
         let dtype = self.product_dtype(left, right, span)?;
         let contracted: Vec<Dim> = self.shared(&factors).into_iter().filter(|dim| !dims.contains(dim)).collect();
         let local = Local { operands: factors, contracted: &contracted, sign };

@@ -155,8 +155,8 @@ impl Checker {
         let Wanted::Exact(sharding) = written.wanted else {
             return Err(CheckError::InputHole { array: quoted(array), at }.into());
         };
-        if !sharding.open.is_empty() && dtype == DType::Bool {
-            let operator = sharding.operator.to_string();
+        if !sharding.open.is_empty() && !sharding.operator.takes(dtype) {
+            let operator = sharding.operator;
             return Err(CheckError::OperatorDType { operator, dtype, at }.into());
         }
         let named = |wish: &Wish| match wish {
@@ -245,9 +245,10 @@ impl Checker {
                 self.check_local(id, fresh, written, name)?;
                 self.check_open(id, sharding, written.span)?;
                 let settled = match &value.definition {
-                    Definition::Product { .. } | Definition::Map { .. } | Definition::Rename { .. } => {
-                        fresh && in_order
-                    }
+                    Definition::Product { .. }
+                    | Definition::Reduce { .. }
+                    | Definition::Map { .. }
+                    | Definition::Rename { .. } => fresh && in_order,
                     Definition::Collective { .. } => fresh,
                     Definition::Input | Definition::Move { .. } => false,
                 };
