@@ -650,6 +650,13 @@ pub(super) enum CheckError {
         help: Option<String>,
     },
 
+    #[error("`...` stands for dims that are not written; the array is taken without them")]
+    #[diagnostic(code("dims-left-out"), severity(Advice), help("write all dims, or drop the `...`"))]
+    DimsLeftOut {
+        #[label("nothing is known of these")]
+        at: Span,
+    },
+
     #[error("no hardware is named, so tpu_v5e is assumed")]
     #[diagnostic(code("default-hardware"), severity(Advice), help("name it: `mesh {mesh} on tpu_v5e`"))]
     DefaultHardware {

@@ -50,6 +50,9 @@ struct Lists {
 impl Checker {
     /// Reads brackets of `array`; `product` if they are the result of one, where the reason for a reuse is another.
     pub(super) fn brackets(&mut self, brackets: &Brackets, array: &str, product: bool) -> Checked<Written> {
+        if let Some(at) = brackets.rest {
+            self.diagnostics.push(&CheckError::DimsLeftOut { at });
+        }
         let (wishes, places) = self.wishes(brackets, array)?;
         let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
         if holes > 0 {

@@ -188,10 +188,18 @@ impl Builder {
         }
     }
 
-    /// A collective says by itself what it gives; any other value wants a name.
+    /// A collective says by itself what it gives, and an array with brackets what its layout is, as in the book;
+    /// any other value wants a name.
     fn value_alone(&self, value: Expr, using: Option<Name>) -> Result<StatementKind> {
-        if !matches!(value.kind, ExprKind::Collective { .. }) {
-            return Err(SyntaxError::NoResult { at: value.span.into() });
+        match &value.kind {
+            ExprKind::Collective { .. } => {}
+            ExprKind::Array(array) if array.brackets.is_some() => {}
+            ExprKind::Array(_)
+            | ExprKind::Number(_)
+            | ExprKind::Product { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Neg(_)
+            | ExprKind::Call { .. } => return Err(SyntaxError::NoResult { at: value.span.into() }),
         }
         let target = Target { name: None, dtype: None, brackets: None, span: value.span };
         Ok(StatementKind::Assign { target, value, using })

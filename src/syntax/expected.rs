@@ -164,6 +164,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::by_sign => (8, "`x`"),
         Rule::wiring => (5, "a wiring"),
         Rule::hardware => (1, "the name of a hardware"),
+        Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
         Rule::product_sign | Rule::sum_sign | Rule::star | Rule::slash | Rule::minus => (2, "an operator"),

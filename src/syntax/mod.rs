@@ -8,6 +8,11 @@ mod build_expr;
 mod error;
 mod expect;
 mod expected;
+mod format;
+mod format_lines;
+#[cfg(test)]
+mod format_tests;
+mod format_tokens;
 mod grammar;
 mod parse;
 mod print;
@@ -19,6 +24,7 @@ mod tests;
 
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
+pub use format::format;
 pub use set::SetError;
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
@@ -151,6 +157,8 @@ pub struct Target {
 pub struct Brackets {
     /// The dims in order.
     pub dims: Vec<DimRef>,
+    /// `...` behind the dims: there are others, of which nothing is said.
+    pub rest: Option<Span>,
     /// The open sum, if it is written.
     pub open: Option<OpenRef>,
     /// From `[` to the last bracket or brace.

@@ -248,12 +248,12 @@ output E";
     assert_eq!(good(twist).statements.len(), 8);
 }
 
-mod properties {
+pub(super) mod properties {
     use super::*;
     use proptest::prelude::*;
 
     /// Something with a span that the comparison must not see: trees are compared by their `Debug` text.
-    fn without_spans(ast: &Ast) -> String {
+    pub(in crate::syntax) fn without_spans(ast: &Ast) -> String {
         let text = format!("{ast:?}");
         let mut out = String::new();
         for (place, part) in text.split("Span {").enumerate() {
@@ -298,6 +298,7 @@ mod properties {
         });
         (prop::collection::vec(dim, 0..4), prop::option::of(open)).prop_map(|(dims, open)| Brackets {
             dims,
+            rest: None,
             open,
             span: Span::default(),
         })
@@ -398,7 +399,7 @@ mod properties {
         })
     }
 
-    fn statement() -> impl Strategy<Value = Statement> {
+    pub(in crate::syntax) fn statement() -> impl Strategy<Value = Statement> {
         let wirings = vec![Wiring::Ring, Wiring::Line, Wiring::Switch];
         let wiring = prop::sample::select(wirings).prop_map(|node| Spanned { node, span: Span::default() });
         let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring))
