@@ -54,7 +54,7 @@ impl Display for Statement {
                     let lines: Vec<String> = statement.to_string().lines().map(str::to_owned).collect();
                     lines
                 }) {
-                    writeln!(f, "  {line}")?;
+                    writeln!(f, "    {line}")?;
                 }
                 f.write_str("}")
             }

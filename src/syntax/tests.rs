@@ -494,13 +494,12 @@ pub(super) mod properties {
 fn blocks_hold_statements() {
     let ast =
         good("repeat 2*L { A = B; C = D }\nrepeat 3 {\n  E = (F +\n    G)\n  repeat 2 {\n    H = I\n  }\n}\nJ = K");
-    let printed =
-        "repeat 2*L {\n  A = B\n  C = D\n}\nrepeat 3 {\n  E = F + G\n  repeat 2 {\n    H = I\n  }\n}\nJ = K\n";
+    let printed = "repeat 2*L {\n    A = B\n    C = D\n}\nrepeat 3 {\n    E = F + G\n    repeat 2 {\n        H = I\n    }\n}\nJ = K\n";
     assert_eq!(ast.to_string(), printed);
     assert_eq!(good(printed).to_string(), printed);
     let (ast, diagnostics) = parse("repeat 2 {\n  A = \n  B = (C\n  D = E\n}\nF = G }\nH = I");
     assert_eq!(diagnostics.iter().count(), 3, "{diagnostics:?}");
-    assert_eq!(ast.to_string(), "repeat 2 {\n  D = E\n}\nH = I\n");
+    assert_eq!(ast.to_string(), "repeat 2 {\n    D = E\n}\nH = I\n");
     // Deep nesting ends in words.
     let (_, diagnostics) = parse(&"repeat 2 {\n".repeat(10_000));
     assert!(diagnostics.iter().any(|found| found.code == "too-deep"));
