@@ -1,5 +1,6 @@
 //! The stages wired together.
 
+use crate::advice;
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
@@ -42,7 +43,7 @@ pub struct Compiled {
 /// Text to program: everything that is wrong at once, notes and warnings on success.
 pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let (ast, diagnostics) = syntax::parse(source);
-    check_parsed(&ast, diagnostics)
+    check_parsed(Some(source), &ast, diagnostics)
 }
 
 /// The same with sizes of dims given from outside.
@@ -52,10 +53,11 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
 pub fn check_with(source: &str, sizes: &[(String, u64)]) -> Result<(Option<Program>, Diagnostics), SetError> {
     let (mut ast, diagnostics) = syntax::parse(source);
     sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
-    Ok(check_parsed(&ast, diagnostics))
+    // Fixes are tried on the text, which would have other sizes.
+    Ok(check_parsed(Some(source).filter(|_| sizes.is_empty()), &ast, diagnostics))
 }
 
-fn check_parsed(ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
+fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
     let (program, more) = program::check(ast);
     diagnostics.extend(more);
     if let Some(program) = &program
@@ -64,6 +66,10 @@ fn check_parsed(ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Di
         diagnostics.push(&unknown);
     }
     diagnostics.sort();
+    match source {
+        Some(source) => advice::try_fixes(source, ast, &mut diagnostics),
+        None => diagnostics.iter_mut().for_each(|found| found.fixes.clear()),
+    }
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
 }
 

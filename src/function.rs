@@ -46,6 +46,30 @@ pub enum Function {
     Exp,
     /// `tanh(a)`
     Tanh,
+    /// `1 / (1 + e^-a)`
+    Sigmoid,
+    /// `a / (1 + e^-a)`
+    Silu,
+    /// The square root
+    Sqrt,
+    /// `1 / sqrt(a)`
+    Rsqrt,
+    /// `|a|`; of integers it wraps
+    Abs,
+    /// The natural logarithm
+    Log,
+    /// `a * a`; integers wrap
+    Square,
+    /// `1 / a`
+    Recip,
+    /// Of a bool, the other one
+    Not,
+    /// `a / n`, the end of a mean over n devices
+    Over(u64),
+    /// The larger of two
+    Larger,
+    /// The smaller of two
+    Smaller,
     /// `exp(a - max) / sum(exp(a - max))` over one dim of the result, by its place there
     Softmax {
         /// Place of the dim.
@@ -70,6 +94,18 @@ impl Function {
             Function::Gelu => "gelu",
             Function::Exp => "exp",
             Function::Tanh => "tanh",
+            Function::Sigmoid => "sigmoid",
+            Function::Silu => "silu",
+            Function::Sqrt => "sqrt",
+            Function::Rsqrt => "rsqrt",
+            Function::Abs => "abs",
+            Function::Log => "log",
+            Function::Square => "square",
+            Function::Recip => "recip",
+            Function::Not => "not",
+            Function::Over(_) => "over",
+            Function::Larger => "larger",
+            Function::Smaller => "smaller",
             Function::Softmax { .. } => "softmax",
             Function::Cast(_) => "cast",
         }
@@ -78,7 +114,7 @@ impl Function {
     /// How many operands it takes.
     pub fn arity(self) -> usize {
         match self {
-            Function::Add | Function::Sub | Function::Div => 2,
+            Function::Add | Function::Sub | Function::Div | Function::Larger | Function::Smaller => 2,
             Function::Identity
             | Function::Neg
             | Function::Scale(_)
@@ -87,32 +123,36 @@ impl Function {
             | Function::Gelu
             | Function::Exp
             | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Abs
+            | Function::Log
+            | Function::Square
+            | Function::Recip
+            | Function::Not
+            | Function::Over(_)
             | Function::Softmax { .. }
             | Function::Cast(_) => 1,
-        }
-    }
-
-    /// Whether it may be applied to the pieces of an open sum before they are added: `f(a + b) = f(a) + f(b)`.
-    ///
-    /// Of two operands both must be open over the same axes.
-    pub fn is_linear(self) -> bool {
-        match self {
-            Function::Identity | Function::Add | Function::Sub | Function::Neg | Function::Scale(_) => true,
-            Function::Div
-            | Function::Shift(_)
-            | Function::Relu
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Softmax { .. }
-            | Function::Cast(_) => false,
         }
     }
 
     /// Whether it has no meaning on integers.
     pub fn needs_float(self) -> bool {
         match self {
-            Function::Gelu | Function::Exp | Function::Tanh | Function::Softmax { .. } | Function::Div => true,
+            Function::Gelu
+            | Function::Exp
+            | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Log
+            | Function::Recip
+            | Function::Over(_)
+            | Function::Softmax { .. }
+            | Function::Div => true,
             Function::Identity
             | Function::Add
             | Function::Sub
@@ -120,9 +160,38 @@ impl Function {
             | Function::Scale(_)
             | Function::Shift(_)
             | Function::Relu
+            | Function::Abs
+            | Function::Square
+            | Function::Not
+            | Function::Larger
+            | Function::Smaller
             | Function::Cast(_) => false,
         }
     }
+
+    /// Those that have neither a number nor a dim nor a dtype.
+    pub const PLAIN: [Function; 20] = [
+        Function::Identity,
+        Function::Add,
+        Function::Sub,
+        Function::Div,
+        Function::Neg,
+        Function::Relu,
+        Function::Gelu,
+        Function::Exp,
+        Function::Tanh,
+        Function::Sigmoid,
+        Function::Silu,
+        Function::Sqrt,
+        Function::Rsqrt,
+        Function::Abs,
+        Function::Log,
+        Function::Square,
+        Function::Recip,
+        Function::Not,
+        Function::Larger,
+        Function::Smaller,
+    ];
 }
 
 impl fmt::Display for Function {
@@ -132,6 +201,7 @@ impl fmt::Display for Function {
             Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => write!(f, "{}({c})", self.word()),
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
+            Function::Over(n) => write!(f, "over({n})"),
             Function::Identity
             | Function::Add
             | Function::Sub
@@ -140,7 +210,18 @@ impl fmt::Display for Function {
             | Function::Relu
             | Function::Gelu
             | Function::Exp
-            | Function::Tanh => f.write_str(self.word()),
+            | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Abs
+            | Function::Log
+            | Function::Square
+            | Function::Recip
+            | Function::Not
+            | Function::Larger
+            | Function::Smaller => f.write_str(self.word()),
         }
     }
 }

@@ -27,9 +27,11 @@ pub mod layout;
 pub mod mesh;
 pub mod method;
 pub mod operator;
+pub mod passes;
 pub mod span;
 pub mod units;
 
+pub mod advice;
 pub mod bounds;
 pub mod costs;
 pub mod lower;
@@ -44,4 +46,5 @@ pub mod topology;
 pub mod cli;
 pub mod compiler;
 pub mod expect;
+pub mod explain;
 pub mod report;

@@ -19,6 +19,7 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
+use crate::operator::Operator;
 use crate::program::{Program, ValueId};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
@@ -196,7 +197,7 @@ impl Plan {
     pub fn is_done(&self, id: StepId) -> bool {
         match self.step(id).op {
             StepOp::Input | StepOp::Carry => false,
-            StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Map { .. } => true,
+            StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => true,
         }
     }
 
@@ -240,7 +241,9 @@ impl Plan {
             match step.op {
                 StepOp::Input | StepOp::Carry => {}
                 StepOp::Collective(_) => totals.communication += step.cost.time * times,
-                StepOp::Product { .. } | StepOp::Map { .. } => totals.compute += step.cost.time * times,
+                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                    totals.compute += step.cost.time * times
+                }
             }
         }
         totals
@@ -340,6 +343,13 @@ pub enum StepOp {
     /// A local product.
     Product {
         /// How the local blocks meet.
+        einsum: Einsum,
+    },
+    /// All elements of a block along some dims, combined.
+    Reduce {
+        /// By this operator.
+        operator: Operator,
+        /// Which dims are left.
         einsum: Einsum,
     },
     /// An elementwise function, a transposition or a new name.

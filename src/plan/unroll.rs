@@ -130,6 +130,9 @@ impl Values {
             Definition::Map { function, operands } => {
                 Definition::Map { function: *function, operands: operands.iter().map(image).collect() }
             }
+            Definition::Reduce { operand, operator } => {
+                Definition::Reduce { operand: image(operand), operator: *operator }
+            }
             Definition::Move { operand } => Definition::Move { operand: image(operand) },
             Definition::Rename { operand } => Definition::Rename { operand: image(operand) },
             Definition::Collective { collective, from, operand } => {

@@ -8,8 +8,9 @@ use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::span::Span;
-use crate::syntax::Name;
+use crate::syntax::{Ast, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of the checker: the program so far, and what its names mean.
@@ -27,7 +28,7 @@ pub(super) struct Checker {
     pub(super) told_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
     /// Over which axes each value can be an open sum while its layout is free.
-    pub(super) sums: Vec<AxisSet>,
+    pub(super) sums: Vec<BTreeMap<Operator, AxisSet>>,
     /// Where the layout of each value is written.
     pub(super) places: Vec<Span>,
     /// The arrays by name: an index into `bindings`.
@@ -48,8 +49,16 @@ pub(super) struct Checker {
     pub(super) diagnostics: Diagnostics,
     /// The method that the statement at hand asks for.
     pub(super) method: Option<Method>,
+    /// The name of the result of the statement at hand.
+    pub(super) target: Option<String>,
     /// Words of statements that could not be read.
     pub(super) lost: BTreeSet<String>,
+    /// See [`Ast::rebound`].
+    pub(super) rebound: BTreeMap<String, u32>,
+    /// See [`Ast::nameless`].
+    pub(super) nameless: bool,
+    /// Values that were told to be said in another layout than they have, by that layout.
+    pub(super) told_layouts: BTreeSet<(ValueId, String)>,
 }
 
 /// A name and what it stands for, from one statement to the next that binds it again.
@@ -73,7 +82,7 @@ impl Checker {
     /// Arrays have fewer elements than this.
     const ELEMENTS: u64 = 1 << 60;
 
-    pub(super) fn new(ground: Ground, lost: BTreeSet<String>, diagnostics: Diagnostics) -> Checker {
+    pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
         let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
@@ -84,7 +93,11 @@ impl Checker {
             views,
             told_axes: BTreeSet::new(),
             method: None,
-            lost,
+            target: None,
+            lost: ast.lost.clone(),
+            rebound: ast.rebound.clone(),
+            nameless: ast.nameless,
+            told_layouts: BTreeSet::new(),
             values: Vec::new(),
             sums: Vec::new(),
             places: Vec::new(),

@@ -60,7 +60,8 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             StatementKind::Output(_) | StatementKind::Expect(_) | StatementKind::Limit { .. } => {}
         }
     }
-    if mesh.is_none() && !ast.lost.iter().any(|word| word.eq_ignore_ascii_case("mesh")) {
+    // Any statement that could not be read may have been the mesh.
+    if mesh.is_none() && ast.lost.is_empty() {
         diagnostics.push(&CheckError::NoMesh { at: first_array });
     }
     let (_, mesh, hardware) = mesh?;
@@ -174,7 +175,7 @@ impl<'a> Sizes<'a> {
     }
 
     /// The dims that another one is made of; one that is made of others counts as those.
-    fn split(&self, parts: &[Name], diagnostics: &mut Diagnostics) -> Option<Vec<Dim>> {
+    fn split(&mut self, parts: &[Name], diagnostics: &mut Diagnostics) -> Option<Vec<Dim>> {
         let mut found: Vec<Dim> = Vec::new();
         for part in parts {
             let dims = match (self.named.get(&part.node), self.parts.get(&part.node)) {
@@ -186,6 +187,8 @@ impl<'a> Sizes<'a> {
                         None => format!("give it a size before: `dims {{{}: 8}}`", part.node),
                     };
                     diagnostics.push(&CheckError::UnknownDim { name: part.node.clone(), at: part.span, help });
+                    // Told once.
+                    self.named.insert(part.node.clone(), None);
                     return None;
                 }
                 (Some(None), _) | (None, Some(_)) => return None,

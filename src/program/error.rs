@@ -3,8 +3,10 @@
 //! The name of a variant says what is wrong; the code is its stable word. Labels stand at every place involved, and
 //! the help is what to write next.
 
+use crate::diag::Fix;
 use crate::dtype::DType;
 use crate::mesh::Mesh;
+use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::SizeFlaw;
 
@@ -179,7 +181,7 @@ pub(super) enum CheckError {
     },
 
     #[error("`{word}` is not the operator of an open sum")]
-    #[diagnostic(code("unknown-operator"), help("write `U` for a sum, `MAX` or `MIN`: `{{U_X}}`"))]
+    #[diagnostic(code("unknown-operator"), help("write one of {}: `{{U_X}}` is a sum", Operator::ALL.map(|operator| format!("`{}`", operator.word())).join(", ")))]
     UnknownOperator {
         word: String,
         #[label("unknown operator")]
@@ -187,9 +189,9 @@ pub(super) enum CheckError {
     },
 
     #[error("an open {operator} of {dtype} has no meaning")]
-    #[diagnostic(code("operator-dtype"), help("open sums are over numbers; cast the array first"))]
+    #[diagnostic(code("operator-dtype"), help("{} is over {}; cast the array first", operator.word(), operands(*operator)))]
     OperatorDType {
-        operator: String,
+        operator: Operator,
         dtype: DType,
         #[label("declared here")]
         at: Span,
@@ -250,6 +252,7 @@ pub(super) enum CheckError {
     #[error("{what}")]
     #[diagnostic(code("axis-reused"))]
     AxisReused {
+        fixes: Vec<Fix>,
         what: String,
         #[label("first used here")]
         first: Span,
@@ -276,15 +279,16 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
-    #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
+    #[diagnostic(code("size-not-divisible"))]
     SizeNotDivisible {
         dim: String,
         size: u64,
         axes: String,
         group: u64,
-        next: u64,
         #[label("{group} shards of {size} elements")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("{array} is too large: it has {elements} elements")]
@@ -362,6 +366,7 @@ pub(super) enum CheckError {
     #[error("`{said}` is written, but the layout here is `{has}`")]
     #[diagnostic(code("layout-mismatch"))]
     LayoutMismatch {
+        fixes: Vec<Fix>,
         said: String,
         has: String,
         #[label(primary, "brackets on a use say the layout it has")]
@@ -386,12 +391,7 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` gets lost: `{array}` has it, the result has not")]
-    #[diagnostic(
-        code("dim-lost"),
-        help(
-            "keep `{dim}` in the result, or write its sum as a product with a factor of ones: `.. *_{dim} ones[{dim}]`"
-        )
-    )]
+    #[diagnostic(code("dim-lost"), help("keep `{dim}` in the result, or write its sum: `sum_{dim}(..)`"))]
     DimLost {
         dim: String,
         array: String,
@@ -424,14 +424,13 @@ pub(super) enum CheckError {
     },
 
     #[error("it is not clear which dims are contracted: {why}")]
-    #[diagnostic(
-        code("contraction-unclear"),
-        help("write `*_{{..}}` with the dims to contract, or the result's dims: `C[..] = ..`")
-    )]
+    #[diagnostic(code("contraction-unclear"))]
     ContractionUnclear {
         why: String,
         #[label("this product")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("dim `{dim}` cannot be contracted: {array} does not have it")]
@@ -449,8 +448,9 @@ pub(super) enum CheckError {
     #[error("a local product cannot do this: {why}")]
     #[diagnostic(code("local-layout"))]
     LocalLayout {
+        fixes: Vec<Fix>,
         why: String,
-        #[label(primary, "nothing may be moved here")]
+        #[label(primary, "nothing moves before this")]
         at: Span,
         #[label("the left operand")]
         left: Span,
@@ -509,12 +509,22 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("{operation} needs bools, and this is {dtype}")]
+    #[diagnostic(code("needs-bool"), help("cast it first: `bool(..)`"))]
+    NeedsBool {
+        operation: String,
+        dtype: DType,
+        #[label("{dtype}")]
+        at: Span,
+    },
+
     #[error("an open sum over `{axes}` cannot be used here: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
+        fixes: Vec<Fix>,
         axes: String,
         reason: String,
-        #[label(primary, "open here")]
+        #[label(primary, "used here")]
         at: Span,
         #[label("the sum is left open here")]
         from: Span,
@@ -553,6 +563,7 @@ pub(super) enum CheckError {
     GatherMajor {
         axes: String,
         dim: String,
+        fixes: Vec<Fix>,
         help_move: String,
         #[label("gathers `{axes}`")]
         at: Span,
@@ -562,7 +573,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-dim"))]
     CollectiveDim {
         collective: String,
-        #[label("no dim")]
+        #[label("names no dim of the operand")]
         at: Span,
         #[help]
         help: String,
@@ -572,6 +583,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or another collective"))]
     CollectiveResult {
         collective: String,
+        fixes: Vec<Fix>,
         gives: String,
         said: String,
         #[label(primary, "the result as written")]
@@ -597,8 +609,8 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("a number cannot be divided by an array, nor by zero")]
-    #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
+    #[error("nothing can be divided by zero")]
+    #[diagnostic(code("bad-division"), help("divide by an array, or by a number other than 0"))]
     BadDivision {
         #[label("here")]
         at: Span,
@@ -666,6 +678,22 @@ pub(super) enum CheckError {
     },
 }
 
+impl CheckError {
+    /// Changes that may put an end to it, to be tried.
+    pub(super) fn fixes(&self) -> Vec<Fix> {
+        if let CheckError::AxisReused { fixes, .. }
+        | CheckError::LayoutMismatch { fixes, .. }
+        | CheckError::LocalLayout { fixes, .. }
+        | CheckError::OpenSumMisuse { fixes, .. }
+        | CheckError::GatherMajor { fixes, .. }
+        | CheckError::CollectiveResult { fixes, .. } = self
+        {
+            return fixes.clone();
+        }
+        Vec::new()
+    }
+}
+
 /// Why a part of a program has no meaning.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -695,3 +723,12 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// What an operator works on, in words.
+fn operands(operator: Operator) -> &'static str {
+    match operator {
+        Operator::And | Operator::Or => "bools",
+        Operator::Mean => "floats",
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
+    }
+}

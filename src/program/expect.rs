@@ -91,7 +91,7 @@ impl Checker {
     /// The array of that name; to expect something of it is no use of it.
     fn expected_array(&mut self, name: &Name) -> Checked<ValueId> {
         let used = self.binding(&name.node).is_some_and(|binding| binding.used);
-        let id = self.lookup(name)?;
+        let id = self.lookup(name, "an array is declared or computed above")?;
         if let Some(place) = self.scope.get(&name.node) {
             self.bindings[*place].used = used;
         }

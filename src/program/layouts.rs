@@ -2,8 +2,9 @@
 
 use super::checker::{Checker, quoted};
 use super::collectives::one_step;
-use super::error::{CheckError, Checked};
+use super::error::{CheckError, Checked, Failure};
 use super::{ValueId, Wanted};
+use crate::diag::{Edit, Fix};
 use crate::layout::Dim;
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
@@ -40,6 +41,14 @@ pub(super) struct Written {
     pub(super) places: Vec<Span>,
 }
 
+/// Where brackets stand.
+struct Use<'a> {
+    array: &'a str,
+    /// They are the result of a product.
+    product: bool,
+    at: Span,
+}
+
 /// Axes of each dim and of the open sum as they were written, repeats included.
 struct Lists {
     dims: Vec<Vec<(AxisId, Span)>>,
@@ -65,7 +74,8 @@ impl Checker {
             return Ok(Written { wishes, wanted: Wanted::Free, span: brackets.span, text, places });
         }
         let lists = self.lists(brackets)?;
-        self.spent_once(&lists, &wishes, array, product)?;
+        let use_of = Use { array, product, at: brackets.span };
+        self.spent_once(&lists, &wishes, &use_of)?;
         let sharding = lists.sharding();
         let text = self.spell(&wishes, &sharding.dims, sharding.open, sharding.operator);
         for ((axes, wish), at) in sharding.dims.iter().zip(&wishes).zip(&places) {
@@ -132,19 +142,23 @@ impl Checker {
     }
 
     /// An axis is spent once, on one dim or in the open sum.
-    fn spent_once(&self, lists: &Lists, wishes: &[Wish], array: &str, product: bool) -> Checked<()> {
+    fn spent_once(&self, lists: &Lists, wishes: &[Wish], use_of: &Use<'_>) -> Checked<()> {
         let mut spent: Vec<(AxisId, Span, Option<usize>)> = Vec::new();
-        let (name_only, array) = (array, quoted(array));
+        let (name_only, array) = (use_of.array, quoted(use_of.array));
         for (axis, at, place) in lists.all() {
             let Some((_, first, before)) = spent.iter().find(|(known, ..)| *known == axis) else {
                 spent.push((axis, at, place));
                 continue;
             };
             let name = &self.mesh.axis(axis).name;
+            let mut fixes = Vec::new();
             let (what, help) = match (before, place) {
                 (Some(before), Some(place)) if *before != place => {
                     let keep = |dim: usize| format!("`{name_only}{}`", self.spell_without(lists, wishes, axis, dim));
-                    let reason = if product {
+                    let edit = Edit::Replace(use_of.at);
+                    let text = |dim: usize| self.spell_without(lists, wishes, axis, dim);
+                    fixes = [place, *before].map(|dim| Fix { edit, text: text(dim) }).to_vec();
+                    let reason = if use_of.product {
                         "each device would hold only diagonal blocks of the product; write"
                     } else {
                         "an axis can shard one dim of an array; write"
@@ -163,7 +177,7 @@ impl Checker {
                     (format!("axis `{name}` stands twice in the open sum"), "drop one of the two".to_owned())
                 }
             };
-            return Err(CheckError::AxisReused { what, first: *first, second: at, help }.into());
+            return Err(CheckError::AxisReused { fixes, what, first: *first, second: at, help }.into());
         }
         Ok(())
     }
@@ -211,7 +225,10 @@ impl Checker {
         let next = size.checked_next_multiple_of(group).unwrap_or(group);
         let names: Vec<String> =
             axes.iter().map(|axis| format!("`{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis))).collect();
-        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, next, at }.into())
+        let literal = dim.starts_with(|c: char| c.is_ascii_digit());
+        let write = if literal { format!("`{next}`") } else { format!("`dims {{{dim}: {next}}}`") };
+        let help = format!("the next multiple is {next}: {write}");
+        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, at, help }.into())
     }
 
     /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.
@@ -251,11 +268,32 @@ impl Checker {
             }
             (Wanted::Exact(_) | Wanted::Free, Wanted::Exact(_) | Wanted::Free) => {
                 let said = format!("{name}{}", written.text);
+                if !self.told_layouts.insert((id, said.clone())) {
+                    // The same contradiction again: one place is wrong, and it was shown.
+                    return Err(Failure::Told);
+                }
                 let has = self.show_as(id, name);
                 let help = self.mismatch_help(id, &written, same_dims, name);
-                Err(CheckError::LayoutMismatch { said, has, at, from: self.place(id), help }.into())
+                let fixes = self.mismatch_fixes(id, &written, name);
+                Err(CheckError::LayoutMismatch { fixes, said, has, at, from: self.place(id), help }.into())
             }
         }
+    }
+
+    /// What may make the brackets on a use true: a line before it, or what it has.
+    fn mismatch_fixes(&self, id: ValueId, written: &Written, name: &str) -> Vec<Fix> {
+        let (has, said) = (self.show_as(id, name), format!("{name}{}", written.text));
+        let before = |text: String| Fix { edit: Edit::Before, text };
+        let mut fixes = Vec::new();
+        if let (Wanted::Exact(from), Wanted::Exact(to)) = (&self.value(id).wanted, &written.wanted) {
+            let dim_name = |dim: usize| self.dims.name(self.value(id).dims[dim].id);
+            let step = one_step(from, to, &self.mesh).filter(|_| from.dims.len() == to.dims.len());
+            let step = step.map(|collective| collective.name(from, &self.mesh, dim_name));
+            fixes.extend(step.map(|collective| before(format!("{collective}({has}) -> {said}"))));
+            fixes.push(before(format!("{has} -> {said}")));
+        }
+        fixes.push(Fix { edit: Edit::Replace(self.use_place(id)), text: has });
+        fixes
     }
 
     /// What to write before a use so that its brackets become true.

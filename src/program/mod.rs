@@ -16,6 +16,7 @@ mod open;
 mod parts;
 mod print;
 mod product;
+mod reduce;
 mod repeat;
 mod statements;
 
@@ -27,6 +28,7 @@ mod laws;
 mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
+pub(crate) use names::distance;
 pub use repeat::{Carried, Repeat};
 
 use crate::collective::Collective;
@@ -37,6 +39,7 @@ use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::mesh::Mesh;
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::{Ast, Name};
 
@@ -47,7 +50,7 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
         diagnostics.sort();
         return (None, diagnostics);
     };
-    let mut checker = checker::Checker::new(ground, ast.lost.clone(), diagnostics);
+    let mut checker = checker::Checker::new(ground, ast, diagnostics);
     for statement in &ast.statements {
         checker.statement(statement);
     }
@@ -130,6 +133,10 @@ impl Program {
                 let operand = self.value(operands[0]).name.clone().unwrap_or_else(|| "..".to_owned());
                 format!("{}({operand})", function.word())
             }
+            (None, Definition::Reduce { operator, operand }) => {
+                let operand = self.value(*operand).name.clone().unwrap_or_else(|| "..".to_owned());
+                format!("{operator}({operand})")
+            }
             (None, Definition::Move { operand } | Definition::Collective { operand, .. }) => {
                 self.value(*operand).name.clone().unwrap_or_else(place)
             }
@@ -193,6 +200,13 @@ pub enum Definition {
         /// `_LOCAL`: nothing may be moved before, and the sum stays open as the exact layout says.
         local: bool,
     },
+    /// All elements along the dims that the result lacks, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// What is reduced.
+        operand: ValueId,
+    },
     /// An elementwise function; operands line up by dim, a missing dim broadcasts.
     Map {
         /// Which.
@@ -228,9 +242,10 @@ impl Definition {
             Definition::Input => &[],
             Definition::Product { operands, .. } => operands,
             Definition::Map { operands, .. } => operands,
-            Definition::Move { operand } | Definition::Collective { operand, .. } | Definition::Rename { operand } => {
-                std::slice::from_ref(operand)
-            }
+            Definition::Reduce { operand, .. }
+            | Definition::Move { operand }
+            | Definition::Collective { operand, .. }
+            | Definition::Rename { operand } => std::slice::from_ref(operand),
         }
     }
 }

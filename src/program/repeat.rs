@@ -20,7 +20,7 @@ use super::{Definition, Value, ValueId, Wanted};
 use crate::layout::Sharding;
 use crate::span::Span;
 use crate::syntax::{SizeExpr, Statement, StatementKind};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Values that are made several times.
@@ -57,13 +57,7 @@ struct Open {
 impl Checker {
     /// Checks a block; its body once.
     pub(super) fn repeat(&mut self, count: &SizeExpr, body: &[Statement], span: Span) -> Checked<()> {
-        let known = &self.named_dims;
-        let size = |name: &str| known.get(name).copied().flatten().map(|dim| dim.size);
-        let times: Checked<u64> = match count.value(&mut |name| size(&name.node)) {
-            Ok(0) => Err(CheckError::SizeZero { what: "`repeat`".to_owned(), at: count.span }.into()),
-            Ok(times) => Ok(times),
-            Err(flaw) => Err(CheckError::size(flaw, "a count is a number, or rests on sizes of dims").into()),
-        };
+        let times = self.times(count);
         let (start, errors) = (self.values.len(), self.diagnostics.count(crate::diag::Severity::Error));
         let opened = self.open_body(body)?;
         let outside: BTreeSet<String> = self.scope.keys().cloned().collect();
@@ -81,6 +75,18 @@ impl Checker {
             self.repeats.push(Repeat { body, times, carried, span });
         }
         Ok(())
+    }
+
+    fn times(&mut self, count: &SizeExpr) -> Checked<u64> {
+        let mut sizes = BTreeMap::new();
+        for name in count.names() {
+            sizes.insert(name, self.dim(name, count.span)?.size);
+        }
+        match count.value(&mut |name| sizes.get(name.node.as_str()).copied()) {
+            Ok(0) => Err(CheckError::SizeZero { what: "`repeat`".to_owned(), at: count.span }.into()),
+            Ok(times) => Ok(times),
+            Err(flaw) => Err(CheckError::size(flaw, "a count is a number, or rests on sizes of dims").into()),
+        }
     }
 
     /// Opens the names that the body assigns and that exist before.
@@ -111,7 +117,7 @@ impl Checker {
                 span,
             })?;
             // A free value is closed when it is carried.
-            self.sums[first.index()] = crate::mesh::AxisSet::NONE;
+            self.sums[first.index()] = BTreeMap::new();
             self.places[first.index()] = place;
             self.bind(Some(name), Some(first), place, false);
             self.bindings[self.scope[name]].used = true;
@@ -145,7 +151,7 @@ impl Checker {
             let (definition, span) = (Definition::Move { operand: end }, self.value(end).span);
             let last = self.add_value(Value { name, dtype, dims, definition, wanted, method: None, span })?;
             self.places[last.index()] = self.place(end);
-            self.sums[last.index()] = crate::mesh::AxisSet::NONE;
+            self.sums[last.index()] = BTreeMap::new();
             carried.push(Carried { entry: *entry, first: *first, last });
         }
         Ok(carried)
@@ -187,8 +193,11 @@ impl Checker {
     fn forget_locals(&mut self, outside: &BTreeSet<String>) {
         let locals: Vec<String> = self.scope.keys().filter(|name| !outside.contains(*name)).cloned().collect();
         for name in locals {
-            if let Some(place) = self.scope.remove(&name) {
+            let place = self.scope[&name];
+            // A name that was told of stays known, so that it is told of once.
+            if self.bindings[place].value.is_some() {
                 self.bindings[place].shadowed = true;
+                self.scope.remove(&name);
             }
         }
     }
@@ -217,7 +226,7 @@ mod tests {
             ("repeat 2 { x[B, D_X] = relu(x) }\noutput x", "repeat-layout"),
             ("repeat 2 { h = relu(x)\n x = h + x }\ny = relu(h)", "unknown-array"),
             ("repeat 0 { x = relu(x) }\noutput x", "size-zero"),
-            ("repeat Q { x = relu(x) }\noutput x", "unknown-size"),
+            ("repeat Q { x = relu(x) }\noutput x", "unknown-dim"),
             ("repeat 2 { repeat 2 { x = relu(x) } }\noutput x", "not-in-repeat"),
             ("repeat 2 { x = relu(x)\n output x }\noutput x", "not-in-repeat"),
             ("repeat 2 { x[D, B] = q }\noutput x", "unknown-array"),

@@ -30,6 +30,7 @@ impl Checker {
                 let method = using.as_ref().map(|name| self.method_named(name)).transpose();
                 let assigned = method.and_then(|method| {
                     self.method = method;
+                    self.target = target.name.as_ref().map(|name| name.node.clone());
                     self.assign(target, value, statement.span)
                 });
                 if let Err(failure) = assigned {
@@ -54,7 +55,7 @@ impl Checker {
             }
             StatementKind::Output(names) => {
                 for name in names {
-                    match self.lookup(name) {
+                    match self.lookup(name, "an output is declared or computed above") {
                         Ok(id) => self.outputs.push(id),
                         Err(failure) => self.tell(failure),
                     }
@@ -76,7 +77,7 @@ impl Checker {
 
     pub(super) fn tell(&mut self, failure: Failure) {
         match failure {
-            Failure::Error(error) => self.diagnostics.push(&*error),
+            Failure::Error(error) => self.diagnostics.push_with_fixes(&*error, error.fixes()),
             Failure::Told => {}
         }
     }
@@ -110,18 +111,25 @@ impl Checker {
     }
 
     /// The value of a name; a use of it.
-    pub(super) fn lookup(&mut self, name: &Name) -> Checked<ValueId> {
+    ///
+    /// - `help`: what to do if the name is not known, and none is near.
+    pub(super) fn lookup(&mut self, name: &Name, help: &str) -> Checked<ValueId> {
         if let Some(index) = self.scope.get(&name.node) {
             let binding = &mut self.bindings[*index];
             binding.used = true;
+            let lost = self.rebound.get(&name.node);
+            if lost.is_some_and(|lost| binding.place.start < *lost && *lost < name.span.start) {
+                // It may have been moved in between, by a statement that could not be read.
+                return Err(Failure::Told);
+            }
             return binding.value.ok_or(Failure::Told);
         }
-        if self.lost.contains(&name.node) {
+        if self.nameless || self.lost.contains(&name.node) {
             return Err(Failure::Told);
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node),
+            None => help.to_owned(),
         };
         self.poison(name);
         Err(CheckError::UnknownArray { name: name.node.clone(), at: name.span, help }.into())
@@ -152,8 +160,8 @@ impl Checker {
         let Wanted::Exact(sharding) = written.wanted else {
             return Err(CheckError::InputHole { array: quoted(array), at }.into());
         };
-        if !sharding.open.is_empty() && dtype == DType::Bool {
-            let operator = sharding.operator.to_string();
+        if !sharding.open.is_empty() && !sharding.operator.takes(dtype) {
+            let operator = sharding.operator;
             return Err(CheckError::OperatorDType { operator, dtype, at }.into());
         }
         let named = |wish: &Wish| match wish {
@@ -242,9 +250,10 @@ impl Checker {
                 self.check_local(id, fresh, written, name)?;
                 self.check_open(id, sharding, written.span)?;
                 let settled = match &value.definition {
-                    Definition::Product { .. } | Definition::Map { .. } | Definition::Rename { .. } => {
-                        fresh && in_order
-                    }
+                    Definition::Product { .. }
+                    | Definition::Reduce { .. }
+                    | Definition::Map { .. }
+                    | Definition::Rename { .. } => fresh && in_order,
                     Definition::Collective { .. } => fresh,
                     Definition::Input | Definition::Move { .. } => false,
                 };

@@ -60,6 +60,7 @@ impl Schedule {
             Dense::Product { operands, einsum } => {
                 writeln!(f, "{} * {} by {einsum}", name(&operands[0]), name(&operands[1]))
             }
+            Dense::Reduce { operator, operand, einsum } => writeln!(f, "{operator} {} by {einsum}", name(operand)),
             Dense::Map { function, operands, einsum } => {
                 writeln!(f, "{function} {} by {einsum}", operands.iter().map(name).format(", "))
             }
@@ -94,6 +95,7 @@ impl Schedule {
                 write!(f, "all_gather over {} dim {dim} {values}", axes.names(&self.mesh))?;
             }
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
+            OpKind::Reduce { operator, einsum } => write!(f, "reduce {operator} {einsum} {values}")?,
             OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
         }
         write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;

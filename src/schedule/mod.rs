@@ -85,6 +85,15 @@ pub enum Dense {
         /// How their dims meet.
         einsum: Einsum,
     },
+    /// All elements along some dims, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// The array.
+        operand: ArrayId,
+        /// Which dims are left.
+        einsum: Einsum,
+    },
     /// An elementwise function. A change of names or of the order of dims is the identity.
     Map {
         /// Which.
@@ -102,6 +111,7 @@ impl Dense {
         match self {
             Dense::Input => &[],
             Dense::Product { operands, .. } => operands,
+            Dense::Reduce { operand, .. } => std::slice::from_ref(operand),
             Dense::Map { operands, .. } => operands,
         }
     }
@@ -173,7 +183,7 @@ pub enum OpKind {
     },
     /// Combines the operands element by element; absent ones are skipped, all absent gives absent.
     Add {
-        /// With this operator.
+        /// With this operator, one that folds.
         operator: Operator,
     },
     /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block.
@@ -194,6 +204,13 @@ pub enum OpKind {
     /// A local product of two blocks.
     MatMul {
         /// How their dims meet.
+        einsum: Einsum,
+    },
+    /// All elements of a block along some dims, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// Which dims are left.
         einsum: Einsum,
     },
     /// An elementwise function of blocks.

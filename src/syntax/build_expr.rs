@@ -89,6 +89,7 @@ impl Builder {
 
     /// How a sign contracts; `None` for `/`.
     fn contraction(&self, sign: Pair<'_, Rule>) -> Option<Contraction> {
+        let whole = self.span(&sign);
         let mut parts = sign.into_inner();
         if parts.next()?.as_rule() == Rule::slash {
             return None;
@@ -96,7 +97,7 @@ impl Builder {
         let Some(subscript) = parts.next() else { return Some(Contraction::Implied) };
         let names = self.items(subscript);
         Some(match names.as_slice() {
-            [only] if only.node == "LOCAL" => Contraction::Local(only.span),
+            [only] if only.node == "LOCAL" => Contraction::Local(whole),
             _ => Contraction::Named(names),
         })
     }

@@ -33,6 +33,8 @@ pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxEr
     if found.is_empty() {
         return SyntaxError::UnexpectedEnd { expected, at: place, help };
     }
+    let stray = found.chars().next().and_then(opener_of);
+    let help = help.or_else(|| stray.map(|opener| format!("no `{opener}` is open here: drop the `{found}`")));
     SyntaxError::UnexpectedText { found: found.to_owned(), expected, at: place, help }
 }
 
@@ -72,17 +74,15 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
     for (place, c) in text.char_indices() {
         if place >= at && open_at_error.is_none() {
             open_at_error = Some(*open.last()?);
-        }
-        let opener = match c {
-            '(' | '[' | '{' => {
-                open.push((c, place));
-                continue;
+            if opener_of(c).is_some_and(|opener| open.iter().all(|(open, _)| *open != opener)) {
+                // A stray closer is one too many, not one too few.
+                return None;
             }
-            ')' => '(',
-            ']' => '[',
-            '}' => '{',
-            _ => continue,
-        };
+        }
+        if matches!(c, '(' | '[' | '{') {
+            open.push((c, place));
+        }
+        let Some(opener) = opener_of(c) else { continue };
         if let Some(found) = open.iter().rposition(|(c, _)| *c == opener) {
             open.truncate(found);
         }
@@ -97,6 +97,16 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
     };
     (open.contains(&innermost) || next_closer != Some(closer) && text[at..].starts_with([')', ']', '}']))
         .then_some(innermost)
+}
+
+/// What a closing bracket closes.
+fn opener_of(closer: char) -> Option<char> {
+    match closer {
+        ')' => Some('('),
+        ']' => Some('['),
+        '}' => Some('{'),
+        _ => None,
+    }
 }
 
 fn help(text: &str, at: usize, found: &str) -> Option<String> {

@@ -34,7 +34,7 @@ use crate::dtype::DType;
 use crate::function::Scalar;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A name as it was written.
 pub type Name = Spanned<String>;
@@ -46,6 +46,11 @@ pub struct Ast {
     pub statements: Vec<Statement>,
     /// The words of those that could not: what they would have declared is no second mistake.
     pub lost: BTreeSet<String>,
+    /// The words that stand where those name their results, and where the first of these begins: an array of that
+    /// name may be another one from there on.
+    pub rebound: BTreeMap<String, u32>,
+    /// Whether one of those lacks the name that it declares.
+    pub nameless: bool,
 }
 
 /// One statement.

@@ -80,13 +80,12 @@ impl Reader {
             }
             Ok(statement) => self.push(statement),
             Err(error) => {
-                let opens = text.ends_with('{');
-                if opens && opens_block(first_word(text), after_word(text)) {
+                if opens_block(first_word(text), after_word(text)) {
                     self.blocks.push(Block { head: piece.span, count: None, body: Vec::new() });
                 } else {
-                    self.unknown += usize::from(matches!(error, SyntaxError::UnknownStatement { .. }) && opens);
+                    self.unknown += usize::from(looks_like_head(text));
                 }
-                self.ast.lost.extend(words(text));
+                lose(&mut self.ast, piece.span, text);
                 self.tell(&error);
             }
         }
@@ -109,7 +108,10 @@ impl Reader {
         let Some(Block { head, count, body }) = self.blocks.pop() else { return };
         match count {
             Some(count) => self.push(Statement { kind: StatementKind::Repeat { count, body }, span: head.join(end) }),
-            None => self.ast.lost.extend(words(Span { start: head.start, end: end.end }.text(source))),
+            None => {
+                let span = head.join(end);
+                lose(&mut self.ast, span, span.text(source));
+            }
         }
     }
 
@@ -118,7 +120,14 @@ impl Reader {
         let end = source.trim_end().len();
         let last = source[..end].chars().next_back().map_or(0, char::len_utf8);
         let end = Span::new(end - last, end);
-        while let Some(block) = self.blocks.last() {
+        while let Some(block) = self.blocks.last_mut() {
+            if block.count.is_none() {
+                self.close(source, end);
+                continue;
+            }
+            // What cannot stand in a body stands behind it.
+            let behind = block.body.iter().position(|statement| !in_body(statement)).unwrap_or(block.body.len());
+            let behind = block.body.split_off(behind);
             let opened = block.head.end as usize;
             let error = SyntaxError::Unclosed {
                 bracket: '{',
@@ -129,8 +138,48 @@ impl Reader {
             };
             self.tell(&error);
             self.close(source, end);
+            behind.into_iter().for_each(|statement| self.push(statement));
         }
         (self.ast, self.diagnostics)
+    }
+}
+
+/// Whether a statement can be one of a body.
+fn in_body(statement: &Statement) -> bool {
+    match statement.kind {
+        StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => true,
+        StatementKind::Mesh { .. }
+        | StatementKind::Dims(_)
+        | StatementKind::Output(_)
+        | StatementKind::Expect(_)
+        | StatementKind::Limit { .. } => false,
+    }
+}
+
+/// Whether an unknown statement seems to open a block, so that its `}` is no second mistake: `repaet 4 {`.
+fn looks_like_head(text: &str) -> bool {
+    let head = text.strip_suffix('{');
+    head.is_some_and(|head| !head.is_empty() && head.chars().all(|c| c.is_ascii_alphanumeric() || is_blank(c)))
+}
+
+/// Keeps what a statement that could not be read would have declared.
+fn lose(ast: &mut Ast, span: Span, text: &str) {
+    ast.lost.extend(words(text));
+    ast.nameless |= text.starts_with([':', '=']);
+    let arrow = text.rfind(['>', '→', '⟶']).or_else(|| text.rfind("\\to")).or_else(|| text.rfind("rightarrow"));
+    let results = match (text.find('='), arrow) {
+        (_, Some(arrow)) => &text[arrow..],
+        (Some(equals), None) => &text[..equals],
+        (None, None) => text,
+    };
+    let glued = text.matches(']').count() > text.matches('[').count();
+    for word in words(results) {
+        // Without its `[` a name runs into the first dim: `CI, J]`.
+        let shortest = if glued && word.len() <= 64 && word.is_ascii() { 1 } else { word.len() };
+        for length in shortest..=word.len() {
+            ast.lost.insert(word[..length].to_owned());
+            ast.rebound.entry(word[..length].to_owned()).or_insert(span.start);
+        }
     }
 }
 

@@ -463,7 +463,7 @@ pub(super) mod properties {
             let (again, diagnostics) = parse(&text);
             prop_assert!(diagnostics.is_empty(), "{}\n{}", text, said(&text));
             // What could not be read is not printed.
-            let ast = Ast { lost: again.lost.clone(), ..ast };
+            let ast = Ast { lost: again.lost.clone(), rebound: again.rebound.clone(), nameless: again.nameless, ..ast };
             prop_assert_eq!(without_spans(&again), without_spans(&ast), "{}", text);
         }
 

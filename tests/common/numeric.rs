@@ -43,6 +43,7 @@ pub fn computes(schedule: &Schedule, seed: u64) -> bool {
         let data = match &array.definition {
             Dense::Input => given.unwrap_or_else(|| small(&mut random, array.extents.iter().product())),
             Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
+            Dense::Reduce { operator, einsum, .. } => reduce(*operator, einsum, &extents[0], blocks[0]),
             Dense::Map { function, einsum, .. } => evaluate(einsum, &extents, &blocks, |x| apply(*function, x)),
         };
         dense.push(data);
@@ -55,7 +56,8 @@ pub fn computes(schedule: &Schedule, seed: u64) -> bool {
             let members =
                 (0..axes.group_size(mesh)).map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
             let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
-            let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, i64::wrapping_add));
+            let combine = combiner(output.sharding.operator);
+            let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
             let array = schedule.array(output.array);
             total == Some(shard(&dense[output.array.index()], &array.extents, &output.sharding, mesh, device))
         })
@@ -89,16 +91,11 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     let source = sources.of(mesh, device);
                     source.and_then(|source| values[operands[0].index()][source.index()].clone())
                 }
-                OpKind::Add { operator } => {
-                    blocks.iter().flatten().map(|block| (*block).clone()).reduce(|sum, part| {
-                        let combine = match operator {
-                            Operator::Sum => i64::wrapping_add,
-                            Operator::Max => i64::max,
-                            Operator::Min => i64::min,
-                        };
-                        zip(&sum, &part, combine)
-                    })
-                }
+                OpKind::Add { operator } => blocks
+                    .iter()
+                    .flatten()
+                    .map(|block| (*block).clone())
+                    .reduce(|sum, part| zip(&sum, &part, combiner(*operator))),
                 OpKind::Assemble { view, places: regions } => {
                     let mut block: Vec<Option<i64>> = vec![None; usize::try_from(operation.elements()).ok()?];
                     for (region, piece) in regions.iter().zip(&blocks) {
@@ -130,6 +127,9 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                 OpKind::MatMul { einsum } => {
                     all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])))
                 }
+                OpKind::Reduce { operator, einsum } => {
+                    blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
+                }
                 OpKind::Map { function, einsum } => {
                     all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| apply(*function, x)))
                 }
@@ -138,6 +138,29 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
         values.push(value);
     }
     Some(values)
+}
+
+fn combiner(operator: Operator) -> fn(i64, i64) -> i64 {
+    match operator {
+        Operator::Sum => i64::wrapping_add,
+        Operator::Max => i64::max,
+        Operator::Min => i64::min,
+        Operator::Mul => i64::wrapping_mul,
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => unimplemented!("not on integers"),
+    }
+}
+
+fn reduce(operator: Operator, einsum: &Einsum, extents: &[u64], block: &Data) -> Data {
+    let lengths = einsum.lengths(&[extents.to_vec()]).expect("verified");
+    let pick = |indices: &[u8], at: &[u64]| indices.iter().map(|index| at[usize::from(*index)]).collect::<Vec<u64>>();
+    let shape = pick(&einsum.result, &lengths);
+    let mut result: Vec<Option<i64>> = vec![None; usize::try_from(shape.iter().product::<u64>()).expect("small")];
+    for at in tuples(&lengths) {
+        let element = block[number(&pick(&einsum.operands[0], &at), extents)];
+        let place = &mut result[number(&pick(&einsum.result, &at), &shape)];
+        *place = Some(place.map_or(element, |known| combiner(operator)(known, element)));
+    }
+    result.into_iter().map(|element| element.expect("no extent is 0")).collect()
 }
 
 fn zip(left: &Data, right: &Data, combine: fn(i64, i64) -> i64) -> Data {
@@ -202,7 +225,23 @@ fn apply(function: Function, x: &[i64]) -> i64 {
         Function::Scale(Scalar(factor)) => x[0].wrapping_mul(factor as i64),
         Function::Shift(Scalar(by)) => x[0].wrapping_add(by as i64),
         Function::Relu => x[0].max(0),
-        Function::Div | Function::Gelu | Function::Exp | Function::Tanh | Function::Softmax { .. } => {
+        Function::Abs => x[0].wrapping_abs(),
+        Function::Square => x[0].wrapping_mul(x[0]),
+        Function::Not => i64::from(x[0] == 0),
+        Function::Larger => x[0].max(x[1]),
+        Function::Smaller => x[0].min(x[1]),
+        Function::Div
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Log
+        | Function::Recip
+        | Function::Over(_)
+        | Function::Softmax { .. } => {
             unimplemented!("not on integers")
         }
     }

@@ -66,7 +66,9 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
                     .collect(),
             )
         }
-        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => unreachable!("no collective"),
+        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => {
+            unreachable!("no collective")
+        }
     }
 }
 
@@ -75,6 +77,8 @@ pub(super) fn combine(operator: Operator, left: i64, right: i64) -> i64 {
         Operator::Sum => left.wrapping_add(right),
         Operator::Max => left.max(right),
         Operator::Min => left.min(right),
+        Operator::Mul => left.wrapping_mul(right),
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => unreachable!("not on integers"),
     }
 }
 

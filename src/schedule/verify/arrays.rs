@@ -4,6 +4,7 @@ use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::Function;
+use crate::operator::Operator;
 use crate::schedule::builder::map_dtype;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
 
@@ -17,6 +18,10 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     match &array.definition {
         Dense::Input => Ok(()),
+        Dense::Reduce { operator, einsum, .. } => {
+            check_reduce(*operator, &dtypes, array.dtype)?;
+            equal_extents(&result_extents(einsum, &extents)?, &array.extents)
+        }
         Dense::Product { einsum, .. } => {
             check_product(&dtypes)?;
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)
@@ -42,6 +47,17 @@ pub(super) fn check_product(dtypes: &[DType]) -> Result<(), Flaw> {
     }
 }
 
+/// One operand that can be reduced, to the type that this gives.
+pub(super) fn check_reduce(operator: Operator, dtypes: &[DType], result: DType) -> Result<(), Flaw> {
+    match dtypes {
+        [one] => {
+            ensure(operator.folds(), Flaw::Operator(operator))?;
+            ensure(operator.takes(*one) && operator.reduced(*one) == result, Flaw::WrongDType)
+        }
+        _ => Err(Flaw::OperandCount { wanted: 1, found: dtypes.len() }),
+    }
+}
+
 /// The extents of an elementwise result: every index of the operands is one of its.
 pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<u64>, Flaw> {
     let (wanted, found) = (function.arity(), extents.len());
@@ -50,6 +66,7 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
     let result = result_extents(einsum, extents)?;
     match function {
         Function::Softmax { dim } => ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?,
+        Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
         Function::Identity
         | Function::Add
         | Function::Sub
@@ -61,6 +78,17 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
         | Function::Gelu
         | Function::Exp
         | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not
+        | Function::Larger
+        | Function::Smaller
         | Function::Cast(_) => {}
     }
     Ok(result)

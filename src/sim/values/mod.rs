@@ -19,6 +19,7 @@ mod input;
 mod map;
 mod parallel;
 mod product;
+mod reduce;
 mod run;
 mod step;
 mod tensor;
