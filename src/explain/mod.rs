@@ -64,6 +64,7 @@ pub const PAGES: &[Page] = pages![
     "mesh-too-large",
     "method-not-applicable",
     "near-name",
+    "needs-bool",
     "needs-float",
     "needs-number",
     "no-common-tick",

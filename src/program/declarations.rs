@@ -187,7 +187,7 @@ impl<'a> Sizes<'a> {
                         None => format!("give it a size before: `dims {{{}: 8}}`", part.node),
                     };
                     diagnostics.push(&CheckError::UnknownDim { name: part.node.clone(), at: part.span, help });
-                    // Told once.
+                    // Told once; later uses rest on this.
                     self.named.insert(part.node.clone(), None);
                     return None;
                 }

@@ -42,7 +42,6 @@ pub(super) fn pieces(source: &str) -> impl Iterator<Item = Piece> + '_ {
             deeper: 0,
             open_ended: false,
             trouble: None,
-            in_dims: word_at(source, at) == "dims",
             in_block: blocks > 0,
             opens_block: opens_at(source, at),
         };
@@ -92,8 +91,6 @@ struct Cutter<'a> {
     /// Whether the last word asks for more.
     open_ended: bool,
     trouble: Option<Trouble>,
-    /// Whether a `=` may stand in braces.
-    in_dims: bool,
     /// Whether a `}` of its own ends the statement.
     in_block: bool,
     /// Whether a `{` of its own ends the statement.
@@ -226,12 +223,28 @@ impl Cutter<'_> {
             }
             return !goes_on;
         }
-        let inside = !self.stack.is_empty();
-        if inside && self.in_dims && relates(line) {
+        // A dim that is made of others: the one place where a `=` stands inside a brace.
+        if matches!(self.stack[..], [('{', _)]) && is_dim_of_parts(line) {
             return false;
         }
+        let inside = !self.stack.is_empty();
         !(inside || self.open_ended) || begins_statement(line, inside)
     }
+}
+
+/// Whether the line begins with `N = K*M` and goes on with `,`, `}` or nothing.
+fn is_dim_of_parts(line: &str) -> bool {
+    let Some((name, parts)) = line.split_once('=') else { return false };
+    let parts = parts.split([',', '}', '#']).next().unwrap_or_default();
+    let is_word = |text: &str| text.trim().chars().all(|c| c.is_ascii_alphanumeric() || is_prime(c));
+    let factors = parts.replace("\\cdot", "*");
+    let factors: Vec<&str> = factors.split(['*', '·', '⋅', '•', '∙', '@']).collect();
+    let before = name.rsplit_once(',').map_or("", |(before, _)| before);
+    let name = name.rsplit(',').next().unwrap_or_default();
+    !before.contains(['[', '('])
+        && is_word(name)
+        && factors.iter().all(|factor| is_word(factor))
+        && (factors.len() > 1 || parts.trim().is_empty())
 }
 
 /// The first place after the newline at `at` where a word stands, behind empty lines and lines of comments.
@@ -287,22 +300,6 @@ fn begins_statement(line: &str, inside: bool) -> bool {
         return name.parse::<DType>().is_ok() || !name.is_empty() && dtype[name.len()..].starts_with('[');
     }
     assigns(line, inside)
-}
-
-/// Whether each `=` of the line relates dims: `N = K*M`, or `N =` with the rest on the next line.
-fn relates(line: &str) -> bool {
-    let line = &line[..line.find(['#', ';']).unwrap_or(line.len())];
-    let mut parts = line.split('=');
-    let head = parts.next().unwrap_or_default();
-    let mut count = 0;
-    let product = |part: &str| {
-        let rest = part.trim_start();
-        let name = rest.find(|c: char| !(c.is_ascii_alphanumeric() || is_prime(c))).unwrap_or(rest.len());
-        let sign = rest[name..].trim_start();
-        rest.is_empty() || name > 0 && (sign.starts_with(['*', '·', '⋅', '•', '∙', '@']) || sign.starts_with("\\cdot"))
-    };
-    let related = parts.inspect(|_| count += 1).all(product);
-    related && count > 0 && !head.contains(['[', '('])
 }
 
 /// Whether the line has a `=`, or where `arrows` count an arrow outside all of its brackets, before a stray closer.
