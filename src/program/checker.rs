@@ -2,7 +2,7 @@
 
 use super::declarations::{Ground, Views};
 use super::error::{CheckError, Checked};
-use super::{Definition, Expectation, Limit, Value, ValueId, Wanted};
+use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, Dims, Sharding};
@@ -38,6 +38,8 @@ pub(super) struct Checker {
     pub(super) uses: BTreeMap<ValueId, Span>,
     /// What `output` lines name.
     pub(super) outputs: Vec<ValueId>,
+    /// The blocks that were checked.
+    pub(super) repeats: Vec<Repeat>,
     /// What `expect` lines say.
     pub(super) expectations: Vec<Expectation>,
     /// What `limit` lines say.
@@ -103,6 +105,7 @@ impl Checker {
             bindings: Vec::new(),
             uses: BTreeMap::new(),
             outputs: Vec::new(),
+            repeats: Vec::new(),
             expectations: Vec::new(),
             limits: Vec::new(),
             depth: 0,

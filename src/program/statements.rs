@@ -39,6 +39,11 @@ impl Checker {
                     target.name.iter().for_each(|name| self.bind(Some(&name.node), None, name.span, false));
                 }
             }
+            StatementKind::Repeat { count, body } => {
+                if let Err(failure) = self.repeat(count, body, statement.span) {
+                    self.tell(failure);
+                }
+            }
             StatementKind::Expect(expectation) => {
                 if let Err(failure) = self.expect(expectation, statement.span) {
                     self.tell(failure);
@@ -339,8 +344,8 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, expectations, limits, diagnostics, .. } = self;
-        (Some(Program { mesh, hardware, dims, values, outputs, expectations, limits }), diagnostics)
+        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, diagnostics, .. } = self;
+        (Some(Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits }), diagnostics)
     }
 
     /// Without an `output` line: the results that nothing uses, or the last one.
