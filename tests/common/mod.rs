@@ -8,6 +8,7 @@ pub mod schedules;
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
+use shardc::lower::Lowering;
 use shardc::plan::{StepId, StepOp};
 use std::path::{Path, PathBuf};
 
@@ -18,10 +19,18 @@ pub fn compile(source: &str) -> Compiled {
 
 /// Compiles a program that is right, planned by these costs.
 pub fn compile_with(source: &str, costs: CostModel) -> Compiled {
-    let options = Options { costs, ..Options::default() };
+    compile_by(source, &Options { costs, ..Options::default() })
+}
+
+/// Compiles a program that is right, its collectives lowered like this.
+pub fn compile_lowered(source: &str, lowering: Lowering) -> Compiled {
+    compile_by(source, &Options { lowering, ..Options::default() })
+}
+
+fn compile_by(source: &str, options: &Options) -> Compiled {
     let (program, diagnostics) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{}\n{source}", codes(&diagnostics).join(", ")));
-    compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
+    compiler::compile(&program, options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
 }
 
 /// The codes of all errors of a program.

@@ -1,5 +1,9 @@
 //! A naive interpreter in i64, element by element. With the library it shares the ground types: maps of coordinates,
 //! sources, shardings and lengths of indices; nothing of the interpreters.
+//!
+//! Functions of floats have stand-ins on integers that keep what a schedule may rely on and nothing more: `exp` and
+//! `tanh` rise, a fractional factor is an odd number made of its bits, `gelu` and division scramble, and `softmax`
+//! mixes each element with the sum over its dim.
 
 use itertools::Itertools;
 use shardc::einsum::Einsum;
@@ -12,54 +16,85 @@ use shardc::schedule::{CoordMap, Cut, Dense, OpKind, Region, Schedule};
 /// A block or a whole array, row-major.
 type Data = Vec<i64>;
 
+/// Random data, and the dense result of a schedule on them.
+pub struct Reference {
+    dense: Vec<Data>,
+    /// The pieces of the open inputs, by operation and device.
+    open: Vec<Vec<Data>>,
+}
+
 /// Whether the schedule computes its outputs on random data; `false` also where it cannot go on.
 pub fn computes(schedule: &Schedule, seed: u64) -> bool {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mesh = &schedule.mesh;
-    let small = |random: &mut fastrand::Rng, n: u64| (0..n).map(|_| random.i64(-1000..1000)).collect::<Data>();
-    // The pieces of open inputs come first, as they define their arrays.
-    let mut given: Vec<Option<Data>> = vec![None; schedule.arrays.len()];
-    let mut open = vec![Vec::new(); schedule.operations.node_count()];
-    for id in schedule.ids() {
-        let operation = schedule.operation(id);
-        if let OpKind::Input { array, sharding } = &operation.kind
-            && !sharding.open.is_empty()
-        {
-            assert!(sharding.dim_axes().is_empty(), "open inputs of these tests are whole otherwise");
-            let axes = sharding.open.in_order();
-            let groups: Vec<Data> =
-                (0..axes.group_size(mesh)).map(|_| small(&mut random, operation.elements())).collect();
-            let rank = |device| usize::try_from(mesh.rank(device, axes.iter())).expect("small");
-            open[id.index()] = mesh.devices().map(|device| groups[rank(device)].clone()).collect();
-            given[array.index()] = groups.into_iter().reduce(|sum, part| zip(&sum, &part, i64::wrapping_add));
+    Reference::new(schedule, seed).is_met_by(schedule)
+}
+
+impl Reference {
+    /// The inputs and arrays of a schedule; its mutants have the same.
+    pub fn new(schedule: &Schedule, seed: u64) -> Reference {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mesh = &schedule.mesh;
+        let small = |random: &mut fastrand::Rng, n: u64| (0..n).map(|_| random.i64(-1000..1000)).collect::<Data>();
+        // The pieces of open inputs come first, as they define their arrays.
+        let mut given: Vec<Option<Data>> = vec![None; schedule.arrays.len()];
+        let mut open = vec![Vec::new(); schedule.operations.node_count()];
+        for id in schedule.ids() {
+            let operation = schedule.operation(id);
+            if let OpKind::Input { array, sharding } = &operation.kind
+                && !sharding.open.is_empty()
+            {
+                assert!(sharding.dim_axes().is_empty(), "open inputs of these tests are whole otherwise");
+                let axes = sharding.open.in_order();
+                let groups: Vec<Data> =
+                    (0..axes.group_size(mesh)).map(|_| small(&mut random, operation.elements())).collect();
+                let rank = |device| usize::try_from(mesh.rank(device, axes.iter())).expect("small");
+                open[id.index()] = mesh.devices().map(|device| groups[rank(device)].clone()).collect();
+                let combine = combine(sharding.operator);
+                given[array.index()] = groups.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
+            }
         }
+        let mut dense: Vec<Data> = Vec::new();
+        for (array, given) in schedule.arrays.iter().zip(given) {
+            let extents = |operand: &shardc::schedule::ArrayId| schedule.array(*operand).extents.clone();
+            let operands = array.definition.operands();
+            let blocks: Vec<&Data> = operands.iter().map(|operand| &dense[operand.index()]).collect();
+            let extents: Vec<Vec<u64>> = operands.iter().map(extents).collect();
+            let data = match &array.definition {
+                Dense::Input => given.unwrap_or_else(|| small(&mut random, array.extents.iter().product())),
+                Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
+                Dense::Map { function, einsum, .. } => map(*function, einsum, &extents, &blocks),
+            };
+            dense.push(data);
+        }
+        Reference { dense, open }
     }
-    let mut dense: Vec<Data> = Vec::new();
-    for (array, given) in schedule.arrays.iter().zip(given) {
-        let extents = |operand: &shardc::schedule::ArrayId| schedule.array(*operand).extents.clone();
-        let operands = array.definition.operands();
-        let blocks: Vec<&Data> = operands.iter().map(|operand| &dense[operand.index()]).collect();
-        let extents: Vec<Vec<u64>> = operands.iter().map(extents).collect();
-        let data = match &array.definition {
-            Dense::Input => given.unwrap_or_else(|| small(&mut random, array.extents.iter().product())),
-            Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
-            Dense::Map { function, einsum, .. } => evaluate(einsum, &extents, &blocks, |x| apply(*function, x)),
-        };
-        dense.push(data);
-    }
-    let Some(values) = run(schedule, &dense, &open) else { return false };
-    schedule.outputs.iter().all(|output| {
-        let value = &values[output.value.index()];
-        let axes = output.sharding.open.in_order();
-        mesh.devices().all(|device| {
-            let members =
-                (0..axes.group_size(mesh)).map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
-            let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
-            let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, i64::wrapping_add));
+
+    /// Whether the schedule, or a mutant of it, has the dense result at its outputs.
+    pub fn is_met_by(&self, schedule: &Schedule) -> bool {
+        let mesh = &schedule.mesh;
+        let Some(values) = run(schedule, &self.dense, &self.open) else { return false };
+        schedule.outputs.iter().all(|output| {
+            let value = &values[output.value.index()];
+            let axes = output.sharding.open.in_order();
             let array = schedule.array(output.array);
-            total == Some(shard(&dense[output.array.index()], &array.extents, &output.sharding, mesh, device))
+            mesh.devices().all(|device| {
+                let members = (0..axes.group_size(mesh))
+                    .map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
+                let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
+                let combine = combine(output.sharding.operator);
+                let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
+                let dense = &self.dense[output.array.index()];
+                total == Some(shard(dense, &array.extents, &output.sharding, mesh, device))
+            })
         })
-    })
+    }
+}
+
+fn combine(operator: Operator) -> fn(i64, i64) -> i64 {
+    match operator {
+        Operator::Sum => i64::wrapping_add,
+        Operator::Max => i64::max,
+        Operator::Min => i64::min,
+    }
 }
 
 fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Vec<Option<Data>>>> {
@@ -90,14 +125,8 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     source.and_then(|source| values[operands[0].index()][source.index()].clone())
                 }
                 OpKind::Add { operator } => {
-                    blocks.iter().flatten().map(|block| (*block).clone()).reduce(|sum, part| {
-                        let combine = match operator {
-                            Operator::Sum => i64::wrapping_add,
-                            Operator::Max => i64::max,
-                            Operator::Min => i64::min,
-                        };
-                        zip(&sum, &part, combine)
-                    })
+                    let present = blocks.iter().flatten().map(|block| (*block).clone());
+                    present.reduce(|sum, part| zip(&sum, &part, combine(*operator)))
                 }
                 OpKind::Assemble { view, places: regions } => {
                     let mut block: Vec<Option<i64>> = vec![None; usize::try_from(operation.elements()).ok()?];
@@ -121,7 +150,12 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                         let member = mesh.with_rank(device, axes.iter().copied(), rank);
                         values[operands[0].index()][member.index()].as_ref()
                     });
-                    let members: Vec<&Data> = members.collect::<Option<_>>()?;
+                    let members: Vec<Option<&Data>> = members.collect();
+                    if members.iter().all(Option::is_none) {
+                        value.push(None);
+                        continue;
+                    }
+                    let members: Vec<&Data> = members.into_iter().collect::<Option<_>>()?;
                     let inner = usize::try_from(extents[0][*dim..].iter().product::<u64>()).ok()?;
                     let outer = members[0].len() / inner;
                     let rows = (0..outer).cartesian_product(&members);
@@ -130,9 +164,7 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                 OpKind::MatMul { einsum } => {
                     all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])))
                 }
-                OpKind::Map { function, einsum } => {
-                    all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| apply(*function, x)))
-                }
+                OpKind::Map { function, einsum } => all().map(|blocks| map(*function, einsum, &extents, &blocks)),
             });
         }
         values.push(value);
@@ -179,31 +211,82 @@ fn shard(data: &Data, extents: &[u64], sharding: &Sharding, mesh: &Mesh, device:
 
 fn evaluate(einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Data], of: impl Fn(&[i64]) -> i64) -> Data {
     let lengths = einsum.lengths(extents).expect("verified");
-    let pick = |indices: &[u8], at: &[u64]| indices.iter().map(|index| at[usize::from(*index)]).collect::<Vec<u64>>();
-    let shape = pick(&einsum.result, &lengths);
+    let pick = |indices: &[u8]| indices.iter().map(|index| lengths[usize::from(*index)]).collect::<Vec<u64>>();
+    let shape = pick(&einsum.result);
     let mut result = vec![0i64; usize::try_from(shape.iter().product::<u64>()).expect("small")];
-    for at in tuples(&lengths) {
-        let operands = einsum.operands.iter().zip(extents).zip(blocks);
-        let x: Vec<i64> =
-            operands.map(|((indices, extents), block)| block[number(&pick(indices, &at), extents)]).collect();
-        let sum = &mut result[number(&pick(&einsum.result, &at), &shape)];
+    let mut words: Vec<&[u8]> = einsum.operands.iter().map(Vec::as_slice).collect();
+    words.push(&einsum.result);
+    // By how much the place in each operand, and in the result at the end, grows with each index.
+    let steps: Vec<Vec<usize>> = words.iter().map(|word| steps(word, &lengths)).collect();
+    let mut at = vec![0u64; lengths.len()];
+    let mut x = vec![0i64; blocks.len()];
+    for _ in 0..lengths.iter().product::<u64>() {
+        let place = |steps: &[usize]| -> usize {
+            at.iter().zip(steps).map(|(at, step)| usize::try_from(*at).expect("small") * step).sum()
+        };
+        for ((x, block), steps) in x.iter_mut().zip(blocks).zip(&steps) {
+            *x = block[place(steps)];
+        }
+        let sum = &mut result[place(&steps[blocks.len()])];
         *sum = sum.wrapping_add(of(&x));
+        for (at, length) in at.iter_mut().zip(&lengths).rev() {
+            *at = (*at + 1) % length;
+            if *at > 0 {
+                break;
+            }
+        }
     }
     result
 }
 
+/// By how much the row-major place in `word` grows with each index.
+fn steps(word: &[u8], lengths: &[u64]) -> Vec<usize> {
+    let mut steps = vec![0; lengths.len()];
+    let mut step = 1;
+    for index in word.iter().rev().map(|index| usize::from(*index)) {
+        steps[index] = step;
+        step *= usize::try_from(lengths[index]).expect("small");
+    }
+    steps
+}
+
+fn map(function: Function, einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Data]) -> Data {
+    let data = evaluate(einsum, extents, blocks, |x| apply(function, x));
+    let Function::Softmax { dim } = function else { return data };
+    let lengths = einsum.lengths(extents).expect("verified");
+    let shape: Vec<u64> = einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect();
+    let inner = usize::try_from(shape[usize::from(dim) + 1..].iter().product::<u64>()).expect("small");
+    let length = usize::try_from(shape[usize::from(dim)]).expect("small");
+    let sum = |at: usize| {
+        let start = at / (inner * length) * inner * length + at % inner;
+        (0..length).map(|place| data[start + place * inner]).fold(0, i64::wrapping_add)
+    };
+    (0..data.len()).map(|at| scramble(data[at] ^ scramble(sum(at)))).collect()
+}
+
+/// Not linear, and one to one.
+fn scramble(x: i64) -> i64 {
+    let x = x.wrapping_mul(0x5851_F42D_4C95_7F2D);
+    (x ^ (x >> 29)).wrapping_mul(0x2545_F491_4F6C_DD1D)
+}
+
 #[allow(clippy::cast_possible_truncation)]
+fn factor(x: f64) -> i64 {
+    if x.fract() == 0.0 { x as i64 } else { (x.to_bits() >> 40 | 1).cast_signed() }
+}
+
 fn apply(function: Function, x: &[i64]) -> i64 {
     match function {
         Function::Identity | Function::Cast(_) => x[0],
         Function::Add => x[0].wrapping_add(x[1]),
         Function::Sub => x[0].wrapping_sub(x[1]),
+        Function::Div => scramble(x[1]).wrapping_mul(x[0]),
         Function::Neg => x[0].wrapping_neg(),
-        Function::Scale(Scalar(factor)) => x[0].wrapping_mul(factor as i64),
-        Function::Shift(Scalar(by)) => x[0].wrapping_add(by as i64),
+        Function::Scale(Scalar(by)) => x[0].wrapping_mul(factor(by)),
+        Function::Shift(Scalar(by)) => x[0].wrapping_add(factor(by)),
         Function::Relu => x[0].max(0),
-        Function::Div | Function::Gelu | Function::Exp | Function::Tanh | Function::Softmax { .. } => {
-            unimplemented!("not on integers")
-        }
+        Function::Exp => x[0].max(x[0].saturating_mul(3)),
+        Function::Tanh => x[0].min(x[0].saturating_mul(5)),
+        Function::Gelu | Function::Softmax { .. } => scramble(x[0]),
     }
 }

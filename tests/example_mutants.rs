@@ -1,0 +1,183 @@
+//! The proof against mutants of what the compiler makes: the schedule of every small example, and every method of
+//! every collective. Whatever changes the numbers must be refused.
+//!
+//! The dims of the examples are shortened, so that a naive interpreter in i64 can run thousands of mutants; what is
+//! moved stays the same, which is checked. Where an example has very many mutants every so-many-th is taken, with the
+//! strides printed; `SHARDC_MUTANTS=all` takes them all.
+#![allow(clippy::print_stdout, missing_docs)]
+
+mod common;
+
+use common::{collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, programs, short_name};
+use shardc::collective::CollectiveKind;
+use shardc::dtype::DType;
+use shardc::layout::Sharding;
+use shardc::lower::Lowering;
+use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::method::Method;
+use shardc::operator::Operator;
+use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule, methods};
+use shardc::sim::proof::{Flaw, prove};
+use shardc::span::Span;
+use std::fmt;
+
+/// Mutants of one example, unless all are asked for.
+const MOST_MUTANTS: usize = 500;
+
+/// Shorter dims for some examples, and for all others.
+const SIZES: [(&str, &str); 5] = [
+    ("attention", "B: 2, S: 4, T: 4, D: 4, N: 4, H: 2"),
+    ("fsdp_mlp", "B: 8, D: 16, F: 8"),
+    ("megatron_mlp", "B: 4, D: 16, F: 8"),
+    ("furiosa/", "B: 4"),
+    ("book/", "I: 8, J: 16, K: 8"),
+];
+
+/// What came of some mutants.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    all: usize,
+    malformed: usize,
+    refused: usize,
+    /// Refused, although the numbers come out.
+    alarms: usize,
+    proven: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.all += other.all;
+        self.malformed += other.malformed;
+        self.refused += other.refused;
+        self.alarms += other.alarms;
+        self.proven += other.proven;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { all, malformed, refused, alarms, proven } = self;
+        write!(f, "{all} mutants: {malformed} malformed, {refused} refused ({alarms} false alarms), {proven} proven")
+    }
+}
+
+/// Judges every `stride`-th mutant of a schedule.
+///
+/// # Panics
+/// If a mutant is proven and computes something else.
+fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
+    let references: Vec<Reference> = (0..3).map(|seed| Reference::new(schedule, seed)).collect();
+    assert!(references.iter().all(|reference| reference.is_met_by(schedule)), "{name}: the schedule itself is wrong");
+    prove(schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+    let wanted = std::env::var("SHARDC_MUTANTS").is_ok_and(|value| value == "all");
+    let total = mutants(schedule).count();
+    let stride = if wanted { 1 } else { total.div_ceil(most).max(1) };
+    let mut counts = Counts::default();
+    for (change, mutant) in mutants(schedule).step_by(stride) {
+        counts.all += 1;
+        let computes = || references.iter().all(|reference| reference.is_met_by(&mutant));
+        match prove(&mutant) {
+            Err(Flaw::Malformed { .. } | Flaw::MalformedArray { .. } | Flaw::MalformedOutput { .. }) => {
+                counts.malformed += 1;
+            }
+            Err(flaw) => {
+                counts.refused += 1;
+                if computes() {
+                    counts.alarms += 1;
+                    println!("  false alarm: {name}, {change}: {flaw}");
+                }
+            }
+            Ok(_) => {
+                counts.proven += 1;
+                assert!(computes(), "{name}, {change}: proven and wrong");
+            }
+        }
+    }
+    println!("{name}, 1 in {stride} of {total}: {counts}");
+    counts
+}
+
+/// The same program with shorter dims.
+fn shortened(name: &str, source: &str) -> String {
+    let (_, sizes) =
+        SIZES.iter().find(|(part, _)| name.contains(part)).unwrap_or_else(|| panic!("no sizes for {name}"));
+    let lines = source
+        .lines()
+        .map(|line| if line.starts_with("dims ") { format!("dims {{{sizes}}}\n") } else { format!("{line}\n") });
+    lines.collect()
+}
+
+#[test]
+fn no_mutant_of_an_example_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for path in programs("examples") {
+        let name = short_name(&path);
+        if name.contains("/models/") {
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).expect("an example");
+        let short = shortened(&name, &source);
+        let compiled = compile(&short);
+        assert_eq!(collectives(&compiled), collectives(&compile(&source)), "{name}: other moves");
+        total.add(judge(&name, &compiled.schedule, MOST_MUTANTS));
+        let kept = compile_lowered(&short, Lowering { keep_all_gather: true });
+        if kept.schedule.operations.node_count() != compiled.schedule.operations.node_count() {
+            total.add(judge(&format!("{name}, gathers kept"), &kept.schedule, MOST_MUTANTS / 2));
+        }
+    }
+    println!("examples: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// One collective by one method on one axis.
+fn collective(kind: CollectiveKind, method: Method, wiring: Wiring, n: u32) -> Schedule {
+    let (x, n64) = (AxisId::new(0), u64::from(n));
+    let mesh = Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring) }]).expect("a small mesh");
+    let mut schedule = Schedule::new(mesh);
+    let extents = vec![2 * n64, n64];
+    let dims = vec!["I".to_owned(), "J".to_owned()];
+    schedule.arrays.push(Array { name: "A".into(), dtype: DType::I64, dims, extents, definition: Dense::Input });
+    let closed = |on: [Axes; 2]| Sharding { dims: on.to_vec(), ..Sharding::default() };
+    let open = Sharding { open: AxisSet::one(x), ..closed([Axes::NONE; 2]) };
+    let rows = closed([Axes::one(x), Axes::NONE]);
+    let (from, to) = match kind {
+        CollectiveKind::AllGather => (rows, closed([Axes::NONE; 2])),
+        CollectiveKind::ReduceScatter => (open, rows),
+        CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
+        CollectiveKind::AllToAll => (rows, closed([Axes::NONE, Axes::one(x)])),
+        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+    };
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let given = builder.input(ArrayId(0), from);
+    let value = match kind {
+        CollectiveKind::AllGather => methods::all_gather(&mut builder, method, x, given, 0),
+        CollectiveKind::ReduceScatter => methods::reduce_scatter(&mut builder, method, x, given, 0, Operator::Sum),
+        CollectiveKind::AllReduce => methods::all_reduce(&mut builder, method, x, given, Operator::Sum),
+        CollectiveKind::AllToAll => methods::all_to_all(&mut builder, method, x, given, 0, 1),
+        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+    };
+    schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });
+    schedule
+}
+
+#[test]
+fn no_mutant_of_a_method_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    let kinds =
+        [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce, CollectiveKind::AllToAll];
+    for (kind, n) in kinds.into_iter().flat_map(|kind| (2..=5).map(move |n| (kind, n))) {
+        for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
+            for method in methods::candidates(kind, wiring, u64::from(n)) {
+                // Two devices on a ring are wired as a line, which has its turn.
+                if n == 2 && wiring == Wiring::Ring {
+                    continue;
+                }
+                let schedule = collective(kind, method, wiring, n);
+                let name = format!("{} by {} on a {wiring} of {n}", kind.name(), method.name());
+                total.add(judge(&name, &schedule, MOST_MUTANTS));
+            }
+        }
+    }
+    println!("methods: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
