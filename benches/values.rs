@@ -29,7 +29,14 @@ fn push(schedule: &mut Schedule, kind: OpKind, extents: &[u64], operands: &[OpId
 fn declare(schedule: &mut Schedule, name: &str, definition: Dense) -> ArrayId {
     let id = ArrayId(u32::try_from(schedule.arrays.len()).expect("a few arrays"));
     let (dims, extents) = (vec!["rows".into(), "columns".into()], vec![SIZE, SIZE]);
-    schedule.arrays.push(Array { name: name.into(), dtype: DType::F32, dims, extents, definition });
+    schedule.arrays.push(Array {
+        name: name.into(),
+        dtype: DType::F32,
+        dims,
+        valid: extents.clone(),
+        extents,
+        definition,
+    });
     id
 }
 

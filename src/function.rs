@@ -21,6 +21,25 @@ impl std::hash::Hash for Scalar {
     }
 }
 
+/// What stands in lanes that are padding, so that what comes next passes over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Filler {
+    /// 0, for sums.
+    Zero,
+    /// The least number of the dtype, minus infinity of a float, for what looks for the largest.
+    Least,
+}
+
+impl Filler {
+    /// `zero` or `least`
+    pub fn word(self) -> &'static str {
+        match self {
+            Filler::Zero => "zero",
+            Filler::Least => "least",
+        }
+    }
+}
+
 /// What a `Map` computes from elements that line up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Function {
@@ -51,6 +70,15 @@ pub enum Function {
         /// Place of the dim.
         dim: u8,
     },
+    /// The operand, but a filler in the lanes of one dim that are padding.
+    Fill {
+        /// Place of the dim in the result.
+        dim: u8,
+        /// The lanes before this one are kept.
+        valid: u64,
+        /// What the others become.
+        with: Filler,
+    },
     /// Another element type; floats round to nearest even, integers wrap, float to integer saturates.
     Cast(DType),
 }
@@ -71,6 +99,7 @@ impl Function {
             Function::Exp => "exp",
             Function::Tanh => "tanh",
             Function::Softmax { .. } => "softmax",
+            Function::Fill { .. } => "fill",
             Function::Cast(_) => "cast",
         }
     }
@@ -88,6 +117,7 @@ impl Function {
             | Function::Exp
             | Function::Tanh
             | Function::Softmax { .. }
+            | Function::Fill { .. }
             | Function::Cast(_) => 1,
         }
     }
@@ -97,8 +127,14 @@ impl Function {
     /// Of two operands both must be open over the same axes.
     pub fn is_linear(self) -> bool {
         match self {
-            Function::Identity | Function::Add | Function::Sub | Function::Neg | Function::Scale(_) => true,
-            Function::Div
+            Function::Identity
+            | Function::Add
+            | Function::Sub
+            | Function::Neg
+            | Function::Scale(_)
+            | Function::Fill { with: Filler::Zero, .. } => true,
+            Function::Fill { with: Filler::Least, .. }
+            | Function::Div
             | Function::Shift(_)
             | Function::Relu
             | Function::Gelu
@@ -120,6 +156,7 @@ impl Function {
             | Function::Scale(_)
             | Function::Shift(_)
             | Function::Relu
+            | Function::Fill { .. }
             | Function::Cast(_) => false,
         }
     }
@@ -131,6 +168,7 @@ impl fmt::Display for Function {
         match self {
             Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => write!(f, "{}({c})", self.word()),
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
+            Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
             Function::Identity
             | Function::Add

@@ -136,7 +136,14 @@ fn collective(kind: CollectiveKind, method: Method, wiring: Wiring, n: u32) -> S
     let mut schedule = Schedule::new(mesh);
     let extents = vec![2 * n64, n64];
     let dims = vec!["I".to_owned(), "J".to_owned()];
-    schedule.arrays.push(Array { name: "A".into(), dtype: DType::I64, dims, extents, definition: Dense::Input });
+    schedule.arrays.push(Array {
+        name: "A".into(),
+        dtype: DType::I64,
+        dims,
+        valid: extents.clone(),
+        extents,
+        definition: Dense::Input,
+    });
     let closed = |on: [Axes; 2]| Sharding { dims: on.to_vec(), ..Sharding::default() };
     let open = Sharding { open: AxisSet::one(x), ..closed([Axes::NONE; 2]) };
     let rows = closed([Axes::one(x), Axes::NONE]);

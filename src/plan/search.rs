@@ -287,6 +287,7 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Gelu
         | Function::Exp
         | Function::Tanh
+        | Function::Fill { .. }
         | Function::Cast(_) => None,
     }
 }

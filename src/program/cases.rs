@@ -39,8 +39,6 @@ const WRONG: &[(&str, &str)] = &[
     ("A: bf16[I_X]{U_X}\noutput A", "axis-reused"),
     ("A: bf16[I]{U_XX}\noutput A", "axis-reused"),
     ("A: bf16[I, I]\noutput A", "dim-repeated"),
-    ("A: bf16[B_X]\noutput A", "size-not-divisible"),
-    ("A: bf16[L_{X,Y,Z}]\noutput A", "size-not-divisible"),
     ("C[I_X, K_?] = A[I, J] * B[J, K]", "partial-hole"),
     ("A: bf16[I_X, J]\nC = relu(A[I, J])", "layout-mismatch"),
     ("A: bf16[I_X, J]\nC = relu(A[J, I_X])", "layout-mismatch"),
@@ -103,7 +101,6 @@ const WRONG: &[(&str, &str)] = &[
     ("C = ReduceScatter_{X,K}(A[I, J]{U_X})", "collective-dim"),
     ("AllGather_X(A[I_X, J_Y]) -> A[I, J]", "collective-result"),
     ("C = AllGather_X(relu(A[I_X, J]))", "layout-unknown"),
-    ("ReduceScatter_{X,B}(A[I, B]{U_X}) -> A[I, B_X]", "size-not-divisible"),
 ];
 
 /// Whole programs with an error and its code.

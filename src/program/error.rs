@@ -178,15 +178,20 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
-    #[diagnostic(code("size-not-divisible"), help("the next multiple is {next}: `dims {{{dim}: {next}}}`"))]
-    SizeNotDivisible {
+    #[error("dim `{dim}` of size {size} is padded to {padded}: {waste} % of it is waste")]
+    #[diagnostic(
+        code("padded"),
+        severity(Warning),
+        help(
+            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}"
+        )
+    )]
+    Padded {
         dim: String,
         size: u64,
-        axes: String,
-        group: u64,
-        next: u64,
-        #[label("{group} shards of {size} elements")]
+        padded: u64,
+        waste: String,
+        #[label("its shards do not fit")]
         at: Span,
     },
 

@@ -330,6 +330,7 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Exp => "exp",
         Function::Tanh => "tanh",
         Function::Softmax { .. } => "softmax",
+        Function::Fill { .. } => "a filler",
         Function::Cast(_) => "a cast",
     }
 }

@@ -12,6 +12,7 @@ mod layouts;
 mod local;
 mod names;
 mod open;
+mod pad;
 mod print;
 mod product;
 mod statements;

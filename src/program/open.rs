@@ -120,7 +120,8 @@ impl Checker {
             Definition::Product { operands, .. } => {
                 let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
                 let contracted: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).collect();
-                let cuts = |axis: &AxisId| contracted.iter().any(|dim| dim.size.is_multiple_of(self.mesh.size(*axis)));
+                let cuts =
+                    |axis: &AxisId| contracted.iter().any(|dim| self.padded(dim).is_multiple_of(self.mesh.size(*axis)));
                 let made: AxisSet = self.mesh.axis_ids().filter(cuts).collect();
                 operands.iter().fold(made, |sums, id| sums.union(known(id)))
             }
@@ -131,6 +132,12 @@ impl Checker {
             Definition::Rename { operand } | Definition::Move { operand } => known(operand),
             Definition::Map { .. } | Definition::Input | Definition::Collective { .. } => AxisSet::NONE,
         }
+    }
+
+    /// The size of a dim, padded for the layouts so far.
+    fn padded(&self, dim: &Dim) -> u64 {
+        let split = self.splits.get(&dim.id).copied().unwrap_or(1);
+        dim.size.checked_next_multiple_of(split).unwrap_or(dim.size)
     }
 
     /// An open sum that is asked for is one that the value has or can have.
@@ -153,6 +160,7 @@ impl Checker {
 fn nonlinear(function: Function) -> String {
     match function {
         Function::Shift(_) => "the number would be added once for each device of the sum".to_owned(),
+        Function::Fill { .. } => "a filler would be added once for each device of the sum".to_owned(),
         Function::Softmax { .. } => "softmax(a + b) is not softmax(a) + softmax(b)".to_owned(),
         Function::Cast(dtype) => format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b): each piece would be rounded"),
         Function::Identity

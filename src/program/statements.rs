@@ -5,6 +5,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{Wish, Written};
 use super::names::nearest;
+use super::pad::pad;
 use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -321,8 +322,10 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, diagnostics, .. } = self;
-        (Some(Program { mesh, hardware, dims, values, outputs }), diagnostics)
+        let Checker { mesh, hardware, dims, values, outputs, places, mut diagnostics, .. } = self;
+        let program = pad(Program { mesh, hardware, dims, values, outputs }, &places, &mut diagnostics);
+        diagnostics.sort();
+        ((!diagnostics.has_errors()).then_some(program), diagnostics)
     }
 
     /// Without an `output` line: the results that nothing uses, or the last one.

@@ -95,6 +95,10 @@ impl Schedule {
             }
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
             OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
+            OpKind::Fill { dim, valid, with, block } => {
+                let block = map_text(&self.mesh, block);
+                write!(f, "fill {} dim {dim} from {valid} on, block {block} {values}", with.word())?;
+            }
         }
         write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;
         match operation.method {

@@ -66,7 +66,9 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
                     .collect(),
             )
         }
-        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => unreachable!("no collective"),
+        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } | OpKind::Fill { .. } => {
+            unreachable!("no collective")
+        }
     }
 }
 

@@ -12,18 +12,24 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     check_extents(&array.extents, array.dtype.size())?;
     let (names, extents) = (array.dims.len(), array.extents.len());
     ensure(names == extents, Flaw::Names { names, extents })?;
+    let fits = array.valid.len() == extents
+        && array.valid.iter().zip(&array.extents).all(|(valid, extent)| (1..=*extent).contains(valid));
+    ensure(fits, Flaw::Padding)?;
     let operands = operands(schedule, index, array.definition.operands())?;
+    let valid: Vec<&[u64]> = operands.iter().map(|operand| operand.valid.as_slice()).collect();
     let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     match &array.definition {
         Dense::Input => Ok(()),
         Dense::Product { einsum, .. } => {
             check_product(&dtypes)?;
+            ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)?;
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)
         }
         Dense::Map { function, einsum, .. } => {
             let wanted = map_extents(*function, einsum, &extents)?;
             ensure(map_dtype(*function, &dtypes) == Some(array.dtype), Flaw::WrongDType)?;
+            ensure(map_extents(*function, einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)?;
             equal_extents(&wanted, &array.extents)
         }
     }
@@ -50,6 +56,10 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
     let result = result_extents(einsum, extents)?;
     match function {
         Function::Softmax { dim } => ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?,
+        Function::Fill { dim, valid, .. } => {
+            ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?;
+            ensure(valid > 0, Flaw::Padding)?;
+        }
         Function::Identity
         | Function::Add
         | Function::Sub

@@ -8,10 +8,10 @@ use super::run::Run;
 use super::terms::{Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Function, Scalar};
+use crate::function::{Filler, Function, Scalar};
 use crate::mesh::DeviceId;
 use crate::operator::Operator;
-use crate::schedule::OpId;
+use crate::schedule::{CoordMap, OpId};
 use std::rc::Rc;
 
 /// An operand that is a region of one term.
@@ -182,6 +182,37 @@ pub(super) fn map(
     Ok(Some(result(run, id, term, &region, parts)))
 }
 
+/// A filler of one block, which must stand where the operation takes it to be.
+pub(super) fn fill(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    filler: (usize, u64, Filler),
+    place: &CoordMap,
+    block: Option<&Rc<Block>>,
+) -> Result<Option<Block>, Flaw> {
+    let Some(operands) = operands(run, id, device, &[block])? else { return Ok(None) };
+    let [operand] = operands.as_slice() else { return Ok(None) };
+    let (dim, valid, with) = filler;
+    let dtype = run.schedule.operation(id).dtype;
+    // Blocks have few dims: the operation is verified.
+    let function = Function::Fill { dim: u8::try_from(dim).unwrap_or(u8::MAX), valid, with };
+    let passes = commutes(function, operand.parts.operator(), dtype);
+    require_linear(run, id, device, "a filler", operand, passes)?;
+    let range = operand.region[dim];
+    let start = place.at(run.mesh(), device).and_then(|block| block.checked_mul(range.len()));
+    if start != Some(range.start) {
+        let slot = run.terms.slot(operand.term, &operand.region);
+        return Err(Flaw::FillerPlace { site: run.site(id, device), dim, slot });
+    }
+    let indices: Vec<u8> = (0..).take(operand.region.len()).collect();
+    let einsum = Einsum { operands: vec![indices.clone()], result: indices };
+    let made = run.terms.map(function, &einsum, &[operand.term], dtype);
+    let (term, _) = made.ok_or_else(|| do_not_meet(run, id, device, operand, operand))?;
+    run.spend(operand.parts.len())?;
+    Ok(Some(result(run, id, term, &operand.region, operand.parts.as_ref().clone())))
+}
+
 /// A softmax needs a whole dim.
 fn check_softmax(
     run: &Run<'_>,
@@ -211,6 +242,7 @@ fn commutes(function: Function, operator: Operator, dtype: DType) -> bool {
             | Function::Sub
             | Function::Div
             | Function::Neg
+            | Function::Fill { .. }
             | Function::Shift(_)
             | Function::Relu
             | Function::Gelu
@@ -221,7 +253,7 @@ fn commutes(function: Function, operator: Operator, dtype: DType) -> bool {
         },
         // Functions that never fall.
         Operator::Max | Operator::Min => match function {
-            Function::Identity | Function::Relu | Function::Exp | Function::Tanh => true,
+            Function::Identity | Function::Relu | Function::Exp | Function::Tanh | Function::Fill { .. } => true,
             Function::Scale(Scalar(factor)) => dtype.is_float() && factor >= 0.0,
             Function::Shift(_) => dtype.is_float(),
             Function::Add

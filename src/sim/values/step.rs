@@ -4,6 +4,7 @@ use super::combine::{add, assemble, concatenate};
 use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::map::map;
+use super::pad::filled;
 use super::product::product;
 use super::tensor::Tensor;
 use super::view::{addressable, fits, refines, region_at};
@@ -52,6 +53,15 @@ pub(super) fn step(
                 _ => Ok(None),
             })
             .collect(),
+        OpKind::Fill { dim, valid, with, block: place } => devices
+            .map(|device| {
+                let Some(block) = operands[0][device.index()].take() else { return Ok(None) };
+                let length = operation.extents.get(*dim).ok_or_else(|| wrong("there is no such dim".into()))?;
+                let start = place.at(mesh, device).and_then(|place| place.checked_mul(*length));
+                let start = start.ok_or_else(|| wrong("a filler has no place".into()))?;
+                Ok(Some(filled(&block, *dim, valid.saturating_sub(start), *with)))
+            })
+            .collect(),
         OpKind::Map { function, einsum } => devices
             .map(|device| {
                 let blocks: Option<Vec<Tensor>> = take(&mut operands, device).into_iter().collect();
@@ -73,7 +83,7 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
         schedule.operands(id).into_iter().map(|operand| schedule.operation(operand)).collect();
     let wanted = match &operation.kind {
         OpKind::Input { .. } => Some(0),
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Some(1),
+        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Fill { .. } => Some(1),
         OpKind::MatMul { .. } => Some(2),
         OpKind::Map { function, .. } => Some(function.arity()),
         OpKind::Assemble { places, .. } => Some(places.len()),
@@ -87,7 +97,7 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
     let fine = match &operation.kind {
         OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => true,
         OpKind::Slice { .. } | OpKind::AllGather { .. } | OpKind::Assemble { .. } => same_dtype,
-        OpKind::Shuffle { .. } | OpKind::Add { .. } => same_dtype && same_extents,
+        OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } => same_dtype && same_extents,
     };
     if fine { Ok(()) } else { Err(RunError::operation(id, "its operands have another dtype or other extents")) }
 }
