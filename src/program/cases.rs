@@ -273,6 +273,9 @@ fn warnings_and_notes() {
         codes(&diagnostics, severity).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(found("A: bf16[I]\nB: bf16[I]\nC = relu(A)", Severity::Warning), ["unused-array"]);
+    assert_eq!(found("A: bf16[B_X]\nC = relu(A)", Severity::Warning), ["padded"]);
+    assert_eq!(found("A: bf16[L_{X,Y,Z}]\nC = relu(A)", Severity::Warning), ["padded"]);
+    assert_eq!(found("ReduceScatter_{X,B}(A[I, B]{U_X}) -> A[I, B_X]", Severity::Warning), ["padded"]);
     assert_eq!(found("C = relu(A[I])", Severity::Note), ["implicit-input"]);
     assert_eq!(found("W_in: bf16[I]\nC = relu(W_in) + W_im[I]", Severity::Warning), ["near-name"]);
     let (_, diagnostics) = check_text("mesh {X: 2}\ndims {I: 4}\nA: bf16[I]\nC = relu(A)");
@@ -352,7 +355,6 @@ fn help_shows_legal_fragments() {
             "C = relu(A[I]{U_X})",
             "close it first: `AllReduce_X(A[I]{U_X}) -> A[I]`, or `ReduceScatter_{X,I}(A[I]{U_X})`",
         ),
-        ("A: bf16[B_X]\noutput A", "the next multiple is 4"),
         ("C[I, K] = A[I, J_X] *_LOCAL B[J_X, K]", "write `C[I, K]{U_X}`"),
         ("W_in: bf16[I]\nC = W_inn", "did you mean `W_in`?"),
         ("A: bf16[I_x]\noutput A", "did you mean `X`?"),

@@ -23,14 +23,14 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
         Dense::Input => Ok(()),
         Dense::Product { einsum, .. } => {
             check_product(&dtypes)?;
-            ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)?;
-            equal_extents(&result_extents(einsum, &extents)?, &array.extents)
+            equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
+            ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
         Dense::Map { function, einsum, .. } => {
             let wanted = map_extents(*function, einsum, &extents)?;
             ensure(map_dtype(*function, &dtypes) == Some(array.dtype), Flaw::WrongDType)?;
-            ensure(map_extents(*function, einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)?;
-            equal_extents(&wanted, &array.extents)
+            equal_extents(&wanted, &array.extents)?;
+            ensure(map_extents(*function, einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
     }
 }

@@ -52,8 +52,11 @@ fn filler<T: Element>(with: Filler) -> T {
     }
 }
 
+/// A range of each dim.
+type Ranges = Vec<Range<u64>>;
+
 /// The part of a box that is not padding, in the array and in the block that fills the box; none if it is empty.
-pub(super) fn valid_part(ranges: &[Range<u64>], valid: &[u64]) -> Option<(Vec<Range<u64>>, Vec<Range<u64>>)> {
+pub(super) fn valid_part(ranges: &[Range<u64>], valid: &[u64]) -> Option<(Ranges, Ranges)> {
     let kept: Vec<Range<u64>> =
         ranges.iter().zip(valid).map(|(range, valid)| range.start..range.end.min(*valid)).collect();
     let own = ranges.iter().zip(&kept).map(|(range, kept)| 0..kept.end.saturating_sub(range.start)).collect();
