@@ -1,86 +1,54 @@
-//! What simulating costs beside the arithmetic itself: `A[I, J_X] * B[J_X, K] -> C[I, K_X]` on eight devices, a product
-//! and a ring, against one product of the whole matrices. One thread, f32.
+//! What simulating costs beside the arithmetic itself: `A[I, J_X] * B[J_X, K] -> C[I, K_X]` on eight devices against one
+//! product of the whole matrices, f32, with the same number of threads. Inputs are there before, nothing is compared.
 //!
 //! The first lines compare the two in turns, so that both see the same machine; divan's table follows.
 
-use shardc::dtype::DType;
-use shardc::einsum::Einsum;
-use shardc::layout::Sharding;
-use shardc::mesh::{Axes, AxisId, Mesh};
-use shardc::operator::Operator;
-use shardc::schedule::{
-    Array, ArrayId, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Route, Schedule, Sources,
-};
+use shardc::compiler::{self, Options};
+use shardc::schedule::{ArrayId, Schedule};
 use shardc::sim::values::{Inputs, inputs, run};
-use shardc::span::Span;
 use std::hint::black_box;
+use std::num::NonZero;
+use std::thread;
 use std::time::{Duration, Instant};
 
-const SIZE: u64 = 2048;
+const SIZE: usize = 2048;
 const DEVICES: u32 = 8;
 const ROUNDS: usize = 15;
 
-fn push(schedule: &mut Schedule, kind: OpKind, extents: &[u64], operands: &[OpId]) -> OpId {
-    let extents = extents.to_vec();
-    let operation = Operation { kind, dtype: DType::F32, extents, step: 0, method: None, span: Span::default() };
-    schedule.push(operation, operands)
-}
+const PROGRAM: &str = "\
+mesh {X: 8 ring} on tpu_v5e
+dims {I: 2048, J: 2048, K: 2048}
+A: f32[I, J_X]
+B: f32[J_X, K]
+A * B -> C[I, K_X]
+";
 
-fn declare(schedule: &mut Schedule, name: &str, definition: Dense) -> ArrayId {
-    let id = ArrayId(u32::try_from(schedule.arrays.len()).expect("a few arrays"));
-    let (dims, extents) = (vec!["rows".into(), "columns".into()], vec![SIZE, SIZE]);
-    schedule.arrays.push(Array {
-        name: name.into(),
-        dtype: DType::F32,
-        dims,
-        valid: extents.clone(),
-        extents,
-        definition,
-    });
-    id
-}
-
-/// A product on each device, then a clockwise ring of chunks.
+/// What the compiler makes of the program.
 fn schedule() -> Schedule {
-    let (x, n) = (AxisId::new(0), u64::from(DEVICES));
-    let on = |dim: usize| {
-        let mut sharding = Sharding::replicated(2);
-        sharding.dims[dim] = Axes::one(x);
-        sharding
-    };
-    let mut schedule = Schedule::new(Mesh::of(&[("X", DEVICES)]));
-    let einsum = Einsum { operands: vec![vec![0, 1], vec![1, 2]], result: vec![0, 2] };
-    let a = declare(&mut schedule, "A", Dense::Input);
-    let b = declare(&mut schedule, "B", Dense::Input);
-    let c = declare(&mut schedule, "C", Dense::Product { operands: [a, b], einsum: einsum.clone() });
-    let left = push(&mut schedule, OpKind::Input { array: a, sharding: on(1) }, &[SIZE, SIZE / n], &[]);
-    let right = push(&mut schedule, OpKind::Input { array: b, sharding: on(0) }, &[SIZE / n, SIZE], &[]);
-    let sum = push(&mut schedule, OpKind::MatMul { einsum }, &[SIZE, SIZE], &[left, right]);
-    let chunk = [SIZE, SIZE / n];
-    let part = |schedule: &mut Schedule, shift: i64| {
-        let region = vec![Cut::Whole, Cut::At(CoordMap::rotated(x, shift, n)), Cut::Whole];
-        push(schedule, OpKind::Slice { view: vec![SIZE, n, SIZE / n], region }, &chunk, &[sum])
-    };
-    let mut value = part(&mut schedule, -1);
-    for step in 1..i64::from(DEVICES) {
-        let sources = Sources::Shift { axis: x, by: -1, wrap: true };
-        let received = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, &chunk, &[value]);
-        let own = part(&mut schedule, -1 - step);
-        value = push(&mut schedule, OpKind::Add { operator: Operator::Sum }, &chunk, &[received, own]);
-    }
-    schedule.outputs.push(Output { value, array: c, sharding: on(1) });
-    schedule
+    let program = compiler::check(PROGRAM).0.expect("a right program");
+    compiler::compile(&program, &Options::default()).expect("it compiles").schedule
 }
 
-/// One product of the whole matrices.
-#[expect(unsafe_code, reason = "the reference is the library itself")]
+/// One product of the whole matrices; each thread has a share of the rows.
 fn dense(a: &[f32], b: &[f32], c: &mut [f32]) {
-    let n = usize::try_from(SIZE).expect("small");
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let share = SIZE.div_ceil(threads) * SIZE;
+    thread::scope(|scope| {
+        for (a, c) in a.chunks(share).zip(c.chunks_mut(share)) {
+            scope.spawn(move || rows(a, b, c));
+        }
+    });
+}
+
+/// Some rows of the product.
+#[expect(unsafe_code, reason = "the reference is the library itself")]
+fn rows(a: &[f32], b: &[f32], c: &mut [f32]) {
     let row = isize::try_from(SIZE).expect("small");
-    assert!([a.len(), b.len(), c.len()].iter().all(|length| *length == n * n));
-    // SAFETY: all three are square matrices of n rows, and c is borrowed alone.
+    assert!(a.len() == c.len() && a.len().is_multiple_of(SIZE) && b.len() == SIZE * SIZE);
+    let m = a.len() / SIZE;
+    // SAFETY: a and c have m rows of SIZE, b has SIZE, and c is borrowed alone.
     unsafe {
-        matrixmultiply::sgemm(n, n, n, 1.0, a.as_ptr(), row, 1, b.as_ptr(), row, 1, 0.0, c.as_mut_ptr(), row, 1);
+        matrixmultiply::sgemm(m, SIZE, SIZE, 1.0, a.as_ptr(), row, 1, b.as_ptr(), row, 1, 0.0, c.as_mut_ptr(), row, 1);
     }
 }
 

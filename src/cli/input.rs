@@ -120,13 +120,17 @@ pub(super) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure
     print(&format!("{json}\n"))
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all; what may be done with it stays as it was.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let call = |error: std::io::Error| Failure::Call(format!("cannot write `{}`: {error}", path.display()));
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.tmp", std::process::id()));
-    std::fs::write(&beside, text).map_err(call)?;
-    std::fs::rename(&beside, path).map_err(|error| {
+    let permissions = std::fs::metadata(path).map(|old| old.permissions());
+    let written = std::fs::write(&beside, text).and_then(|()| match permissions {
+        Ok(permissions) => std::fs::set_permissions(&beside, permissions),
+        Err(_) => Ok(()),
+    });
+    written.and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
         std::fs::remove_file(&beside).ok();
         call(error)
     })

@@ -2,6 +2,7 @@
 
 mod check;
 mod compile;
+mod fmt;
 mod hardware;
 mod input;
 mod plan;
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Tell all errors and warnings
     Check(check::Check),
+    /// Print programs in their canonical spelling, comments kept
+    Fmt(fmt::Fmt),
     /// Tell what moves, what it costs, and what was not chosen
     Plan(plan::Plan),
     /// Print what a stage makes of a program
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match &cli.command {
         Command::Check(check) => check.run(),
+        Command::Fmt(fmt) => fmt.run(),
         Command::Plan(plan) => plan.run(),
         Command::Compile(compile) => compile.run(),
         Command::Run(run) => run.run(),

@@ -7,6 +7,11 @@ mod build;
 mod build_expr;
 mod error;
 mod expected;
+mod format;
+mod format_lines;
+#[cfg(test)]
+mod format_tests;
+mod format_tokens;
 mod grammar;
 mod parse;
 mod print;
@@ -15,6 +20,7 @@ mod split;
 mod tests;
 
 pub use error::SyntaxError;
+pub use format::format;
 pub use parse::{LARGEST_SOURCE, LONGEST_STATEMENT, MOST_ERRORS, MOST_STATEMENTS, parse};
 
 use crate::dtype::DType;

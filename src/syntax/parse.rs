@@ -9,6 +9,7 @@ use super::{Ast, Statement};
 use crate::diag::Diagnostics;
 use crate::span::Span;
 use pest::Parser;
+use pest::iterators::Pair;
 
 /// Longest source that is read, in bytes.
 pub const LARGEST_SOURCE: usize = 16 << 20;
@@ -82,6 +83,12 @@ fn refuse_more(at: Span, statements: usize, errors: usize) -> Option<SyntaxError
 }
 
 fn statement(source: &str, piece: Piece) -> Result<Statement, SyntaxError> {
+    let pair = matched(source, piece)?;
+    Builder::new(piece.span.start as usize).statement(pair, piece.span)
+}
+
+/// What the grammar finds in one statement.
+pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, SyntaxError> {
     let text = piece.span.text(source);
     let start = piece.span.start as usize;
     match piece.trouble {
@@ -109,10 +116,7 @@ fn statement(source: &str, piece: Piece) -> Result<Statement, SyntaxError> {
     }
     let rule = statement_rule(word, text[word.len()..].trim_start_matches(is_blank));
     match ShardParser::parse(rule, text) {
-        Ok(mut pairs) => {
-            let pair = pairs.next().expect("a rule that matches gives its pair");
-            Builder::new(start).statement(pair, piece.span)
-        }
+        Ok(mut pairs) => Ok(pairs.next().expect("a rule that matches gives its pair")),
         Err(error) => Err(explain(&error, text, start)),
     }
 }

@@ -252,12 +252,12 @@ output E";
     assert_eq!(good(twist).statements.len(), 8);
 }
 
-mod properties {
+pub(super) mod properties {
     use super::*;
     use proptest::prelude::*;
 
     /// Something with a span that the comparison must not see: trees are compared by their `Debug` text.
-    fn without_spans(ast: &Ast) -> String {
+    pub(in crate::syntax) fn without_spans(ast: &Ast) -> String {
         let text = format!("{ast:?}");
         let mut out = String::new();
         for (place, part) in text.split("Span {").enumerate() {
@@ -368,7 +368,7 @@ mod properties {
         any::<u64>().prop_map(|node| Spanned { node, span: Span::default() })
     }
 
-    fn statement() -> impl Strategy<Value = Statement> {
+    pub(in crate::syntax) fn statement() -> impl Strategy<Value = Statement> {
         let wirings = vec![Wiring::Ring, Wiring::Line, Wiring::Switch];
         let wiring = prop::sample::select(wirings).prop_map(|node| Spanned { node, span: Span::default() });
         let axis = (plain(), size(), prop::option::of(wiring)).prop_map(|(name, size, wiring)| AxisDecl {

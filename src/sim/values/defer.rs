@@ -11,6 +11,7 @@
 //! The numbers are the same, the whole block is never in memory, and a slice is still warm when it is added.
 
 use super::error::RunError;
+use super::parallel::on_devices;
 use super::product::{product, result_extents};
 use super::step::Blocks;
 use super::tensor::Tensor;
@@ -126,7 +127,8 @@ impl Part {
 
     /// Its blocks.
     pub(super) fn blocks(&self, schedule: &Schedule) -> Result<Blocks, RunError> {
-        schedule.mesh.devices().map(|device| self.block(schedule, device)).collect()
+        let devices = vec![(); schedule.mesh.device_count()];
+        on_devices(devices, u64::MAX, |device, ()| self.block(schedule, device)).into_iter().collect()
     }
 
     /// The product of what the slice needs of the operands.

@@ -18,6 +18,7 @@ mod guard;
 mod input;
 mod map;
 mod pad;
+mod parallel;
 mod product;
 mod run;
 mod step;

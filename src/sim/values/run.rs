@@ -7,6 +7,7 @@ use super::error::RunError;
 use super::guard;
 use super::input::{Inputs, shard_box};
 use super::pad::valid_part;
+use super::parallel::on_devices;
 use super::step::{Blocks, check_blocks, check_operands, step};
 use super::tensor::Tensor;
 use super::view::addressable;
@@ -121,18 +122,27 @@ fn evaluate(
 /// An addition of which some operands are computed only now, device by device.
 fn add_parts(schedule: &Schedule, id: OpId, operator: Operator, mut values: Vec<Value>) -> Result<Blocks, RunError> {
     check_operands(schedule, id)?;
-    let mut blocks = Vec::with_capacity(schedule.mesh.device_count());
-    for device in schedule.mesh.devices() {
+    // A device's own blocks go with it; what is computed only now is shared.
+    let mut taken: Vec<Vec<Option<Tensor>>> = schedule.mesh.devices().map(|_| Vec::new()).collect();
+    for value in &mut values {
+        if let Value::Blocks(blocks) = value {
+            taken.iter_mut().zip(blocks).for_each(|(taken, block)| taken.push(block.take()));
+        }
+    }
+    let part = |device: DeviceId, own: Vec<Option<Tensor>>| -> Result<Option<Tensor>, RunError> {
+        let mut own = own.into_iter();
         let mut present = Vec::with_capacity(values.len());
-        for value in &mut values {
+        for value in &values {
             present.extend(match value {
-                Value::Blocks(blocks) => blocks[device.index()].take(),
+                Value::Blocks(_) => own.next().flatten(),
                 Value::Part(part) => part.block(schedule, device)?,
                 Value::Deferred(_) => unreachable!("only slices use a deferred product"),
             });
         }
-        blocks.push(add(operator, present));
-    }
+        Ok(add(operator, present))
+    };
+    let blocks: Result<Blocks, RunError> = on_devices(taken, u64::MAX, part).into_iter().collect();
+    let blocks = blocks?;
     check_blocks(id, schedule.operation(id), &blocks)?;
     Ok(blocks)
 }

@@ -5,6 +5,7 @@ use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::map::map;
 use super::pad::filled;
+use super::parallel::on_devices;
 use super::product::product;
 use super::tensor::Tensor;
 use super::view::{addressable, fits, refines, region_at};
@@ -25,10 +26,7 @@ pub(super) fn step(
     check_operands(schedule, id)?;
     let wrong = |problem: String| RunError::operation(id, problem);
     let mesh = &schedule.mesh;
-    let devices = mesh.devices();
-    let take = |operands: &mut Vec<Blocks>, device: DeviceId| -> Vec<Option<Tensor>> {
-        operands.iter_mut().map(|blocks| blocks[device.index()].take()).collect()
-    };
+    let size = work(schedule, id);
     let blocks: Result<Blocks, RunError> = match &operation.kind {
         OpKind::Input { array, sharding } => {
             let declared = schedule.arrays.get(array.index()).ok_or_else(|| wrong("there is no such array".into()))?;
@@ -37,43 +35,80 @@ pub(super) fn step(
         }
         OpKind::Slice { view, region } => slice(mesh, operation, view, region, operands.remove(0)).map_err(wrong),
         OpKind::Shuffle { sources, route: _ } => Ok(shuffle(mesh, sources, &operands[0])),
-        OpKind::Add { operator } => Ok(devices
-            .map(|device| add(*operator, take(&mut operands, device).into_iter().flatten().collect()))
-            .collect()),
+        OpKind::Add { operator } => {
+            let operands = by_device(mesh, operands);
+            Ok(on_devices(operands, size, |_, blocks| add(*operator, blocks.into_iter().flatten().collect())))
+        }
         OpKind::Assemble { view, places } => {
             let places = check_places(operation, view, places).map_err(wrong)?;
-            devices
-                .map(|device| put_together(id, operation, &places, mesh, device, take(&mut operands, device)).map(Some))
-                .collect()
+            let assembled = on_devices(by_device(mesh, operands), size, |device, blocks| {
+                put_together(id, operation, &places, mesh, device, blocks).map(Some)
+            });
+            assembled.into_iter().collect()
         }
         OpKind::AllGather { axes, dim } => all_gather(id, mesh, axes, *dim, &operands[0]),
-        OpKind::MatMul { einsum } => devices
-            .map(|device| match &take(&mut operands, device)[..] {
+        OpKind::MatMul { einsum } => {
+            let products = on_devices(by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
                 [Some(a), Some(b)] => product(einsum, a, b, operation.dtype).map(Some).map_err(wrong),
                 _ => Ok(None),
-            })
-            .collect(),
-        OpKind::Fill { dim, valid, with, block: place } => devices
-            .map(|device| {
-                let Some(block) = operands[0][device.index()].take() else { return Ok(None) };
+            });
+            products.into_iter().collect()
+        }
+        OpKind::Fill { dim, valid, with, block: place } => {
+            let filled = on_devices(by_device(mesh, operands), size, |device, mut blocks| {
+                let Some(block) = blocks.pop().flatten() else { return Ok(None) };
                 let length = operation.extents.get(*dim).ok_or_else(|| wrong("there is no such dim".into()))?;
                 let start = place.at(mesh, device).and_then(|place| place.checked_mul(*length));
                 let start = start.ok_or_else(|| wrong("a filler has no place".into()))?;
                 Ok(Some(filled(&block, *dim, valid.saturating_sub(start), *with)))
-            })
-            .collect(),
-        OpKind::Map { function, einsum } => devices
-            .map(|device| {
-                let blocks: Option<Vec<Tensor>> = take(&mut operands, device).into_iter().collect();
+            });
+            filled.into_iter().collect()
+        }
+        OpKind::Map { function, einsum } => {
+            let mapped = on_devices(by_device(mesh, operands), size, |_, blocks| {
+                let blocks: Option<Vec<Tensor>> = blocks.into_iter().collect();
                 let Some(blocks) = blocks else { return Ok(None) };
                 let blocks: Vec<&Tensor> = blocks.iter().collect();
                 map(*function, einsum, &blocks, operation.dtype).map(Some).map_err(wrong)
-            })
-            .collect(),
+            });
+            mapped.into_iter().collect()
+        }
     };
     let blocks = blocks?;
     check_blocks(id, operation, &blocks)?;
     Ok(blocks)
+}
+
+/// What each device has of the operands.
+pub(super) fn by_device(mesh: &Mesh, operands: Vec<Blocks>) -> Vec<Vec<Option<Tensor>>> {
+    let mut devices: Vec<Vec<Option<Tensor>>> = mesh.devices().map(|_| Vec::with_capacity(operands.len())).collect();
+    for blocks in operands {
+        for (device, block) in devices.iter_mut().zip(blocks) {
+            device.push(block);
+        }
+    }
+    devices
+}
+
+/// Elements, or multiplications of a product, that all devices together have to do.
+pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
+    let operation = schedule.operation(id);
+    let operands = schedule.operands(id).into_iter().map(|operand| schedule.operation(operand));
+    let own = match &operation.kind {
+        OpKind::MatMul { einsum } => {
+            let extents: Vec<Vec<u64>> = operands.map(|operand| operand.extents.clone()).collect();
+            u64::try_from(einsum.flops(&extents)).unwrap_or(u64::MAX)
+        }
+        OpKind::Input { .. }
+        | OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::Add { .. }
+        | OpKind::Assemble { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => operation.elements(),
+    };
+    own.saturating_mul(schedule.mesh.device_count() as u64)
 }
 
 /// Refuses a wrong number of operands, and operands whose dtype or extents the operation cannot take.

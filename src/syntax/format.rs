@@ -1,0 +1,181 @@
+//! Canonical text: one spelling and one spacing for what was written, all comments kept.
+//!
+//! The grammar gives the words of each statement (`format_tokens.rs`), these are set on lines (`format_lines.rs`), and
+//! here the statements and the comments between them become a file. Lines break where the author broke them.
+
+use super::format_lines::{Comment, Set, set, set_comment};
+use super::format_tokens::tokens;
+use super::parse::{matched, parse};
+use super::split::{Piece, is_blank, pieces};
+use crate::diag::Diagnostics;
+use crate::span::Span;
+
+/// Longer names do not push the dtypes of their neighbours to the right, nor are they pushed.
+const WIDEST_NAME: usize = 32;
+
+/// Prints a program in its canonical spelling; what it means, and every comment, stays.
+///
+/// - Signs are ASCII, `*` and `->`; a result stays on the side of the statement where it was written.
+/// - One statement a line, one space after `:` and `,`, none inside brackets; `I_{X}` is `I_X`.
+/// - Inputs that follow each other have their dtypes in one column.
+/// - Several empty lines become one. A statement over several lines keeps its lines, and a `mesh` or `dims` over
+///   several lines has its braces on lines of their own.
+///
+/// # Errors
+/// If the source has syntax errors: a text that cannot be read is not touched.
+pub fn format(source: &str) -> Result<String, Diagnostics> {
+    let (_, diagnostics) = parse(source);
+    if diagnostics.has_errors() { Err(diagnostics) } else { Ok(File::read(source).to_text()) }
+}
+
+/// How many statements are left as they stand, because their canonical text would not read back. Always 0, we think.
+#[cfg(test)]
+pub(super) fn left_alone(source: &str) -> usize {
+    pieces(source).filter(|piece| formatted(source, *piece).is_none()).count()
+}
+
+/// A source as it will be printed.
+#[derive(Default)]
+struct File {
+    entries: Vec<Entry>,
+}
+
+/// A statement, or a comment on a line of its own.
+struct Entry {
+    /// Whether an empty line stands before it.
+    apart: bool,
+    /// The statement on its lines, without what stands behind it; or the comment.
+    text: String,
+    /// The comment behind it.
+    trailing: Option<String>,
+    /// What it is to its neighbours.
+    role: Role,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Comment,
+    /// An input on one line, and the characters up to its `:`.
+    Input(usize),
+    Other,
+}
+
+impl File {
+    fn read(source: &str) -> File {
+        let mut file = File::default();
+        let mut at = 0;
+        for piece in pieces(source) {
+            let newlines = file.between(&source[at..piece.span.start as usize]);
+            file.statement(source, piece, newlines > 1);
+            at = piece.span.end as usize;
+        }
+        file.between(&source[at..]);
+        file
+    }
+
+    /// Takes the comments of what stands between two statements; returns the newlines after the last of them.
+    fn between(&mut self, gap: &str) -> usize {
+        let mut newlines = 0;
+        let mut rest = gap;
+        while let Some(c) = rest.chars().next() {
+            if c == '#' {
+                let end = rest.find('\n').unwrap_or(rest.len());
+                self.comment(&rest[..end], newlines);
+                newlines = 0;
+                rest = &rest[end..];
+            } else {
+                newlines += usize::from(c == '\n');
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+        newlines
+    }
+
+    fn comment(&mut self, text: &str, newlines: usize) {
+        let text = set_comment(text);
+        match self.entries.last_mut() {
+            Some(last) if newlines == 0 && last.trailing.is_none() && last.role != Role::Comment => {
+                last.trailing = Some(text);
+            }
+            _ => self.push(Entry { apart: newlines > 1, text, trailing: None, role: Role::Comment }),
+        }
+    }
+
+    fn statement(&mut self, source: &str, piece: Piece, apart: bool) {
+        // What does not read back stays as it is: better odd than wrong.
+        let verbatim = || Set { text: piece.span.text(source).to_owned(), behind: Vec::new(), name: None };
+        let Set { text, behind, name } = formatted(source, piece).unwrap_or_else(verbatim);
+        let role = match name {
+            Some(name) if !text.contains('\n') => Role::Input(name),
+            _ => Role::Other,
+        };
+        self.push(Entry { apart, text, trailing: None, role });
+        for Comment { text, newlines } in behind {
+            self.comment(&text, newlines);
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let first = self.entries.is_empty();
+        self.entries.push(Entry { apart: entry.apart && !first, ..entry });
+    }
+
+    fn to_text(&self) -> String {
+        let mut out = String::new();
+        let mut rest = self.entries.as_slice();
+        while let Some(first) = rest.first() {
+            let run = 1 + rest[1..].iter().take_while(|entry| in_one_run(first, entry)).count();
+            let widths = rest[..run].iter().filter_map(Entry::width);
+            let widest = widths.max().unwrap_or(0);
+            rest[..run].iter().for_each(|entry| entry.write(widest, &mut out));
+            rest = &rest[run..];
+        }
+        out
+    }
+}
+
+/// Whether the dtypes of two inputs stand in one column if nothing parts them; comments between them do not.
+fn in_one_run(first: &Entry, next: &Entry) -> bool {
+    first.role != Role::Other && !next.apart && next.role != Role::Other
+}
+
+impl Entry {
+    /// The width of a name that takes part in a column.
+    fn width(&self) -> Option<usize> {
+        match self.role {
+            Role::Input(name) => (name <= WIDEST_NAME).then_some(name),
+            Role::Comment | Role::Other => None,
+        }
+    }
+
+    fn write(&self, widest: usize, out: &mut String) {
+        if self.apart {
+            out.push('\n');
+        }
+        let (name, rest) = self.text.split_at(self.width().unwrap_or(0));
+        out.push_str(name);
+        out.extend(std::iter::repeat_n(' ', if name.is_empty() { 0 } else { widest - name.len() }));
+        out.push_str(rest);
+        if let Some(comment) = &self.trailing {
+            out.push_str("  ");
+            out.push_str(comment);
+        }
+        out.push('\n');
+    }
+}
+
+/// The canonical lines of a statement, if they read back as the same statement and nothing else.
+fn formatted(source: &str, piece: Piece) -> Option<Set> {
+    let text = piece.span.text(source);
+    let whole = Piece { span: Span::new(0, text.len()), trouble: None };
+    let (tokens, last) = tokens(matched(text, whole).ok()?, text);
+    let set = set(tokens, last);
+    let (before, _) = parse(text);
+    let (after, diagnostics) = parse(&set.text);
+    (diagnostics.is_empty() && before.to_string() == after.to_string()).then_some(set)
+}
+
+/// A character that stands for nothing where words are set anew.
+pub(super) fn is_space(c: char) -> bool {
+    is_blank(c) && c != '\n'
+}

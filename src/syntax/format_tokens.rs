@@ -1,0 +1,205 @@
+//! The words of one statement in their canonical spelling, each with the comments and newlines before it.
+//!
+//! What the grammar matched says what a word is. Subscripts, open sums and what stands in `[..]` are one word each:
+//! no line ends inside them.
+
+use super::format_lines::{Comment, Kind, Token};
+use super::grammar::Rule;
+use crate::dtype::DType;
+use itertools::Itertools;
+use pest::iterators::Pair;
+
+/// The words of a statement that the grammar has matched in `text`, and the comments behind the last of them.
+pub(super) fn tokens(pair: Pair<'_, Rule>, text: &str) -> (Vec<Token>, Vec<Comment>) {
+    let mut walk = Walk { text, at: 0, comments: Vec::new(), newlines: 0, tokens: Vec::new() };
+    let input = pair.as_rule() == Rule::array_statement && is_input(&pair);
+    walk.take(pair);
+    walk.between(walk.at, text.len());
+    if input && let Some(first) = walk.tokens.first_mut().filter(|first| first.kind == Kind::Word) {
+        first.kind = Kind::Input;
+    }
+    (walk.tokens, walk.comments)
+}
+
+/// `A: bf16[I]`: a dtype and no value.
+fn is_input(pair: &Pair<'_, Rule>) -> bool {
+    let parts: Vec<Rule> = pair.clone().into_inner().map(|part| part.as_rule()).collect();
+    parts.contains(&Rule::typing) && !parts.contains(&Rule::value)
+}
+
+/// A walk over what the grammar matched, in the order of the text.
+struct Walk<'a> {
+    text: &'a str,
+    /// The end of the last word.
+    at: usize,
+    /// The comments since then.
+    comments: Vec<Comment>,
+    /// The newlines since the last of them.
+    newlines: usize,
+    tokens: Vec<Token>,
+}
+
+impl Walk<'_> {
+    fn take(&mut self, pair: Pair<'_, Rule>) {
+        match pair.as_rule() {
+            Rule::EOI => {}
+            // `Mesh({'X': 4})` has parentheses that say nothing.
+            Rule::mesh_statement => {
+                let said = |part: &Pair<'_, Rule>| !matches!(part.as_rule(), Rule::open_paren | Rule::close_paren);
+                pair.into_inner().filter(said).for_each(|part| self.take(part));
+            }
+            Rule::brackets => self.word(&pair, Kind::Brackets, brackets(pair.clone())),
+            Rule::product_sign => self.word(&pair, Kind::Sign, product_sign(pair.clone())),
+            Rule::collective => self.collective(pair),
+            Rule::function => self.word(&pair, Kind::Word, function(pair.clone())),
+            Rule::named | Rule::target | Rule::operand => self.array(pair),
+            Rule::minus => self.word(&pair, Kind::Minus, "-".to_owned()),
+            _ => {
+                let mut parts = pair.clone().into_inner().peekable();
+                if parts.peek().is_none() {
+                    let (kind, text) = leaf(&pair);
+                    return self.word(&pair, kind, text);
+                }
+                parts.for_each(|part| self.take(part));
+            }
+        }
+    }
+
+    /// `AllReduce_Y A` and `AllReduce_Y : A` are `AllReduce_Y(A)`.
+    fn collective(&mut self, pair: Pair<'_, Rule>) {
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::collective_head => self.word(&part, Kind::Word, head(part.clone())),
+                Rule::operand => {
+                    self.tokens.push(Token::new(Kind::Open, "("));
+                    self.take(part);
+                    self.tokens.push(Token::new(Kind::Close, ")"));
+                }
+                Rule::colon => {}
+                _ => self.take(part),
+            }
+        }
+    }
+
+    /// A name or a dtype, and what follows it.
+    fn array(&mut self, pair: Pair<'_, Rule>) {
+        let mut parts = pair.into_inner().peekable();
+        while let Some(part) = parts.next() {
+            let brackets = parts.peek().is_some_and(|next| next.as_rule() == Rule::brackets);
+            if part.as_rule() == Rule::array_name && brackets {
+                self.word(&part, Kind::Word, dtype(&name(&part)));
+            } else {
+                self.take(part);
+            }
+        }
+    }
+
+    /// Adds a word with what stands between it and the word before.
+    fn word(&mut self, pair: &Pair<'_, Rule>, kind: Kind, text: String) {
+        let span = pair.as_span();
+        self.between(self.at, span.start());
+        let mut token = Token { kind, text, comments: std::mem::take(&mut self.comments), newlines: self.newlines };
+        token.newlines = std::mem::take(&mut self.newlines);
+        self.tokens.push(token);
+        self.at = span.end();
+        // Comments inside the word move behind it.
+        if self.text[span.start()..span.end()].contains('#') {
+            self.between(span.start(), span.end());
+        }
+    }
+
+    /// Collects comments and newlines.
+    fn between(&mut self, from: usize, to: usize) {
+        let mut rest = &self.text[from..to];
+        while let Some(at) = rest.find(['#', '\n']) {
+            if rest[at..].starts_with('\n') {
+                self.newlines += 1;
+                rest = &rest[at + 1..];
+            } else {
+                let end = rest[at..].find('\n').map_or(rest.len(), |length| at + length);
+                let newlines = std::mem::take(&mut self.newlines);
+                self.comments.push(Comment { text: rest[at..end].to_owned(), newlines });
+                rest = &rest[end..];
+            }
+        }
+    }
+}
+
+/// A word that the grammar does not divide.
+fn leaf(pair: &Pair<'_, Rule>) -> (Kind, String) {
+    match pair.as_rule() {
+        Rule::arrow => (Kind::Sign, "->".to_owned()),
+        Rule::star => (Kind::Sign, "*".to_owned()),
+        Rule::equals | Rule::sum_sign | Rule::slash => (Kind::Sign, pair.as_str().to_owned()),
+        Rule::comma => (Kind::Comma, ",".to_owned()),
+        Rule::colon => (Kind::Colon, ":".to_owned()),
+        Rule::open_paren => (Kind::Open, "(".to_owned()),
+        Rule::open_brace => (Kind::OpenBlock, "{".to_owned()),
+        Rule::close_paren => (Kind::Close, ")".to_owned()),
+        Rule::close_brace => (Kind::CloseBlock, "}".to_owned()),
+        Rule::mesh_word => (Kind::Word, "mesh".to_owned()),
+        Rule::dtype => (Kind::Word, dtype(pair.as_str())),
+        _ => (Kind::Word, name(pair)),
+    }
+}
+
+/// A name with straight primes.
+fn name(pair: &Pair<'_, Rule>) -> String {
+    pair.as_str().replace(['’', '′'], "'")
+}
+
+/// The short name of a dtype; any other word as it is.
+fn dtype(word: &str) -> String {
+    word.parse::<DType>().map_or_else(|_| word.to_owned(), |dtype| dtype.to_string())
+}
+
+/// `[I_X, J]{U_Y}`
+fn brackets(pair: Pair<'_, Rule>) -> String {
+    let dims = pair.clone().into_inner().filter(|part| part.as_rule() == Rule::dim).map(dim);
+    let text = format!("[{}]", dims.format(", "));
+    let open = pair.into_inner().find(|part| part.as_rule() == Rule::open_sum);
+    let word = open.and_then(|open| open.into_inner().find(|part| part.as_rule() == Rule::open_word));
+    word.map_or(text.clone(), |word| format!("{text}{{{}}}", dim(word)))
+}
+
+/// `I_X`, `128`, `I_{data,model}`, `I_?`, and `U_X` likewise.
+fn dim(pair: Pair<'_, Rule>) -> String {
+    let mut parts = pair.into_inner();
+    let word = parts.next().map(|word| name(&word)).unwrap_or_default();
+    word + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
+}
+
+/// `*`, `*_J`, `*_{N,H}`, `/`
+fn product_sign(pair: Pair<'_, Rule>) -> String {
+    let mut parts = pair.into_inner();
+    let sign = match parts.next() {
+        Some(sign) if sign.as_rule() == Rule::slash => "/",
+        _ => "*",
+    };
+    sign.to_owned() + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
+}
+
+/// `AllGather_X`, `ReduceScatter_{Y,J}`
+fn head(pair: Pair<'_, Rule>) -> String {
+    let mut parts = pair.into_inner();
+    let word = parts.next().map(|word| name(&word)).unwrap_or_default();
+    word + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
+}
+
+/// `sum_J`, `rename_{S->T}`; in `log_soft_{S}` the braces say where the name ends.
+fn function(pair: Pair<'_, Rule>) -> String {
+    let mut parts = pair.into_inner();
+    let word = parts.next().map(|word| name(&word)).unwrap_or_default();
+    let plain = word.chars().all(|c| c.is_ascii_alphanumeric());
+    word + &parts.next().map(|part| subscript(part, plain)).unwrap_or_default()
+}
+
+/// `_X`, `_?`, `_{X,J}`, `_{S->T}`; one word needs no braces where nothing else ends the name before it.
+fn subscript(pair: Pair<'_, Rule>, bare: bool) -> String {
+    if !matches!(pair.as_rule(), Rule::items | Rule::axes) {
+        return format!("_{}", name(&pair));
+    }
+    let parts = pair.into_inner().filter(|part| !matches!(part.as_rule(), Rule::open_brace | Rule::close_brace));
+    let words: Vec<String> = parts.map(|part| leaf(&part).1).collect();
+    if bare && words.len() == 1 { format!("_{}", words[0]) } else { format!("_{{{}}}", words.concat()) }
+}

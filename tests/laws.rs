@@ -1,0 +1,87 @@
+//! Laws that hold for every collective on every wiring: no schedule beats its bound, and some reach it.
+
+mod common;
+
+use common::{compile, first_collective};
+use shardc::report::step_bound;
+use shardc::sim::clock;
+use std::collections::BTreeMap;
+
+/// A collective by hand on one axis; `V` bytes in full form on each device.
+fn statement(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "AllGather" => ("A: i8[I_X, J]", "AllGather_X(A[I_X, J]) -> B[I, J]"),
+        "ReduceScatter" => ("A: i8[I, J]{U_X}", "ReduceScatter_{X,I}(A[I, J]{U_X}) -> B[I_X, J]"),
+        "AllReduce" => ("A: i8[I, J]{U_X}", "AllReduce_X(A[I, J]{U_X}) -> B[I, J]"),
+        _ => ("A: i8[I_X, J]", "AllToAll_{X,J}(A[I_X, J]) -> B[I, J_X]"),
+    }
+}
+
+const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
+
+/// Simulated time over bound, for `rows` of 64·n bytes.
+fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
+    let (input, line) = statement(kind);
+    let (i, j) = (rows * n, 64 * n);
+    let source = format!("mesh {{X: {n} {wiring}}} on tpu_v5e\ndims {{I: {i}, J: {j}}}\n{input}\n{line}");
+    let compiled = compile(&source);
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+    assert!(timing.makespan >= bound, "{kind} on a {wiring} of {n} beats its bound");
+    timing.makespan.ratio(bound)
+}
+
+/// Large arrays: everything reaches the bound on rings and switches of any length, gathers and scatters on lines too.
+#[test]
+fn no_collective_beats_its_bound_and_rings_reach_it() {
+    let mut worst: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for wiring in ["ring", "line", "switch"] {
+        for kind in KINDS {
+            for n in [2, 3, 4, 5, 6, 7, 8, 9, 16] {
+                let ratio = ratio(kind, wiring, n, 4096);
+                let entry = worst.entry((wiring, kind)).or_insert(1.0);
+                *entry = entry.max(ratio);
+            }
+        }
+    }
+    for ((wiring, kind), ratio) in &worst {
+        println!("{wiring:<7} {kind:<14} at most {ratio:.3} of the bound");
+    }
+    for ((wiring, kind), ratio) in &worst {
+        let most = match (*wiring, *kind) {
+            // Scatter and gather leave the links of a line idle in turns; the messages of an exchange wait for each other.
+            ("line", "AllReduce") => 1.875_001,
+            ("line", "AllToAll") => 1.500_001,
+            _ => 1.000_001,
+        };
+        assert!(*ratio < most, "{kind} on a {wiring}: {ratio}");
+    }
+}
+
+/// Small arrays are bound by hops.
+#[test]
+fn no_small_collective_beats_its_bound() {
+    for wiring in ["ring", "line", "switch"] {
+        for kind in KINDS {
+            for n in [2, 3, 4, 5, 8, 16] {
+                ratio(kind, wiring, n, 1);
+            }
+        }
+    }
+}
+
+/// What one device sends, another receives: the bytes over all links of a collective are those of its messages.
+#[test]
+fn link_bytes_are_what_the_plan_counts_on_a_switch() {
+    for kind in KINDS {
+        let (input, line) = statement(kind);
+        let source = format!("mesh {{X: 4 switch}} on h100\ndims {{I: 4096, J: 4096}}\n{input}\n{line}");
+        let compiled = compile(&source);
+        let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        let received = compiled.plan.step(first_collective(&compiled)).received.0;
+        let devices = compiled.topology.mesh.device_count() as u64;
+        // Every message leaves through one port and comes in through another.
+        let over_links: u64 = timing.links.iter().map(|link| link.bytes.0).sum();
+        assert_eq!(over_links, 2 * received * devices, "{kind}");
+    }
+}
