@@ -25,7 +25,8 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples, and for all others.
-const SIZES: [(&str, &str); 5] = [
+const SIZES: [(&str, &str); 6] = [
+    ("padded_attention", "S: 3, T: 6, H: 5"),
     ("attention", "B: 2, S: 4, T: 4, D: 4, N: 4, H: 2"),
     ("fsdp_mlp", "B: 8, D: 16, F: 8"),
     ("megatron_mlp", "B: 4, D: 16, F: 8"),

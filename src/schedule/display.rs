@@ -46,13 +46,12 @@ impl Display for Schedule {
 
 impl Schedule {
     fn fmt_array(&self, f: &mut fmt::Formatter<'_>, array: &Array) -> fmt::Result {
-        let dims = array.dims.iter().zip(&array.extents);
+        let dims = array.dims.iter().zip(&array.extents).zip(&array.valid);
         // A literal dim is named by its size.
-        let dims = dims.map(
-            |(name, extent)| {
-                if *name == extent.to_string() { name.clone() } else { format!("{name} {extent}") }
-            },
-        );
+        let dims = dims.map(|((name, extent), valid)| {
+            let name = if *name == valid.to_string() { name.clone() } else { format!("{name} {valid}") };
+            if valid == extent { name } else { format!("{name} of {extent}") }
+        });
         let name = |id: &super::ArrayId| self.array(*id).name.as_str();
         write!(f, "array {}: {}[{}] = ", array.name, array.dtype, dims.format(", "))?;
         match &array.definition {
