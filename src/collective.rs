@@ -125,7 +125,7 @@ impl Collective {
                 if axes.is_empty() || !axes.set().is_subset(from.open) {
                     return None;
                 }
-                to.set_open(from.open.without(axes.set()));
+                to.reduce(axes.set());
                 let place = to.dims.get_mut(*dim)?;
                 *place = place.then(*axes);
             }
@@ -133,7 +133,7 @@ impl Collective {
                 if axes.is_empty() || !axes.is_subset(from.open) {
                     return None;
                 }
-                to.set_open(from.open.without(*axes));
+                to.reduce(*axes);
             }
             Collective::AllToAll { axes, from: source, to: target } => {
                 if axes.is_empty() || source == target || *target >= to.dims.len() {

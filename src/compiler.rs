@@ -1,14 +1,16 @@
 //! The stages wired together.
 
+use crate::advice;
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
+use crate::expect;
 use crate::lower::{self, Lowering};
 use crate::plan::{self, Plan};
 use crate::program::{self, Program};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Proof};
 use crate::span::Span;
-use crate::syntax;
+use crate::syntax::{self, Ast, SetError};
 use crate::topology::{Hardware, Topology};
 use itertools::Itertools;
 use miette::SourceSpan;
@@ -40,8 +42,23 @@ pub struct Compiled {
 
 /// Text to program: everything that is wrong at once, notes and warnings on success.
 pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
-    let (ast, mut diagnostics) = syntax::parse(source);
-    let (program, more) = program::check(&ast);
+    let (ast, diagnostics) = syntax::parse(source);
+    check_parsed(Some(source), &ast, diagnostics)
+}
+
+/// The same with sizes of dims given from outside.
+///
+/// # Errors
+/// If the program has no such dim, or it is made of others.
+pub fn check_with(source: &str, sizes: &[(String, u64)]) -> Result<(Option<Program>, Diagnostics), SetError> {
+    let (mut ast, diagnostics) = syntax::parse(source);
+    sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
+    // Fixes are tried on the text, which would have other sizes.
+    Ok(check_parsed(Some(source).filter(|_| sizes.is_empty()), &ast, diagnostics))
+}
+
+fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
+    let (program, more) = program::check(ast);
     diagnostics.extend(more);
     if let Some(program) = &program
         && let Err(unknown) = hardware(program)
@@ -49,6 +66,10 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
         diagnostics.push(&unknown);
     }
     diagnostics.sort();
+    match source {
+        Some(source) => advice::try_fixes(source, ast, &mut diagnostics),
+        None => diagnostics.iter_mut().for_each(|found| found.fixes.clear()),
+    }
     (program.filter(|_| !diagnostics.has_errors()), diagnostics)
 }
 
@@ -86,10 +107,12 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
 /// Program to plan.
 ///
 /// # Errors
-/// If some layout cannot be reached.
+/// If some layout cannot be reached, or the plan exceeds a limit.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
-    plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error))
+    let plan = plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error))?;
+    expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
+    Ok(plan)
 }
 
 /// Plan to schedule, proven. No schedule leaves the compiler unproven.

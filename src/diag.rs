@@ -28,6 +28,42 @@ pub struct Label {
     pub primary: bool,
 }
 
+/// A change of the source that may put an end to a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fix {
+    /// What is changed.
+    pub edit: Edit,
+    /// What is written there.
+    pub text: String,
+}
+
+/// What a [`Fix`] changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// A line is added before the statement.
+    Before,
+    /// This part of the source is replaced.
+    Replace(Span),
+    /// The statement is replaced.
+    Statement,
+}
+
+impl Fix {
+    /// The source with the change.
+    ///
+    /// - `statement`: the statement that the finding is about.
+    pub fn apply(&self, source: &str, statement: Span) -> String {
+        let start = statement.range().start;
+        let (range, text) = match self.edit {
+            Edit::Before => (start..start, format!("{}\n", self.text)),
+            Edit::Replace(span) => (span.range(), self.text.clone()),
+            Edit::Statement => (statement.range(), self.text.clone()),
+        };
+        let [before, behind] = [source.get(..range.start), source.get(range.end..)].map(Option::unwrap_or_default);
+        format!("{before}{text}{behind}")
+    }
+}
+
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -41,6 +77,8 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// What to do next.
     pub help: Option<String>,
+    /// Changes to try; those that were tried and found wanting are taken out by `advice`.
+    pub fixes: Vec<Fix>,
 }
 
 impl Diagnostic {
@@ -71,6 +109,7 @@ impl Diagnostic {
             message: error.to_string(),
             labels,
             help: error.help().map(|help| help.to_string()),
+            fixes: Vec::new(),
         }
     }
 
@@ -134,6 +173,11 @@ impl Diagnostics {
         self.list.push(Diagnostic::new(error));
     }
 
+    /// Adds what a stage's own error says of itself, with changes that may help.
+    pub fn push_with_fixes(&mut self, error: &dyn miette::Diagnostic, fixes: Vec<Fix>) {
+        self.list.push(Diagnostic { fixes, ..Diagnostic::new(error) });
+    }
+
     /// Adds the findings of another stage.
     pub fn extend(&mut self, other: Diagnostics) {
         self.list.extend(other.list);
@@ -152,6 +196,11 @@ impl Diagnostics {
     /// The findings.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()
+    }
+
+    /// The findings, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Diagnostic> {
+        self.list.iter_mut()
     }
 
     /// Orders the findings by their place, so that a reader meets them as the file goes.

@@ -1,6 +1,7 @@
 //! Elementwise functions, and the few others that need no communication of their own.
 
 use crate::dtype::DType;
+use crate::operator::Operator;
 use std::fmt;
 
 /// A number written in a program; floats are compared and hashed by their bits.
@@ -26,16 +27,35 @@ impl std::hash::Hash for Scalar {
 pub enum Filler {
     /// 0, for sums.
     Zero,
+    /// 1, for products.
+    One,
     /// The least number of the dtype, minus infinity of a float, for what looks for the largest.
     Least,
+    /// The greatest number of the dtype, infinity of a float and true of a bool, for what looks for the smallest.
+    Greatest,
 }
 
 impl Filler {
-    /// `zero` or `least`
+    /// All of them.
+    pub const ALL: [Filler; 4] = [Filler::Zero, Filler::One, Filler::Least, Filler::Greatest];
+
+    /// `zero`, `one`, `least` or `greatest`
     pub fn word(self) -> &'static str {
         match self {
             Filler::Zero => "zero",
+            Filler::One => "one",
             Filler::Least => "least",
+            Filler::Greatest => "greatest",
+        }
+    }
+
+    /// What a reduction by this operator passes over; of a mean and a sum of squares, what is added passes.
+    pub fn neutral(operator: Operator) -> Filler {
+        match operator {
+            Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or => Filler::Zero,
+            Operator::Mul => Filler::One,
+            Operator::Max => Filler::Least,
+            Operator::Min | Operator::And => Filler::Greatest,
         }
     }
 }
@@ -65,6 +85,30 @@ pub enum Function {
     Exp,
     /// `tanh(a)`
     Tanh,
+    /// `1 / (1 + e^-a)`
+    Sigmoid,
+    /// `a / (1 + e^-a)`
+    Silu,
+    /// The square root
+    Sqrt,
+    /// `1 / sqrt(a)`
+    Rsqrt,
+    /// `|a|`; of integers it wraps
+    Abs,
+    /// The natural logarithm
+    Log,
+    /// `a * a`; integers wrap
+    Square,
+    /// `1 / a`
+    Recip,
+    /// Of a bool, the other one
+    Not,
+    /// `a / n`, the end of a mean over n devices
+    Over(u64),
+    /// The larger of two
+    Larger,
+    /// The smaller of two
+    Smaller,
     /// `exp(a - max) / sum(exp(a - max))` over one dim of the result, by its place there
     Softmax {
         /// Place of the dim.
@@ -98,6 +142,18 @@ impl Function {
             Function::Gelu => "gelu",
             Function::Exp => "exp",
             Function::Tanh => "tanh",
+            Function::Sigmoid => "sigmoid",
+            Function::Silu => "silu",
+            Function::Sqrt => "sqrt",
+            Function::Rsqrt => "rsqrt",
+            Function::Abs => "abs",
+            Function::Log => "log",
+            Function::Square => "square",
+            Function::Recip => "recip",
+            Function::Not => "not",
+            Function::Over(_) => "over",
+            Function::Larger => "larger",
+            Function::Smaller => "smaller",
             Function::Softmax { .. } => "softmax",
             Function::Fill { .. } => "fill",
             Function::Cast(_) => "cast",
@@ -107,7 +163,7 @@ impl Function {
     /// How many operands it takes.
     pub fn arity(self) -> usize {
         match self {
-            Function::Add | Function::Sub | Function::Div => 2,
+            Function::Add | Function::Sub | Function::Div | Function::Larger | Function::Smaller => 2,
             Function::Identity
             | Function::Neg
             | Function::Scale(_)
@@ -116,39 +172,37 @@ impl Function {
             | Function::Gelu
             | Function::Exp
             | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Abs
+            | Function::Log
+            | Function::Square
+            | Function::Recip
+            | Function::Not
+            | Function::Over(_)
             | Function::Softmax { .. }
             | Function::Fill { .. }
             | Function::Cast(_) => 1,
         }
     }
 
-    /// Whether it may be applied to the pieces of an open sum before they are added: `f(a + b) = f(a) + f(b)`.
-    ///
-    /// Of two operands both must be open over the same axes.
-    pub fn is_linear(self) -> bool {
-        match self {
-            Function::Identity
-            | Function::Add
-            | Function::Sub
-            | Function::Neg
-            | Function::Scale(_)
-            | Function::Fill { with: Filler::Zero, .. } => true,
-            Function::Fill { with: Filler::Least, .. }
-            | Function::Div
-            | Function::Shift(_)
-            | Function::Relu
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Softmax { .. }
-            | Function::Cast(_) => false,
-        }
-    }
-
     /// Whether it has no meaning on integers.
     pub fn needs_float(self) -> bool {
         match self {
-            Function::Gelu | Function::Exp | Function::Tanh | Function::Softmax { .. } | Function::Div => true,
+            Function::Gelu
+            | Function::Exp
+            | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Log
+            | Function::Recip
+            | Function::Over(_)
+            | Function::Softmax { .. }
+            | Function::Div => true,
             Function::Identity
             | Function::Add
             | Function::Sub
@@ -157,9 +211,38 @@ impl Function {
             | Function::Shift(_)
             | Function::Relu
             | Function::Fill { .. }
+            | Function::Abs
+            | Function::Square
+            | Function::Not
+            | Function::Larger
+            | Function::Smaller
             | Function::Cast(_) => false,
         }
     }
+
+    /// Those that have neither a number nor a dim nor a dtype.
+    pub const PLAIN: [Function; 20] = [
+        Function::Identity,
+        Function::Add,
+        Function::Sub,
+        Function::Div,
+        Function::Neg,
+        Function::Relu,
+        Function::Gelu,
+        Function::Exp,
+        Function::Tanh,
+        Function::Sigmoid,
+        Function::Silu,
+        Function::Sqrt,
+        Function::Rsqrt,
+        Function::Abs,
+        Function::Log,
+        Function::Square,
+        Function::Recip,
+        Function::Not,
+        Function::Larger,
+        Function::Smaller,
+    ];
 }
 
 impl fmt::Display for Function {
@@ -170,6 +253,7 @@ impl fmt::Display for Function {
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
+            Function::Over(n) => write!(f, "over({n})"),
             Function::Identity
             | Function::Add
             | Function::Sub
@@ -178,7 +262,18 @@ impl fmt::Display for Function {
             | Function::Relu
             | Function::Gelu
             | Function::Exp
-            | Function::Tanh => f.write_str(self.word()),
+            | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Abs
+            | Function::Log
+            | Function::Square
+            | Function::Recip
+            | Function::Not
+            | Function::Larger
+            | Function::Smaller => f.write_str(self.word()),
         }
     }
 }

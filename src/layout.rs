@@ -110,6 +110,12 @@ impl Sharding {
         }
     }
 
+    /// Reduces a part of the axes of the open sum; what is left may have another operator.
+    pub fn reduce(&mut self, axes: AxisSet) {
+        self.operator = self.operator.after_part();
+        self.set_open(self.open.without(axes));
+    }
+
     /// Whether each dim divides by the sizes of its axes.
     pub fn divides(&self, dims: &[Dim], mesh: &Mesh) -> bool {
         self.dims.iter().zip(dims).all(|(axes, dim)| dim.size.is_multiple_of(axes.group_size(mesh)))

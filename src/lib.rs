@@ -27,9 +27,11 @@ pub mod layout;
 pub mod mesh;
 pub mod method;
 pub mod operator;
+pub mod passes;
 pub mod span;
 pub mod units;
 
+pub mod advice;
 pub mod bounds;
 pub mod costs;
 pub mod lower;
@@ -43,4 +45,6 @@ pub mod topology;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compiler;
+pub mod expect;
+pub mod explain;
 pub mod report;

@@ -1,8 +1,12 @@
 //! How the pieces of an open sum are combined.
 
+use crate::dtype::DType;
 use std::fmt;
 
-/// The operator of an open sum and of an `Add`.
+/// The operator of an open sum.
+///
+/// An `Add` and a reduction over dims combine pair by pair, so they take those only that [fold](Operator::folds).
+/// The others are a map before, a fold, and a finish after it: see [`Operator::combiner`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     /// The sum; integers wrap. Written `U`.
@@ -12,38 +16,142 @@ pub enum Operator {
     Max,
     /// The smallest.
     Min,
+    /// The product; integers wrap.
+    Mul,
+    /// Whether all are true.
+    And,
+    /// Whether one is true.
+    Or,
+    /// The sum, divided by the size of the group.
+    Mean,
+    /// The sum of the squares: each piece is squared once, what is reduced already is only added.
+    SquareAdd,
 }
 
 impl Operator {
+    /// All of them.
+    pub const ALL: [Operator; 8] = [
+        Operator::Sum,
+        Operator::Max,
+        Operator::Min,
+        Operator::Mul,
+        Operator::And,
+        Operator::Or,
+        Operator::Mean,
+        Operator::SquareAdd,
+    ];
+
     /// The word inside open-sum braces: `{U_X}`, `{MAX_X}`.
     pub fn word(self) -> &'static str {
         match self {
             Operator::Sum => "U",
             Operator::Max => "MAX",
             Operator::Min => "MIN",
+            Operator::Mul => "MUL",
+            Operator::And => "AND",
+            Operator::Or => "OR",
+            Operator::Mean => "MEAN",
+            Operator::SquareAdd => "SQUARE_ADD",
         }
     }
 
-    /// The operator written with this word.
+    /// The operator written with this word; `LOGICAL_AND` and `LOGICAL_OR` are `AND` and `OR`, `ADD` is `U`.
     pub fn from_word(word: &str) -> Option<Operator> {
-        [Operator::Sum, Operator::Max, Operator::Min].into_iter().find(|operator| operator.word() == word)
+        let word = word.strip_prefix("LOGICAL_").filter(|rest| matches!(*rest, "AND" | "OR")).unwrap_or(word);
+        let word = if word == "ADD" { "U" } else { word };
+        Operator::ALL.into_iter().find(|operator| operator.word() == word)
+    }
+
+    /// The operator that is displayed like this.
+    pub fn from_name(name: &str) -> Option<Operator> {
+        Operator::ALL.into_iter().find(|operator| operator.name() == name)
+    }
+
+    /// For people and documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operator::Sum => "sum",
+            Operator::Max => "max",
+            Operator::Min => "min",
+            Operator::Mul => "mul",
+            Operator::And => "and",
+            Operator::Or => "or",
+            Operator::Mean => "mean",
+            Operator::SquareAdd => "square_add",
+        }
     }
 
     /// Whether combining a contribution twice changes nothing.
     pub fn is_idempotent(self) -> bool {
         match self {
-            Operator::Sum => false,
-            Operator::Max | Operator::Min => true,
+            Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+            Operator::Sum | Operator::Mul | Operator::Mean | Operator::SquareAdd => false,
+        }
+    }
+
+    /// Whether it combines two at a time in any order, without anything before or after.
+    pub fn folds(self) -> bool {
+        self.combiner() == self
+    }
+
+    /// What pieces are combined with once they are mapped, and before they are finished.
+    pub fn combiner(self) -> Operator {
+        match self {
+            Operator::Mean | Operator::SquareAdd => Operator::Sum,
+            Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => self,
+        }
+    }
+
+    /// The operator of what is still open once a part of the axes is reduced: squares are squared once.
+    pub fn after_part(self) -> Operator {
+        match self {
+            Operator::SquareAdd => Operator::Sum,
+            Operator::Sum
+            | Operator::Max
+            | Operator::Min
+            | Operator::Mul
+            | Operator::And
+            | Operator::Or
+            | Operator::Mean => self,
+        }
+    }
+
+    /// The element type of a reduction of an array: sums of 8-bit integers are wider, as their products are.
+    pub fn reduced(self, dtype: DType) -> DType {
+        if self == Operator::Sum && dtype == DType::I8 { DType::I32 } else { dtype }
+    }
+
+    /// Whether it has a meaning on elements of this type.
+    pub fn takes(self, dtype: DType) -> bool {
+        match self {
+            Operator::And | Operator::Or => dtype == DType::Bool,
+            Operator::Mean => dtype.is_float(),
+            Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => dtype != DType::Bool,
         }
     }
 }
 
 impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Operator::Sum => "sum",
-            Operator::Max => "max",
-            Operator::Min => "min",
-        })
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_types() {
+        for operator in Operator::ALL {
+            assert_eq!(Operator::from_word(operator.word()), Some(operator));
+            assert_eq!(Operator::from_name(operator.name()), Some(operator));
+        }
+        assert_eq!(Operator::from_word("LOGICAL_AND"), Some(Operator::And));
+        assert_eq!(Operator::from_word("LOGICAL_OR"), Some(Operator::Or));
+        assert_eq!(Operator::from_word("LOGICAL_MAX"), None);
+        let takes = |dtype| Operator::ALL.into_iter().filter(|operator| operator.takes(dtype)).count();
+        let counts = DType::ALL.map(takes);
+        assert_eq!(counts, [2, 5, 5, 5, 6, 6, 6, 6]);
     }
 }

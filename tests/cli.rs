@@ -145,3 +145,38 @@ fn sizes_of_real_models_take_no_longer() {
     let output = shardc(&["run", "examples/models/megatron_gpt3.shard"], b"");
     assert_eq!(output.status.code(), Some(2), "too large to compute: {}", out(&output));
 }
+
+/// `--set` gives a dim another size in every command that reads a program; sizes that rest on it follow.
+#[test]
+fn a_dim_can_be_given_another_size() {
+    let source = b"mesh {X: 2*2} on tpu_v5e\ndims {D: 8, F: 4*D}\nB[D_X, F] = A[D_X, F] + A\noutput B";
+    for command in ["check", "plan", "compile", "run", "time"] {
+        assert_eq!(shardc(&[command, "-", "--set", "D=16"], source).status.code(), Some(0), "{command}");
+        let uneven = shardc(&[command, "-", "--set", "D=6"], source);
+        assert_eq!(uneven.status.code(), Some(1), "{command}");
+        let unknown = shardc(&[command, "-", "--set", "Q=16"], source);
+        assert_eq!(unknown.status.code(), Some(2), "{command}");
+        assert!(err(&unknown).contains("no dim is called `Q`; the program has D, F"), "{}", err(&unknown));
+    }
+    let schedule = out(&shardc(&["compile", "-", "--set", "D=16"], source));
+    assert!(schedule.contains("16") && schedule.contains("64"), "{schedule}");
+}
+
+/// An expectation that does not hold fails `plan`, `run` and `time`, after the report; a limit comes before it.
+#[test]
+fn a_failed_expectation_is_exit_1() {
+    let program = "mesh {X: 4} on tpu_v5e\ndims {B: 16, D: 32, F: 64}\nC[B_X, F] = A[B_X, D] * W[D_X, F]\noutput C\n";
+    for command in ["plan", "run", "time"] {
+        let failed = shardc(&[command, "-"], format!("{program}expect no communication").as_bytes());
+        assert_eq!(failed.status.code(), Some(1), "{command}");
+        assert!(err(&failed).contains("expect-failed") && out(&failed).contains("AllGather_X"), "{command}");
+        let holds = shardc(&[command, "-"], format!("{program}expect time < 1ms").as_bytes());
+        assert_eq!(holds.status.code(), Some(0), "{command}: {}", err(&holds));
+        let limited = shardc(&[command, "-", "--format", "json"], format!("{program}limit memory 1kB").as_bytes());
+        assert_eq!(limited.status.code(), Some(1), "{command}");
+        assert!(out(&limited).contains("limit-exceeded"), "{command}: {}", out(&limited));
+        let json = shardc(&[command, "-", "--format", "json"], format!("{program}expect memory < 1kB").as_bytes());
+        assert_eq!(json.status.code(), Some(1), "{command}");
+        assert!(out(&json).contains("expect-failed") && out(&json).contains("totals"), "{command}: {}", out(&json));
+    }
+}

@@ -3,11 +3,19 @@
 mod common;
 
 use common::{collectives, compile, errors, first_collective};
+use shardc::collective::Collective;
 use shardc::compiler::Compiled;
 use shardc::dtype::DType;
-use shardc::layout::Layout;
+use shardc::layout::{Dims, Layout, Sharding};
+use shardc::lower::{Lowerer, Lowering};
+use shardc::mesh::{Axes, AxisId, AxisSet, Mesh};
+use shardc::operator::Operator;
 use shardc::plan::StepOp;
+use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
+use shardc::sim::values::Tensor;
 use shardc::sim::{clock, values};
+use shardc::span::Span;
+use shardc::topology::{Hardware, Topology};
 use shardc::units::Bytes;
 
 /// The layout of the first input.
@@ -206,4 +214,63 @@ fn g28_a_reduce_scatter_is_half_an_all_reduce() {
     assert_eq!(scattered.plan.totals().communication * 2, whole.plan.totals().communication);
     let received = |compiled: &Compiled| compiled.plan.totals().received.0;
     assert_eq!(received(&scattered) * 2, received(&whole));
+}
+
+/// What one collective makes of pieces that are given for each device, by the operations that it is lowered to.
+fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>> {
+    let (devices, n) = (pieces.len() as u64, pieces[0].len() as u64);
+    let mesh = Mesh::of(&[("X", u32::try_from(devices).expect("small"))]);
+    let topology = Topology::new(mesh.clone(), Hardware::named("tpu_v5e").expect("a profile")).expect("a machine");
+    let axis = AxisId::new(0);
+    let mut schedule = Schedule::new(mesh);
+    let part = if scatter { n / devices } else { n };
+    for (name, length) in [("P", n), ("Out", part)] {
+        let (dims, extents) = (vec!["R".to_owned(), "I".to_owned()], vec![devices, length]);
+        let (dtype, valid, definition) = (DType::F32, extents.clone(), Dense::Input);
+        schedule.arrays.push(Array { name: name.into(), dtype, dims, extents, valid, definition });
+    }
+    let rows = Sharding { dims: vec![Axes::one(axis), Axes::NONE], ..Sharding::default() };
+    let mut dims = Dims::default();
+    let dims = vec![dims.add(None, 1), dims.add(Some("I".into()), n)];
+    let open = Sharding { open: AxisSet::one(axis), operator, ..Sharding::replicated(2) };
+    let from = Layout { dtype: DType::F32, dims, sharding: open };
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let value = builder.input(ArrayId(0), rows.clone());
+    let collective = if scatter {
+        Collective::ReduceScatter { axes: Axes::one(axis), dim: 1 }
+    } else {
+        Collective::AllReduce { axes: AxisSet::one(axis) }
+    };
+    let value = Lowerer::new(&topology, Lowering::default()).collective(&mut builder, &collective, &from, value, None);
+    schedule.outputs.push(Output { value, array: ArrayId(u32::from(scatter)), sharding: rows });
+    let elements = pieces.concat();
+    let inputs = [(ArrayId(0), Tensor::from_integers(DType::F32, &[devices, n], &elements).expect("small"))].into();
+    let run = values::run(&schedule, &inputs).expect("small");
+    run.blocks(0).iter().map(|block| block.as_ref().expect("on every device").to_f64s()).collect()
+}
+
+/// The tail of a dim that does not divide is filled with zeros.
+#[test]
+fn g31_a_reduce_scatter_with_a_tail() {
+    let scattered = reduced(&[&[1, 2, 3, 0], &[10, 20, 30, 0]], Operator::Sum, true);
+    assert_eq!(scattered, [[11.0, 22.0], [33.0, 0.0]]);
+}
+
+#[test]
+fn g32_every_operator_on_two_replicas() {
+    let of = |operator| {
+        let replicas = reduced(&[&[1, 2, 3, 4], &[5, 6, 7, 8]], operator, false);
+        assert_eq!(replicas[0], replicas[1]);
+        let scattered = reduced(&[&[1, 2, 3, 4], &[5, 6, 7, 8]], operator, true);
+        assert_eq!(scattered.concat(), replicas[0]);
+        replicas[0].clone()
+    };
+    assert_eq!(of(Operator::Sum), [6.0, 8.0, 10.0, 12.0]);
+    assert_eq!(of(Operator::Mean), [3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(of(Operator::Mul), [5.0, 12.0, 21.0, 32.0]);
+    assert_eq!(of(Operator::Min), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(of(Operator::Max), [5.0, 6.0, 7.0, 8.0]);
+    assert_eq!(of(Operator::SquareAdd), [26.0, 40.0, 58.0, 80.0]);
+    // Squared once, whatever the method does in between: folding would give 34.
+    assert_eq!(reduced(&[&[1], &[2], &[3]], Operator::SquareAdd, false)[0], [14.0]);
 }

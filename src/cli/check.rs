@@ -1,7 +1,6 @@
 //! `shardc check`
 
-use super::{Failure, Format, Output, input};
-use crate::compiler;
+use super::{Failure, Format, Output, Sizes, input};
 use crate::report::document;
 use clap::Args;
 
@@ -11,6 +10,8 @@ pub(super) struct Check {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
     #[command(flatten)]
+    sizes: Sizes,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -18,8 +19,8 @@ impl Check {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let mut bad = false;
         for path in &self.files {
-            let source = input::source(path)?;
-            let (program, diagnostics) = compiler::check(&source.text);
+            let source = input::source(path)?.with(&self.sizes.set);
+            let (program, diagnostics) = source.check()?;
             bad |= program.is_none();
             match self.output.format {
                 Format::Json => input::print_json(&document::check(&source.name, &source.text, &diagnostics))?,

@@ -17,6 +17,28 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) text: String,
+    /// Sizes of dims that take the place of the written ones.
+    sizes: Vec<(String, u64)>,
+}
+
+impl Source {
+    /// The source with sizes of dims given from outside.
+    pub(super) fn with(self, sizes: &[(String, u64)]) -> Source {
+        Source { sizes: sizes.to_vec(), ..self }
+    }
+
+    /// The program, if it is one, and what was found.
+    pub(super) fn check(&self) -> Result<(Option<Program>, Diagnostics), Failure> {
+        compiler::check_with(&self.text, &self.sizes)
+            .map_err(|error| Failure::Call(format!("`--set`: {error} (in `{}`)", self.name)))
+    }
+}
+
+/// `B=16`
+pub(super) fn size(text: &str) -> Result<(String, u64), String> {
+    let (name, size) = text.split_once('=').ok_or("write a dim and its size: `B=16`")?;
+    let size = size.trim().parse().map_err(|_| format!("`{}` is not a size", size.trim()))?;
+    Ok((name.trim().to_owned(), size))
 }
 
 /// Reads a file, or standard input for `-`.
@@ -33,7 +55,7 @@ pub(super) fn source(path: &str) -> Result<Source, Failure> {
     }
     let name = if path == "-" { "<stdin>".to_owned() } else { path.to_owned() };
     let text = String::from_utf8(bytes).map_err(|_| Failure::Call(format!("`{path}` is not text (UTF-8)")))?;
-    Ok(Source { name, text })
+    Ok(Source { name, text, sizes: Vec::new() })
 }
 
 /// A profile by name, or from a TOML file.
@@ -57,7 +79,7 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
 
 /// Checks a source and says what was found; text goes to standard error.
 pub(super) fn checked(source: &Source, format: Format) -> Result<(Program, Diagnostics), Failure> {
-    let (program, diagnostics) = compiler::check(&source.text);
+    let (program, diagnostics) = source.check()?;
     match (program, format) {
         (Some(program), Format::Text) => {
             say(&render(&diagnostics, source));
@@ -81,6 +103,21 @@ pub(super) fn fault(source: &Source, diagnostics: &Diagnostics, format: Format) 
         }
     }
     Failure::Program
+}
+
+/// Tells which expectations do not hold, after the report; in JSON they are in its document.
+pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) -> Result<(), Failure> {
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    match format {
+        Format::Text => {
+            say(&render(breaches, source));
+            say(&summary(breaches));
+        }
+        Format::Json => {}
+    }
+    Err(Failure::Program)
 }
 
 /// Diagnostics as text for this terminal.

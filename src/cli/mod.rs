@@ -2,6 +2,7 @@
 
 mod check;
 mod compile;
+mod explain;
 mod fmt;
 mod hardware;
 mod input;
@@ -42,6 +43,8 @@ enum Command {
     Time(run::Time),
     /// List the hardware profiles, or print one as a file to start from
     Hardware(hardware::Hardware),
+    /// Tell what the code of an error means, with a wrong and a right program; or list all codes
+    Explain(explain::Explain),
 }
 
 /// How results are printed.
@@ -67,7 +70,17 @@ struct Common {
     #[arg(long)]
     keep_allgather: bool,
     #[command(flatten)]
+    sizes: Sizes,
+    #[command(flatten)]
     output: Output,
+}
+
+/// Sizes of dims, given from outside.
+#[derive(Clone, Debug, Args)]
+struct Sizes {
+    /// Another size for a dim of the program
+    #[arg(long, value_name = "DIM=SIZE", value_parser = input::size)]
+    set: Vec<(String, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Args)]
@@ -111,6 +124,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
         Command::Hardware(hardware) => hardware.run(),
+        Command::Explain(explain) => explain.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -328,6 +328,7 @@ unexpected-text
    ·                               ┬
    ·                               ╰── expected an operator, `->`, `[` or the end of the statement
    ╰────
+  help: no `[` is open here: drop the `]`
 "
         );
     }
@@ -347,6 +348,7 @@ unexpected-text
                 message: "wild \u{202E}".into(),
                 labels: spans.iter().enumerate().map(label).collect(),
                 help: None,
+                fixes: Vec::new(),
             }
         };
         let spans = [(0, 0), (3, 3), (0, 9), (1, 2), (5, 4), (7, 70_000), (900, 901), (u32::MAX, u32::MAX)];

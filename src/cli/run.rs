@@ -2,6 +2,7 @@
 
 use super::{Common, Failure, Format, input};
 use crate::compiler::{self, Compiled};
+use crate::expect;
 use crate::report::document::{self, PlanDocument};
 use crate::report::text;
 use crate::sim::clock;
@@ -44,12 +45,15 @@ impl Time {
 fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure> {
     let format = common.output.format;
     let options = common.options()?;
-    let source = input::source(file)?;
+    let source = input::source(file)?.with(&common.sizes.set);
     let (program, diagnostics) = input::checked(&source, format)?;
     let fault = |found| input::fault(&source, &found, format);
     let compiled = compiler::compile(&program, &options).map_err(fault)?;
     let timing =
         clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
+    let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
+    let mut diagnostics = diagnostics;
+    diagnostics.extend(breaches.clone());
     let numerics = seed.map(|seed| compute(&compiled, seed)).transpose()?;
     match format {
         Format::Text => {
@@ -64,6 +68,7 @@ fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure>
             input::print_json(&document)?;
         }
     }
+    input::judged(&source, &breaches, format)?;
     match numerics {
         Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
         _ => Ok(()),

@@ -5,6 +5,7 @@ use super::auto::{along, fastest, simulate};
 use super::permute;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
+use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
@@ -54,7 +55,37 @@ impl<'a> Lowerer<'a> {
         value: OpId,
         method: Option<Method>,
     ) -> OpId {
-        let mut stages = Stages { lowerer: self, builder, method, operator: from.sharding.operator };
+        let operator = from.sharding.operator;
+        let reduced = match collective {
+            Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
+            Collective::ReduceScatter { axes, .. } => Some(axes.group_size(builder.mesh())),
+            Collective::AllGather { .. }
+            | Collective::AllToAll { .. }
+            | Collective::Permute { .. }
+            | Collective::Slice { .. } => None,
+        };
+        let value = match reduced {
+            Some(_) if operator == Operator::SquareAdd => builder.map_each(Function::Square, value),
+            Some(_) | None => value,
+        };
+        let value = self.moved(builder, collective, from, value, method);
+        match reduced {
+            Some(group) if operator == Operator::Mean && group > 1 => builder.map_each(Function::Over(group), value),
+            Some(_) | None => value,
+        }
+    }
+
+    /// The same between the map before and the finish after.
+    fn moved(
+        &mut self,
+        builder: &mut Builder<'_>,
+        collective: &Collective,
+        from: &Layout,
+        value: OpId,
+        method: Option<Method>,
+    ) -> OpId {
+        let operator = from.sharding.operator.combiner();
+        let mut stages = Stages { lowerer: self, builder, method, operator };
         match collective {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };

@@ -66,6 +66,7 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Sch
                 let axes: Vec<AxisId> = step.layout.sharding.dims[dim].iter().collect();
                 builder.fill(operands[0], dim, *valid, *with, &axes)
             }
+            StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
             StepOp::Collective(collective) => {
                 let from = &plan.step(plan.operands(id)[0]).layout;
@@ -106,6 +107,9 @@ fn array(program: &Program, id: ValueId) -> Array {
         Definition::Input => Dense::Input,
         Definition::Product { operands: [left, right], .. } => {
             Dense::Product { operands: [array_id(*left), array_id(*right)], einsum: program.einsum(id) }
+        }
+        Definition::Reduce { operator, operand } => {
+            Dense::Reduce { operator: *operator, operand: array_id(*operand), einsum: program.einsum(id) }
         }
         Definition::Map { function, .. } => Dense::Map { function: *function, operands, einsum: program.einsum(id) },
         // The same array in another layout, in another order of its dims, or under other names.

@@ -27,18 +27,33 @@ pub(super) struct OpenWay {
     pub(super) operands: Vec<usize>,
     /// The axes over which all of them can be had open.
     pub(super) axes: AxisSet,
+    /// The operator under which they are open.
+    pub(super) operator: Operator,
+    /// The operator under which the result is open then.
+    pub(super) result: Operator,
 }
 
 /// Every assignment of the axes of the mesh.
 ///
 /// - `lengths`: global size of each index; a split must divide it.
-pub(super) fn assignments(einsum: &Einsum, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh) -> Vec<Assignment> {
-    let start = Partial { lists: vec![Axes::NONE; lengths.len()], open: vec![AxisSet::NONE; einsum.operands.len()] };
+/// - `sums`: the operator of what is left open where a contracted index is split.
+pub(super) fn assignments(
+    einsum: &Einsum,
+    lengths: &[u64],
+    ways: &[OpenWay],
+    sums: Operator,
+    mesh: &Mesh,
+) -> Vec<Assignment> {
+    let start = Partial {
+        lists: vec![Axes::NONE; lengths.len()],
+        open: vec![AxisSet::NONE; einsum.operands.len()],
+        passing: None,
+    };
     let mut partial = vec![start];
     for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1) {
         partial = partial.iter().flat_map(|partial| partial.grow(axis, lengths, ways, mesh)).collect();
     }
-    partial.iter().map(|partial| partial.finish(einsum)).collect()
+    partial.iter().filter_map(|partial| partial.finish(einsum, sums)).collect()
 }
 
 /// The axes placed so far.
@@ -48,6 +63,8 @@ struct Partial {
     lists: Vec<Axes>,
     /// The axes over which each operand stays open.
     open: Vec<AxisSet>,
+    /// The operators under which they and the result are, if any is: an array has one.
+    passing: Option<(Operator, Operator)>,
 }
 
 impl Partial {
@@ -55,7 +72,11 @@ impl Partial {
     fn grow(&self, axis: AxisId, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh) -> Vec<Partial> {
         let mut grown = vec![self.clone()];
         for way in ways.iter().filter(|way| way.axes.contains(axis)) {
-            let mut next = self.clone();
+            let operators = (way.operator, way.result);
+            if self.passing.is_some_and(|passing| passing != operators) {
+                continue;
+            }
+            let mut next = Partial { passing: Some(operators), ..self.clone() };
             for operand in &way.operands {
                 next.open[*operand] = next.open[*operand].union(AxisSet::one(axis));
             }
@@ -74,18 +95,26 @@ impl Partial {
         grown
     }
 
-    fn finish(&self, einsum: &Einsum) -> Assignment {
-        let sharding = |indices: &[Index], open: AxisSet| {
+    /// The layouts; none if the result would be open under two operators.
+    fn finish(&self, einsum: &Einsum, sums: Operator) -> Option<Assignment> {
+        let sharding = |indices: &[Index], open: AxisSet, operator: Operator| {
             let dims = indices.iter().map(|index| self.lists[usize::from(*index)]).collect();
-            Sharding { dims, open, operator: Operator::Sum }
+            let mut sharding = Sharding { dims, open, operator };
+            sharding.set_open(open);
+            sharding
         };
         let contracted = einsum.contracted().into_iter().map(|index| self.lists[usize::from(index)].set());
-        let open = contracted.chain(self.open.iter().copied()).fold(AxisSet::NONE, AxisSet::union);
-        let operands = einsum.operands.iter().zip(&self.open);
-        Assignment {
-            operands: operands.map(|(indices, open)| sharding(indices, *open)).collect(),
-            result: sharding(&einsum.result, open),
+        let made = contracted.fold(AxisSet::NONE, AxisSet::union);
+        let (passing, result) = self.passing.unwrap_or((sums, sums));
+        if !made.is_empty() && result != sums {
+            return None;
         }
+        let open = self.open.iter().copied().fold(made, AxisSet::union);
+        let operands = einsum.operands.iter().zip(&self.open);
+        Some(Assignment {
+            operands: operands.map(|(indices, open)| sharding(indices, *open, passing)).collect(),
+            result: sharding(&einsum.result, open, result),
+        })
     }
 }
 
@@ -103,16 +132,17 @@ mod tests {
     #[test]
     fn one_axis_does_one_thing() {
         let mesh = Mesh::of(&[("X", 4)]);
-        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], &mesh).len(), 4);
-        assert_eq!(assignments(&matmul(), &[8, 6, 8], &[], &mesh).len(), 3);
-        let left = OpenWay { operands: vec![0], axes: AxisSet::one(AxisId::new(0)) };
-        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[left], &mesh).len(), 5);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh).len(), 4);
+        assert_eq!(assignments(&matmul(), &[8, 6, 8], &[], Operator::Sum, &mesh).len(), 3);
+        let (operator, result) = (Operator::Sum, Operator::Sum);
+        let left = OpenWay { operands: vec![0], axes: AxisSet::one(AxisId::new(0)), operator, result };
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[left], Operator::Sum, &mesh).len(), 5);
     }
 
     /// Two axes: each on one of 3 indices or idle is 16, and the 3 pairs on one index come in two orders.
     #[test]
     fn orders_count() {
         let mesh = Mesh::of(&[("X", 2), ("Y", 2)]);
-        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], &mesh).len(), 19);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh).len(), 19);
     }
 }

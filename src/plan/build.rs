@@ -109,6 +109,7 @@ impl Builder<'_> {
                 return self.push_collective(id, collective.clone(), operands[0], id);
             }
             (Definition::Product { .. }, Some(einsum)) => StepOp::Product { einsum },
+            (Definition::Reduce { operator, .. }, Some(einsum)) => StepOp::Reduce { operator: *operator, einsum },
             (Definition::Map { function, .. }, Some(einsum)) => StepOp::Map { function: *function, einsum },
             // A new name for the same blocks is no step; another order of the dims is.
             (Definition::Move { .. } | Definition::Rename { .. }, Some(einsum)) => {
@@ -132,7 +133,9 @@ impl Builder<'_> {
                 let work = LocalWork::new(einsum, &layouts, &layout, mesh);
                 (costs.product(&work), work.flops)
             }
-            StepOp::Map { einsum, .. } => (costs.map(&LocalWork::new(einsum, &layouts, &layout, mesh)), 0),
+            StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
+                (costs.map(&LocalWork::new(einsum, &layouts, &layout, mesh)), 0)
+            }
         };
         self.push(Step { op, value: id, user: id, layout, cost, received: Bytes(0), flops }, operands)
     }

@@ -18,6 +18,7 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
+use crate::operator::Operator;
 use crate::program::{Program, ValueId};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
@@ -210,7 +211,7 @@ impl Plan {
             match step.op {
                 StepOp::Input => {}
                 StepOp::Collective(_) => totals.communication += step.cost.time,
-                StepOp::Product { .. } | StepOp::Map { .. } => totals.compute += step.cost.time,
+                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => totals.compute += step.cost.time,
             }
         }
         totals
@@ -296,6 +297,13 @@ pub enum StepOp {
     /// A local product.
     Product {
         /// How the local blocks meet.
+        einsum: Einsum,
+    },
+    /// All elements of a block along some dims, combined.
+    Reduce {
+        /// By this operator.
+        operator: Operator,
+        /// Which dims are left.
         einsum: Einsum,
     },
     /// An elementwise function, a transposition or a new name.

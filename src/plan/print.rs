@@ -29,6 +29,7 @@ impl Plan {
                 collective_name(collective, from, &self.program.mesh, &self.program.dims)
             }
             StepOp::Product { einsum } => format!("product {einsum}"),
+            StepOp::Reduce { operator, einsum } => format!("{operator} {einsum}"),
             StepOp::Map { function, einsum } if einsum.operands.iter().all(|operand| *operand == einsum.result) => {
                 function.to_string()
             }

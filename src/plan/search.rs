@@ -6,10 +6,12 @@
 use super::assignments::{Assignment, OpenWay, assignments};
 use super::reshard::{Distances, Node, Score, Space};
 use super::{Cost, Costs, LocalWork, PlanError};
+use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::AxisSet;
 use crate::operator::Operator;
+use crate::passes;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
@@ -147,7 +149,7 @@ impl<'a> Search<'a> {
                 let own = Score::new(self.costs.objective(), cost, received, 0);
                 vec![(self.space_mut(id).node(&to), score + own, Origin { operands: vec![source] })]
             }
-            Definition::Product { .. } | Definition::Map { .. } => {
+            Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
                 let assignments = self.assignments(id);
                 assignments.iter().filter_map(|assignment| self.source(id, assignment)).collect()
             }
@@ -178,38 +180,63 @@ impl<'a> Search<'a> {
         let extents: Vec<Vec<u64>> =
             operands.iter().map(|id| program.value(*id).dims.iter().map(|dim| dim.size).collect()).collect();
         let lengths = einsum.lengths(&extents).unwrap_or_default();
-        let (ways, whole) = match &value.definition {
+        let whole = match &value.definition {
             Definition::Product { local: true, .. } => return self.local_product(id).into_iter().collect(),
-            Definition::Product { .. } => {
-                let way = |place: usize| OpenWay { operands: vec![place], axes: self.open_axes(operands[place]) };
-                (vec![way(0), way(1)], None)
-            }
-            Definition::Map { function, .. } => (self.map_ways(*function, operands), softmax_dim(*function)),
+            Definition::Product { .. } | Definition::Reduce { .. } => None,
+            Definition::Map { function, .. } => softmax_dim(*function),
             Definition::Input | Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
                 return Vec::new();
             }
         };
-        let mut assignments = assignments(&einsum, &lengths, &ways, &program.mesh);
+        let sums = match &value.definition {
+            Definition::Reduce { operator, .. } => *operator,
+            Definition::Product { .. }
+            | Definition::Map { .. }
+            | Definition::Input
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => Operator::Sum,
+        };
+        let ways: Vec<OpenWay> = Operator::ALL.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
+        let mut assignments = assignments(&einsum, &lengths, &ways, sums, &program.mesh);
         if let Some(dim) = whole {
             assignments.retain(|assignment| assignment.result.dims[dim].is_empty());
         }
         assignments
     }
 
-    /// A linear function may be applied to open sums, to all operands alike.
-    fn map_ways(&self, function: Function, operands: &[ValueId]) -> Vec<OpenWay> {
-        if !function.is_linear() {
-            return Vec::new();
-        }
-        let axes = operands.iter().map(|id| self.open_axes(*id)).reduce(AxisSet::intersection);
-        vec![OpenWay { operands: (0..operands.len()).collect(), axes: axes.unwrap_or_default() }]
+    /// The ways in which open sums under an operator pass through the computation of a value.
+    fn open_ways(&self, id: ValueId, operator: Operator) -> Vec<OpenWay> {
+        let value = self.program.value(id);
+        let operands = value.definition.operands();
+        let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
+        let passage = match &value.definition {
+            Definition::Product { .. } => {
+                let contracts = !self.program.einsum(id).contracted().is_empty();
+                passes::product(operator, &from, value.dtype, contracts)
+            }
+            Definition::Map { function, .. } => passes::map(*function, operator, &from, value.dtype),
+            Definition::Reduce { operator: own, .. } => passes::reduce(*own, operator, from[0], value.dtype),
+            Definition::Input | Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
+                None
+            }
+        };
+        let Some(passage) = passage else { return Vec::new() };
+        let axes = |place: &usize| self.open_axes(operands[*place], operator);
+        let way = |choice: &&[usize]| OpenWay {
+            operands: choice.to_vec(),
+            axes: choice.iter().map(axes).reduce(AxisSet::intersection).unwrap_or_default(),
+            operator,
+            result: passage.result,
+        };
+        passage.operands.iter().map(way).filter(|way| !way.axes.is_empty()).collect()
     }
 
-    /// The axes over which a value can be had as an open sum.
-    fn open_axes(&self, id: ValueId) -> AxisSet {
+    /// The axes over which a value can be had open under an operator.
+    fn open_axes(&self, id: ValueId, operator: Operator) -> AxisSet {
         let space = self.space(id);
         let sharding = self.found[id.index()].offered().iter().map(|(node, _)| space.sharding(node));
-        sharding.filter(|sharding| sharding.operator == Operator::Sum).fold(AxisSet::NONE, |set, s| set.union(s.open))
+        sharding.filter(|sharding| sharding.operator == operator).fold(AxisSet::NONE, |set, s| set.union(s.open))
     }
 
     /// `_LOCAL`: the operands as they are.
@@ -250,6 +277,7 @@ impl<'a> Search<'a> {
         match &program.value(id).definition {
             Definition::Product { .. } => (self.costs.product(&work), work.flops),
             Definition::Input
+            | Definition::Reduce { .. }
             | Definition::Map { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
@@ -288,6 +316,18 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Exp
         | Function::Tanh
         | Function::Fill { .. }
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not
+        | Function::Over(_)
+        | Function::Larger
+        | Function::Smaller
         | Function::Cast(_) => None,
     }
 }

@@ -19,7 +19,15 @@ const WRONG: &[(&str, &str)] = &[
     ("A: bf16[I]\nA[I] = f32(A)", "rebind-mismatch"),
     ("output D", "unknown-array"),
     ("C = relax(A[I])", "unknown-function"),
-    ("C = sum_J(A[I, J])", "unknown-function"),
+    ("C = sum(A[I, J])", "function-subscript"),
+    ("C = sum_K(A[I, J])", "function-subscript"),
+    ("C = sum_{J,J}(A[I, J])", "function-subscript"),
+    ("C[I] = A[I, J]", "dim-lost"),
+    ("C = sum_J(bool[I, J])", "needs-number"),
+    ("C = mean_J(i8[I, J])", "needs-float"),
+    ("C = not(A[I, J])", "needs-bool"),
+    ("C = sqrt(i8[I, J])", "needs-float"),
+    ("C = abs(bool[I, J])", "needs-number"),
     ("C = relu_J(A[I, J])", "function-subscript"),
     ("C = softmax(A[I, J])", "function-subscript"),
     ("C = softmax_K(A[I, J])", "function-subscript"),
@@ -30,6 +38,9 @@ const WRONG: &[(&str, &str)] = &[
     ("A: bf16[0, I]\noutput A", "size-zero"),
     ("A: bf16[I_?, J_?]\noutput A", "input-hole"),
     ("A: bool[I]{U_X}\noutput A", "operator-dtype"),
+    ("A: i8[I]{MEAN_X}\noutput A", "operator-dtype"),
+    ("A: f32[I]{AND_X}\noutput A", "operator-dtype"),
+    ("A: bool[I]{SQUARE_ADD_X}\noutput A", "operator-dtype"),
     ("A: bf16[I]{FOO_X}\noutput A", "unknown-operator"),
     ("dims {P: 1000000000000, Q: 1000000000000}\nA: bf16[P, Q]\noutput A", "array-too-large"),
     ("dims {P: 1073741824, Q: 1073741824}\nC[P, Q] = a[P] * b[Q]", "array-too-large"),
@@ -69,7 +80,7 @@ const WRONG: &[(&str, &str)] = &[
     ("A: i8[I]\nC = A / 2", "needs-float"),
     ("A: i8[I]\nC = 0.5 * A", "needs-float"),
     ("A: bool[I]\nC = -A", "needs-number"),
-    ("C = 2 / A[I]", "bad-division"),
+    ("C = A[I] / 0", "bad-division"),
     ("C = 2 * 3", "number-result"),
     // Open sums.
     ("C = relu(A[I]{U_X})", "open-sum-misuse"),
@@ -79,7 +90,23 @@ const WRONG: &[(&str, &str)] = &[
     ("C = A[I]{U_X} + 1", "open-sum-misuse"),
     ("C = D[I] / A[I]{U_X}", "open-sum-misuse"),
     ("C = f32(A[I]{U_X})", "open-sum-misuse"),
-    ("C = -A[I]{MAX_X}", "open-sum-misuse"),
+    ("C = square(A[I]{MAX_X})", "open-sum-misuse"),
+    ("C = gelu(A[I]{MAX_X})", "open-sum-misuse"),
+    ("C = -i8[I]{MAX_X}", "open-sum-misuse"),
+    ("C = max_J(A[I, J]{U_X})", "open-sum-misuse"),
+    ("C = sum_J(A[I, J]{MAX_X})", "open-sum-misuse"),
+    ("C = sum_J(i8[I, J]{U_X})", "open-sum-misuse"),
+    ("C = A[I]{MAX_X} + B[I]{U_X}", "open-sum-misuse"),
+    ("C = A[I]{MEAN_X} + B[I]{U_X}", "open-sum-misuse"),
+    ("C = A[I]{SQUARE_ADD_X} + B[I]{SQUARE_ADD_X}", "open-sum-misuse"),
+    ("C = 2 * A[I]{SQUARE_ADD_X}", "open-sum-misuse"),
+    ("C[I, K] = A[I, J]{MUL_X} * B[J, K]{MUL_X}", "open-sum-misuse"),
+    ("C[I, J] = A[I, J]{MUL_X} * B[I, J]", "open-sum-misuse"),
+    ("C[I, K] = i8[I, J]{U_X} * i8[J, K]", "open-sum-misuse"),
+    ("C[I, J] = A[I, J]{MAX_X} *_LOCAL B[I, J]", "open-sum-misuse"),
+    ("C[I, J] = A[I, J]{MEAN_X} *_LOCAL B[I, J]", "local-layout"),
+    ("A[I]{SQUARE_ADD_XY} -> A[I]{SQUARE_ADD_Y}", "open-sum-invented"),
+    ("C[I]{U_X} = max_J(A[I, J_X])", "open-sum-invented"),
     ("C[I, J]{U_X} = relu(A[I, J])", "open-sum-invented"),
     ("C[I, J]{U_X} = A[J, I]", "open-sum-invented"),
     ("C[I]{U_Y} = A[I]{U_X}", "open-sum-invented"),
@@ -127,6 +154,23 @@ const RIGHT: &[&str] = &[
     "A: bf16[I_X, J]\nB: bf16[J, K_Y]\nC[I_X, K_Y] = A * B",
     "A[I_X, J] * B[J, K_Y] -> C[I_X, K_Y]",
     "A[I, J_X] * B[J, K] -> C[I, K]",
+    "C[I] = sum_J(A[I, J_X])",
+    "C[I]{MAX_X} = max_J(A[I, J_X])",
+    "C[K, I] = sum_J(A[I, J_X, K])",
+    "C = min_{I,J}(A[I, J_X])",
+    "C = mean_J(A[I, J_X])",
+    "C = sum_J(A[I, J]{U_X})",
+    "C = -A[I]{MAX_X}",
+    "C = relu(A[I]{MAX_X})",
+    "C = A[I]{MEAN_X} + 1",
+    "C = A[I]{MEAN_X} - B[I]",
+    "C = abs(A[I]{MUL_X})",
+    "C[I, J] = A[I, J]{MUL_X} * B[I, J]{MUL_X}",
+    "C = not(bool[I]{LOGICAL_AND_X})",
+    "A[I]{SQUARE_ADD_XY} -> A[I]{U_Y}",
+    "AllReduce_X(A[I]{SQUARE_ADD_XY}) -> A[I]{U_Y}",
+    "C = 1 / A[I]",
+    "C = 2 - log(sqrt(square(A[I])))",
     "A[I, J_X] * B[J_X, K] -> C[I, K]",
     "A[I_X, J] * B[J, K_X] -> C[I_X, K]",
     "A[I_X, J] * B[J, K_X] -> C[I, K_X]",
@@ -241,9 +285,12 @@ pub(super) fn verify(program: &Program) {
             Wanted::Free => assert!(!matches!(value.definition, Definition::Input | Definition::Move { .. })),
         }
         match &value.definition {
-            Definition::Product { .. } | Definition::Map { .. } | Definition::Rename { .. } => {
+            Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Rename { .. } => {
                 let einsum = program.einsum(id);
-                let sums = matches!(value.definition, Definition::Product { .. });
+                let sums = matches!(value.definition, Definition::Product { .. } | Definition::Reduce { .. });
                 assert!(sums || einsum.contracted().is_empty());
             }
             Definition::Collective { collective, from, operand } => {
@@ -350,7 +397,7 @@ fn help_shows_legal_fragments() {
         ("A: bf16[I_X, J]\nC = -A[I, J_Y]", "write `A[I_X, J] -> A[I, J_Y]` first"),
         ("A: bf16[I_X, J]\nC = -A[J, I_X]", "write `A[I_X, J] -> A[J, I_X]` first"),
         ("AllGather_X(A[I_XY, J]) -> A[I_Y, J]", "`A[I_XY, J] -> A[I_Y, J]`"),
-        ("AllGather_Z(A[I_X]{U_Z}) -> A[I_X]", "AllReduce_Z or ReduceScatter_{Z,..} closes it"),
+        ("AllGather_Z(A[I_X]{U_Z}) -> A[I_X]", "`AllReduce_Z` closes it, `ReduceScatter_{Z,I}` shards `I` as well"),
         (
             "C = relu(A[I]{U_X})",
             "close it first: `AllReduce_X(A[I]{U_X}) -> A[I]`, or `ReduceScatter_{X,I}(A[I]{U_X})`",

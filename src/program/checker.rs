@@ -1,15 +1,16 @@
 //! What is known while a program is checked.
 
-use super::declarations::Ground;
+use super::declarations::{Ground, Views};
 use super::error::{CheckError, Checked};
-use super::{Definition, Value, ValueId, Wanted};
+use super::{Definition, Expectation, Limit, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, DimId, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::span::Span;
-use crate::syntax::Name;
+use crate::syntax::{Ast, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of the checker: the program so far, and what its names mean.
@@ -21,11 +22,15 @@ pub(super) struct Checker {
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
     /// The least common multiple of the numbers of shards in which layouts so far cut each dim.
     pub(super) splits: BTreeMap<DimId, u64>,
+    /// Dims that stand for several, major first.
+    pub(super) parts: BTreeMap<String, Vec<Dim>>,
+    /// Names that stand for several axes, major first.
+    pub(super) views: Views,
     /// Unknown axes that were told of.
     pub(super) told_axes: BTreeSet<String>,
     pub(super) values: Vec<Value>,
     /// Over which axes each value can be an open sum while its layout is free.
-    pub(super) sums: Vec<AxisSet>,
+    pub(super) sums: Vec<BTreeMap<Operator, AxisSet>>,
     /// Where the layout of each value is written.
     pub(super) places: Vec<Span>,
     /// The arrays by name: an index into `bindings`.
@@ -35,13 +40,25 @@ pub(super) struct Checker {
     pub(super) uses: BTreeMap<ValueId, Span>,
     /// What `output` lines name.
     pub(super) outputs: Vec<ValueId>,
+    /// What `expect` lines say.
+    pub(super) expectations: Vec<Expectation>,
+    /// What `limit` lines say.
+    pub(super) limits: Vec<Limit>,
     /// How deep the expression at hand is nested.
     pub(super) depth: usize,
     pub(super) diagnostics: Diagnostics,
     /// The method that the statement at hand asks for.
     pub(super) method: Option<Method>,
+    /// The name of the result of the statement at hand.
+    pub(super) target: Option<String>,
     /// Words of statements that could not be read.
     pub(super) lost: BTreeSet<String>,
+    /// See [`Ast::rebound`].
+    pub(super) rebound: BTreeMap<String, u32>,
+    /// See [`Ast::nameless`].
+    pub(super) nameless: bool,
+    /// Values that were told to be said in another layout than they have, by that layout.
+    pub(super) told_layouts: BTreeSet<(ValueId, String)>,
 }
 
 /// A name and what it stands for, from one statement to the next that binds it again.
@@ -65,17 +82,23 @@ impl Checker {
     /// Arrays have fewer elements than this.
     pub(super) const ELEMENTS: u64 = 1 << 60;
 
-    pub(super) fn new(ground: Ground, lost: BTreeSet<String>, diagnostics: Diagnostics) -> Checker {
-        let Ground { mesh, hardware, dims, named_dims } = ground;
+    pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
+        let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
             hardware,
             dims,
             named_dims,
             splits: BTreeMap::new(),
+            parts,
+            views,
             told_axes: BTreeSet::new(),
             method: None,
-            lost,
+            target: None,
+            lost: ast.lost.clone(),
+            rebound: ast.rebound.clone(),
+            nameless: ast.nameless,
+            told_layouts: BTreeSet::new(),
             values: Vec::new(),
             sums: Vec::new(),
             places: Vec::new(),
@@ -83,6 +106,8 @@ impl Checker {
             bindings: Vec::new(),
             uses: BTreeMap::new(),
             outputs: Vec::new(),
+            expectations: Vec::new(),
+            limits: Vec::new(),
             depth: 0,
             diagnostics,
         }

@@ -5,6 +5,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::layouts::Written;
 use super::{Definition, Value, ValueId, Wanted};
 use crate::collective::Collective;
+use crate::diag::{Edit, Fix};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::span::{Span, Spanned};
@@ -60,12 +61,19 @@ impl Checker {
         let method = self.method;
         let id = self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?;
         if let Some((written, name)) = result {
-            self.collective_result(id, written, name, text, at)?;
+            self.collective_result(id, written, name, text, [at, span])?;
         }
         Ok(id)
     }
 
-    fn collective_result(&self, id: ValueId, written: &Written, name: &str, text: String, from: Span) -> Checked<()> {
+    fn collective_result(
+        &self,
+        id: ValueId,
+        written: &Written,
+        name: &str,
+        text: String,
+        [from, span]: [Span; 2],
+    ) -> Checked<()> {
         let value = self.value(id);
         let same_dims =
             self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
@@ -73,8 +81,21 @@ impl Checker {
             return Ok(());
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
-        Err(CheckError::CollectiveResult { collective: format!("`{text}`"), gives, said, at: written.span, from }
-            .into())
+        let brackets = value.brackets(&self.mesh, &self.dims);
+        let mut fixes = vec![Fix { edit: Edit::Replace(written.span), text: brackets }];
+        if let Definition::Collective { operand, .. } = &value.definition {
+            // Without its head the statement is a bare move.
+            fixes.push(Fix { edit: Edit::Replace(span), text: self.show(*operand) });
+        }
+        Err(CheckError::CollectiveResult {
+            fixes,
+            collective: format!("`{text}`"),
+            gives,
+            said,
+            at: written.span,
+            from,
+        }
+        .into())
     }
 
     fn read_collective(&mut self, call: &Call<'_>, subscript: &[Name]) -> Checked<Collective> {
@@ -124,7 +145,10 @@ impl Checker {
         if let Some(place) = dims.iter().position(|dim| self.dims.name(dim.id) == last.node) {
             return Ok((Some(place), words));
         }
-        let only_axes = self.mesh.axis_named(&last.node).is_some() && call.said.is_some();
+        if let Some(place) = self.part_to_cut(&last.node, dims, call.from) {
+            return Ok((Some(place), words));
+        }
+        let only_axes = self.axes_named(&last.node).is_some() && call.said.is_some();
         if only_axes {
             return Ok((None, subscript));
         }
@@ -147,8 +171,7 @@ impl Checker {
     }
 
     fn no_dim(&self, call: &Call<'_>, axes: String) -> Failure {
-        let dims = &self.value(call.operand).dims;
-        let name = dims.first().map_or_else(|| "I".to_owned(), |dim| self.dims.name(dim.id));
+        let name = self.first_dim(call);
         let kind = kind_text(call.kind);
         let help = format!("write it behind the axes: `{kind}_{{{},{name}}}`", axes.trim_matches(['{', '}']));
         CheckError::CollectiveDim { collective: format!("`{}`", call.text), at: call.at, help }.into()
@@ -171,6 +194,12 @@ impl Checker {
         let why = || "nothing says which axes it is over".to_owned();
         let help = || format!("write them: `{}_X`", kind_text(call.kind));
         found.ok_or_else(|| self.axis_error(call, why(), help(), call.at))
+    }
+
+    /// The first dim of the operand.
+    fn first_dim(&self, call: &Call<'_>) -> String {
+        let dims = &self.value(call.operand).dims;
+        dims.first().map_or_else(|| "I".to_owned(), |dim| self.dims.name(dim.id))
     }
 
     fn axis_error(&self, call: &Call<'_>, why: String, help: String, at: Span) -> Failure {
@@ -198,12 +227,15 @@ impl Checker {
             return match (from.open.contains(axis), from.dim_of(axis)) {
                 (true, _) => fail(
                     format!("`{name}` is in the open sum"),
-                    format!("AllReduce_{name} or ReduceScatter_{{{name},..}} closes it"),
+                    format!(
+                        "`AllReduce_{name}` closes it, `ReduceScatter_{{{name},{}}}` shards `{0}` as well",
+                        self.first_dim(call)
+                    ),
                 ),
                 (false, Some(place)) => {
                     let dim = self.dims.name(self.value(call.operand).dims[place].id);
                     let why = format!("`{name}` shards `{dim}` and no sum is open over it");
-                    fail(why, format!("AllGather_{name} makes `{dim}` whole"))
+                    fail(why, format!("`AllGather_{name}` makes `{dim}` whole"))
                 }
                 (false, None) => fail(format!("`{name}` is not in its layout"), used),
             };
@@ -233,7 +265,15 @@ impl Checker {
         let name = value.name.clone().unwrap_or_default();
         let after = Value { wanted: Wanted::Exact(to), ..value.clone() }.brackets(&self.mesh, &self.dims);
         let help_move = format!("{} -> {name}{after}", self.show(call.operand));
-        CheckError::GatherMajor { axes: axes.names(&self.mesh), dim, help_move, at: call.at }.into()
+        // A statement of its own can be the move; inside an expression the move has no form.
+        let fixes = match (self.depth, &self.target) {
+            (0, target) => {
+                let target = target.as_deref().unwrap_or(&name);
+                vec![Fix { edit: Edit::Statement, text: format!("{} -> {target}{after}", self.show(call.operand)) }]
+            }
+            (_, _) => Vec::new(),
+        };
+        CheckError::GatherMajor { fixes, axes: axes.names(&self.mesh), dim, help_move, at: call.at }.into()
     }
 
     fn all_to_all_misfit(&self, call: &Call<'_>, axes: Axes, source: usize, to: usize) -> Failure {

@@ -3,9 +3,12 @@
 //! The name of a variant says what is wrong; the code is its stable word. Labels stand at every place involved, and
 //! the help is what to write next.
 
+use crate::diag::Fix;
 use crate::dtype::DType;
 use crate::mesh::Mesh;
+use crate::operator::Operator;
 use crate::span::Span;
+use crate::syntax::SizeFlaw;
 
 /// Everything that the checker says: errors first, then warnings, then notes.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
@@ -74,6 +77,70 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("the size has no value: {why}")]
+    #[diagnostic(code("size-without-value"), help("sizes are whole numbers below 2^64"))]
+    SizeWithoutValue {
+        why: String,
+        #[label("no size")]
+        at: Span,
+    },
+
+    #[error("`{name}` has no size here")]
+    #[diagnostic(code("unknown-size"))]
+    UnknownSize {
+        name: String,
+        #[label("no size is known for it")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("dim `{dim}` stands twice among the parts of a dim")]
+    #[diagnostic(code("part-repeated"), help("a dim is made of different dims; declare a second one of that size"))]
+    PartRepeated {
+        dim: String,
+        #[label("again here")]
+        at: Span,
+    },
+
+    #[error("axis `{axis}` of {size} cuts `{name}` = {parts} ({sizes}) across its parts")]
+    #[diagnostic(
+        code("cut-across"),
+        help(
+            "{left} are left of the part at hand; axes use up one part before they cut the next: shard {parts} one by one"
+        )
+    )]
+    CutAcross {
+        name: String,
+        parts: String,
+        sizes: String,
+        axis: String,
+        size: u64,
+        left: u64,
+        #[label("cuts across")]
+        at: Span,
+    },
+
+    #[error("`{name}` stands for the dims {parts}")]
+    #[diagnostic(code("dim-of-parts"), help("name one of these dims here"))]
+    DimOfParts {
+        name: String,
+        parts: String,
+        #[label("several dims")]
+        at: Span,
+    },
+
+    #[error("`{name}` is an axis of its own and a physical axis of another")]
+    #[diagnostic(
+        code("axis-repeated"),
+        help("the physical axes of `X: 4x4` are called `X1` and `X2`; rename the other axis")
+    )]
+    PhysicalName {
+        name: String,
+        #[label("in this mesh")]
+        at: Span,
+    },
+
     #[error("`{name}` is not an axis of the mesh")]
     #[diagnostic(code("unknown-axis"))]
     UnknownAxis {
@@ -114,7 +181,7 @@ pub(super) enum CheckError {
     },
 
     #[error("`{word}` is not the operator of an open sum")]
-    #[diagnostic(code("unknown-operator"), help("write `U` for a sum, `MAX` or `MIN`: `{{U_X}}`"))]
+    #[diagnostic(code("unknown-operator"), help("write one of {}: `{{U_X}}` is a sum", Operator::ALL.map(|operator| format!("`{}`", operator.word())).join(", ")))]
     UnknownOperator {
         word: String,
         #[label("unknown operator")]
@@ -122,12 +189,22 @@ pub(super) enum CheckError {
     },
 
     #[error("an open {operator} of {dtype} has no meaning")]
-    #[diagnostic(code("operator-dtype"), help("open sums are over numbers; cast the array first"))]
+    #[diagnostic(code("operator-dtype"), help("{} is over {}; cast the array first", operator.word(), operands(*operator)))]
     OperatorDType {
-        operator: String,
+        operator: Operator,
         dtype: DType,
         #[label("declared here")]
         at: Span,
+    },
+
+    #[error("no collective is called `{name}`")]
+    #[diagnostic(code("unknown-collective"))]
+    UnknownMove {
+        name: String,
+        #[label("unknown collective")]
+        at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("function `{name}` is not known")]
@@ -153,6 +230,7 @@ pub(super) enum CheckError {
     #[error("{what}")]
     #[diagnostic(code("axis-reused"))]
     AxisReused {
+        fixes: Vec<Fix>,
         what: String,
         #[label("first used here")]
         first: Span,
@@ -270,6 +348,7 @@ pub(super) enum CheckError {
     #[error("`{said}` is written, but the layout here is `{has}`")]
     #[diagnostic(code("layout-mismatch"))]
     LayoutMismatch {
+        fixes: Vec<Fix>,
         said: String,
         has: String,
         #[label(primary, "brackets on a use say the layout it has")]
@@ -294,12 +373,7 @@ pub(super) enum CheckError {
     },
 
     #[error("dim `{dim}` gets lost: `{array}` has it, the result has not")]
-    #[diagnostic(
-        code("dim-lost"),
-        help(
-            "keep `{dim}` in the result, or write its sum as a product with a factor of ones: `.. *_{dim} ones[{dim}]`"
-        )
-    )]
+    #[diagnostic(code("dim-lost"), help("keep `{dim}` in the result, or write its sum: `sum_{dim}(..)`"))]
     DimLost {
         dim: String,
         array: String,
@@ -332,14 +406,13 @@ pub(super) enum CheckError {
     },
 
     #[error("it is not clear which dims are contracted: {why}")]
-    #[diagnostic(
-        code("contraction-unclear"),
-        help("write `*_{{..}}` with the dims to contract, or the result's dims: `C[..] = ..`")
-    )]
+    #[diagnostic(code("contraction-unclear"))]
     ContractionUnclear {
         why: String,
         #[label("this product")]
         at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("dim `{dim}` cannot be contracted: {array} does not have it")]
@@ -357,8 +430,9 @@ pub(super) enum CheckError {
     #[error("a local product cannot do this: {why}")]
     #[diagnostic(code("local-layout"))]
     LocalLayout {
+        fixes: Vec<Fix>,
         why: String,
-        #[label(primary, "nothing may be moved here")]
+        #[label(primary, "nothing moves before this")]
         at: Span,
         #[label("the left operand")]
         left: Span,
@@ -417,12 +491,22 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("{operation} needs bools, and this is {dtype}")]
+    #[diagnostic(code("needs-bool"), help("cast it first: `bool(..)`"))]
+    NeedsBool {
+        operation: String,
+        dtype: DType,
+        #[label("{dtype}")]
+        at: Span,
+    },
+
     #[error("an open sum over `{axes}` cannot be used here: {reason}")]
     #[diagnostic(code("open-sum-misuse"))]
     OpenSumMisuse {
+        fixes: Vec<Fix>,
         axes: String,
         reason: String,
-        #[label(primary, "open here")]
+        #[label(primary, "used here")]
         at: Span,
         #[label("the sum is left open here")]
         from: Span,
@@ -461,6 +545,7 @@ pub(super) enum CheckError {
     GatherMajor {
         axes: String,
         dim: String,
+        fixes: Vec<Fix>,
         help_move: String,
         #[label("gathers `{axes}`")]
         at: Span,
@@ -470,7 +555,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-dim"))]
     CollectiveDim {
         collective: String,
-        #[label("no dim")]
+        #[label("names no dim of the operand")]
         at: Span,
         #[help]
         help: String,
@@ -480,6 +565,7 @@ pub(super) enum CheckError {
     #[diagnostic(code("collective-result"), help("write `{gives}` as the result, or another collective"))]
     CollectiveResult {
         collective: String,
+        fixes: Vec<Fix>,
         gives: String,
         said: String,
         #[label(primary, "the result as written")]
@@ -505,8 +591,8 @@ pub(super) enum CheckError {
         at: Span,
     },
 
-    #[error("a number cannot be divided by an array, nor by zero")]
-    #[diagnostic(code("bad-division"), help("divide an array by an array, or an array by a number other than 0"))]
+    #[error("nothing can be divided by zero")]
+    #[diagnostic(code("bad-division"), help("divide by an array, or by a number other than 0"))]
     BadDivision {
         #[label("here")]
         at: Span,
@@ -558,6 +644,13 @@ pub(super) enum CheckError {
         help: Option<String>,
     },
 
+    #[error("`...` stands for dims that are not written; the array is taken without them")]
+    #[diagnostic(code("dims-left-out"), severity(Advice), help("write all dims, or drop the `...`"))]
+    DimsLeftOut {
+        #[label("nothing is known of these")]
+        at: Span,
+    },
+
     #[error("no hardware is named, so tpu_v5e is assumed")]
     #[diagnostic(code("default-hardware"), severity(Advice), help("name it: `mesh {mesh} on tpu_v5e`"))]
     DefaultHardware {
@@ -565,6 +658,22 @@ pub(super) enum CheckError {
         #[label("no `on` here")]
         at: Span,
     },
+}
+
+impl CheckError {
+    /// Changes that may put an end to it, to be tried.
+    pub(super) fn fixes(&self) -> Vec<Fix> {
+        if let CheckError::AxisReused { fixes, .. }
+        | CheckError::LayoutMismatch { fixes, .. }
+        | CheckError::LocalLayout { fixes, .. }
+        | CheckError::OpenSumMisuse { fixes, .. }
+        | CheckError::GatherMajor { fixes, .. }
+        | CheckError::CollectiveResult { fixes, .. } = self
+        {
+            return fixes.clone();
+        }
+        Vec::new()
+    }
 }
 
 /// Why a part of a program has no meaning.
@@ -576,6 +685,18 @@ pub(super) enum Failure {
     Told,
 }
 
+impl CheckError {
+    /// A size without a value.
+    pub(super) fn size(flaw: SizeFlaw, help: &str) -> CheckError {
+        match flaw {
+            SizeFlaw::Unknown(name) => {
+                CheckError::UnknownSize { name: name.node, at: name.span, help: help.to_owned() }
+            }
+            SizeFlaw::Arithmetic(why, at) => CheckError::SizeWithoutValue { why, at },
+        }
+    }
+}
+
 impl From<CheckError> for Failure {
     fn from(error: CheckError) -> Failure {
         Failure::Error(Box::new(error))
@@ -584,3 +705,12 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// What an operator works on, in words.
+fn operands(operator: Operator) -> &'static str {
+    match operator {
+        Operator::And | Operator::Or => "bools",
+        Operator::Mean => "floats",
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
+    }
+}

@@ -23,7 +23,10 @@ pub(super) enum Operand {
 }
 
 /// The functions that a program can name, besides the casts.
-const FUNCTIONS: [&str; 6] = ["relu", "gelu", "exp", "tanh", "softmax", "rename"];
+const FUNCTIONS: [&str; 19] = [
+    "relu", "gelu", "exp", "tanh", "softmax", "rename", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square",
+    "recip", "not", "sum", "max", "min", "mean",
+];
 
 impl Checker {
     /// Expressions are nested at most this deep.
@@ -76,7 +79,8 @@ impl Checker {
             (Some(name), Some(_)) if self.binding(&name.node).is_none() => self.implicit(array),
             (None, _) => self.implicit(array),
             (Some(name), brackets) => {
-                let id = self.lookup(name)?;
+                let help = format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node);
+                let id = self.lookup(name, &help)?;
                 self.uses.insert(id, array.span);
                 if let Some(dtype) = array.dtype.as_ref().filter(|dtype| dtype.node != self.value(id).dtype) {
                     let (has, said, from) = (self.value(id).dtype, dtype.node, self.place(id));
@@ -137,7 +141,7 @@ impl Checker {
         let id = match (op, left, right) {
             (BinaryOp::Add, Number(a), Number(b)) => return Ok(Number(a + b)),
             (BinaryOp::Sub, Number(a), Number(b)) => return Ok(Number(a - b)),
-            (BinaryOp::Div, _, Number(0.0)) | (BinaryOp::Div, Number(_), Array(_)) => {
+            (BinaryOp::Div, _, Number(0.0)) => {
                 return Err(CheckError::BadDivision { at: span }.into());
             }
             (BinaryOp::Div, Number(a), Number(b)) => return Ok(Number(a / b)),
@@ -152,6 +156,10 @@ impl Checker {
             (BinaryOp::Div, Array(a), Number(c)) => {
                 self.needs_float(Function::Div, a)?;
                 self.map(Function::Scale(Scalar(1.0 / c)), &[a], wishes, span)?
+            }
+            (BinaryOp::Div, Number(c), Array(a)) => {
+                let inverse = self.map(Function::Recip, &[a], wishes, span)?;
+                if c == 1.0 { inverse } else { self.map(Function::Scale(Scalar(c)), &[inverse], wishes, span)? }
             }
             (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Add, &[a, b], wishes, span)?,
             (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Sub, &[a, b], wishes, span)?,
@@ -177,9 +185,11 @@ impl Checker {
         span: Span,
     ) -> Checked<ValueId> {
         let dtype = self.map_dtype(function, operands, span)?;
-        self.check_map_open(function, operands)?;
+        self.check_map_open(function, operands, dtype)?;
         let union = self.union(operands);
         let dims = match wishes {
+            // A wish that nothing fulfils is told of the statement as a whole; a dim under another name is often why.
+            Some(wishes) if self.unfulfilled(wishes, &union).is_some() && wishes.len() == union.len() => union.clone(),
             Some(wishes) => self.granted(wishes, &union),
             None => union.clone(),
         };
@@ -218,7 +228,10 @@ impl Checker {
             return Ok(dtype);
         }
         let at = self.use_place(operands[0]);
-        if dtype == DType::Bool && function != Function::Identity {
+        if function == Function::Not && dtype != DType::Bool {
+            return Err(CheckError::NeedsBool { operation: "`not`".to_owned(), dtype, at }.into());
+        }
+        if dtype == DType::Bool && !matches!(function, Function::Identity | Function::Not) {
             return Err(CheckError::NeedsNumber { operation: format!("`{}`", word(function)), dtype, at }.into());
         }
         let fraction = match function {
@@ -246,11 +259,8 @@ impl Checker {
         let (name, at) = (function.node.as_str(), function.span);
         let dtype = name.parse::<DType>().ok();
         let plain = match name {
-            "relu" => Some(Function::Relu),
-            "gelu" => Some(Function::Gelu),
-            "exp" => Some(Function::Exp),
-            "tanh" => Some(Function::Tanh),
-            _ => dtype.map(Function::Cast),
+            _ if dtype.is_some() => dtype.map(Function::Cast),
+            _ => named(name),
         };
         let misfit = |help: &str| CheckError::FunctionSubscript { name: name.to_owned(), at, help: help.to_owned() };
         match (name, plain, subscript) {
@@ -261,6 +271,12 @@ impl Checker {
             (_, Some(_), _) => Err(misfit("it works on each element and has no subscript").into()),
             ("softmax", None, [dim]) => self.softmax(dim, argument, wishes, span),
             ("softmax", None, _) => Err(misfit("write the one dim it runs over: `softmax_T(S)`").into()),
+            ("sum" | "max" | "min" | "mean", None, [_, ..]) => {
+                self.reduction(function, subscript, argument, wishes, span)
+            }
+            ("sum" | "max" | "min" | "mean", None, []) => {
+                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`")).into())
+            }
             ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
             (_, None, _) => Err(unknown_function(function).into()),
@@ -301,18 +317,53 @@ impl Checker {
             return Err(error(format!("the operand has a dim `{new}` already"), names[1].span, help));
         }
         if from.size != to.size {
-            let help = format!("declare `{new}` with the size of `{old}`: `dims {{{new}: {}}}`", from.size);
+            let free = (2..).map(|n| format!("{old}{n}")).find(|name| !self.named_dims.contains_key(name));
+            let free = free.unwrap_or_else(|| new.clone());
+            let help = format!("rename it to a dim of the same size: `dims {{{free}: {}}}`", from.size);
             let why = format!("`{old}` has size {} and `{new}` has size {}", from.size, to.size);
             return Err(error(why, names[0].span.join(names[1].span), help));
         }
         dims[place] = to;
-        self.check_operator_moves(id)?;
         self.add(self.value(id).dtype, dims, Definition::Rename { operand: id }, span)
     }
 
     /// Adds a cast of a value to another element type.
     pub(super) fn cast(&mut self, id: ValueId, dtype: DType, span: Span) -> Checked<ValueId> {
         self.map(Function::Cast(dtype), &[id], None, span)
+    }
+}
+
+/// The elementwise function that a program calls by this word.
+fn named(name: &str) -> Option<Function> {
+    let function = Function::PLAIN.into_iter().find(|function| function.word() == name)?;
+    match function {
+        Function::Relu
+        | Function::Gelu
+        | Function::Exp
+        | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not => Some(function),
+        // Written with signs, or with something behind the word.
+        Function::Identity
+        | Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Neg
+        | Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Over(_)
+        | Function::Larger
+        | Function::Smaller
+        | Function::Softmax { .. }
+        | Function::Fill { .. }
+        | Function::Cast(_) => None,
     }
 }
 
@@ -329,6 +380,18 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Gelu => "gelu",
         Function::Exp => "exp",
         Function::Tanh => "tanh",
+        Function::Sigmoid => "sigmoid",
+        Function::Silu => "silu",
+        Function::Sqrt => "sqrt",
+        Function::Rsqrt => "rsqrt",
+        Function::Abs => "abs",
+        Function::Log => "log",
+        Function::Square => "square",
+        Function::Recip => "recip",
+        Function::Not => "not",
+        Function::Over(_) => "/",
+        Function::Larger => "max",
+        Function::Smaller => "min",
         Function::Softmax { .. } => "softmax",
         Function::Fill { .. } => "a filler",
         Function::Cast(_) => "a cast",
@@ -340,7 +403,6 @@ fn unknown_function(function: &Name) -> CheckError {
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
     let known = FUNCTIONS.into_iter().chain(casts.iter().map(String::as_str));
     let help = match (name.as_str(), nearest(name, known)) {
-        ("sum", _) => "write a sum as a product with a factor of ones: `A *_J ones[J]`".to_owned(),
         ("neg", _) => "write `-A`".to_owned(),
         (_, Some(near)) => format!("did you mean `{near}`?"),
         (_, None) => format!("the functions are {} and casts such as `f32`", FUNCTIONS.join(", ")),

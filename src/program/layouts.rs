@@ -2,9 +2,10 @@
 
 use super::checker::{Checker, quoted};
 use super::collectives::one_step;
-use super::error::{CheckError, Checked};
+use super::error::{CheckError, Checked, Failure};
 use super::pad::least_common_multiple;
 use super::{ValueId, Wanted};
+use crate::diag::{Edit, Fix};
 use crate::layout::{Dim, DimId};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
@@ -32,6 +33,14 @@ pub(super) struct Written {
     pub(super) places: Vec<Span>,
 }
 
+/// Where brackets stand.
+struct Use<'a> {
+    array: &'a str,
+    /// They are the result of a product.
+    product: bool,
+    at: Span,
+}
+
 /// Axes of each dim and of the open sum as they were written, repeats included.
 struct Lists {
     dims: Vec<Vec<(AxisId, Span)>>,
@@ -42,20 +51,23 @@ struct Lists {
 impl Checker {
     /// Reads brackets of `array`; `product` if they are the result of one, where the reason for a reuse is another.
     pub(super) fn brackets(&mut self, brackets: &Brackets, array: &str, product: bool) -> Checked<Written> {
-        let wishes = self.wishes(brackets, array)?;
-        let places: Vec<Span> = brackets.dims.iter().map(|dim| dim.span).collect();
+        if let Some(at) = brackets.rest {
+            self.diagnostics.push(&CheckError::DimsLeftOut { at });
+        }
+        let (wishes, places) = self.wishes(brackets, array)?;
         let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
         if holes > 0 {
             let names: Vec<String> = wishes.iter().map(|wish| format!("{}_?", self.wish_name(*wish))).collect();
             let text = format!("[{}]", names.join(", "));
-            if holes < wishes.len() || brackets.open.is_some() {
+            if holes < brackets.dims.len() || brackets.open.is_some() {
                 let free = format!("{array}{text}");
                 return Err(CheckError::PartialHole { array: quoted(array), free, at: brackets.span }.into());
             }
             return Ok(Written { wishes, wanted: Wanted::Free, span: brackets.span, text, places });
         }
         let lists = self.lists(brackets)?;
-        self.spent_once(&lists, &wishes, array, product)?;
+        let use_of = Use { array, product, at: brackets.span };
+        self.spent_once(&lists, &wishes, &use_of)?;
         let sharding = lists.sharding();
         let text = self.spell(&wishes, &sharding.dims, sharding.open, sharding.operator);
         for (axes, wish) in sharding.dims.iter().zip(&wishes) {
@@ -66,37 +78,54 @@ impl Checker {
         Ok(Written { wishes, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
     }
 
-    fn wishes(&mut self, brackets: &Brackets, array: &str) -> Checked<Vec<Wish>> {
+    /// The dims that are asked for, each with its place; a dim of parts stands for these.
+    fn wishes(&mut self, brackets: &Brackets, array: &str) -> Checked<(Vec<Wish>, Vec<Span>)> {
         let mut wishes: Vec<Wish> = Vec::new();
+        let mut places: Vec<Span> = Vec::new();
         for item in &brackets.dims {
-            let wish = match &item.dim {
-                DimName::Named(name) => Wish::Dim(self.dim(name, item.span)?),
-                DimName::Literal(0) => {
-                    return Err(CheckError::SizeZero { what: "a dim".to_owned(), at: item.span }.into());
+            for wish in self.item_wishes(&item.dim, item.span)? {
+                if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
+                    let (first, second) = (places[first], item.span);
+                    let (dim, array) = (self.dims.name(dim.id), quoted(array));
+                    return Err(CheckError::DimRepeated { dim, array, first, second }.into());
                 }
-                DimName::Literal(size) => Wish::Literal(*size),
-            };
-            if let (Wish::Dim(dim), Some(first)) = (wish, wishes.iter().position(|known| *known == wish)) {
-                let (first, second) = (brackets.dims[first].span, item.span);
-                let (dim, array) = (self.dims.name(dim.id), quoted(array));
-                return Err(CheckError::DimRepeated { dim, array, first, second }.into());
+                wishes.push(wish);
+                places.push(item.span);
             }
-            wishes.push(wish);
             if wishes.len() > Self::MOST_DIMS {
                 let (array, rank, most) = (quoted(array), brackets.dims.len(), Self::MOST_DIMS);
                 return Err(CheckError::TooManyDims { array, rank, most, at: brackets.span }.into());
             }
         }
-        Ok(wishes)
+        Ok((wishes, places))
+    }
+
+    fn item_wishes(&mut self, dim: &DimName, at: Span) -> Checked<Vec<Wish>> {
+        let size = match dim {
+            DimName::Named(name) => return Ok(self.dims_named(name, at)?.into_iter().map(Wish::Dim).collect()),
+            DimName::Literal(size) => size,
+        };
+        match size.value(&mut |_| None) {
+            Ok(0) => Err(CheckError::SizeZero { what: "a dim".to_owned(), at }.into()),
+            Ok(size) => Ok(vec![Wish::Literal(size)]),
+            Err(flaw) => Err(CheckError::size(flaw, "a size in brackets is a number").into()),
+        }
     }
 
     fn lists(&mut self, brackets: &Brackets) -> Checked<Lists> {
         let mut dims = Vec::new();
         for item in &brackets.dims {
-            dims.push(match &item.subscript {
+            let axes = match &item.subscript {
                 Some(Subscript::Axes(words)) => self.axes(words)?,
                 Some(Subscript::Hole(_)) | None => Vec::new(),
-            });
+            };
+            match &item.dim {
+                DimName::Named(name) => {
+                    let parts = self.dims_named(name, item.span)?;
+                    dims.extend(self.spread(name, &parts, axes)?);
+                }
+                DimName::Literal(_) => dims.push(axes),
+            }
         }
         let Some(open) = &brackets.open else {
             return Ok(Lists { dims, open: Vec::new(), operator: Operator::Sum });
@@ -107,19 +136,23 @@ impl Checker {
     }
 
     /// An axis is spent once, on one dim or in the open sum.
-    fn spent_once(&self, lists: &Lists, wishes: &[Wish], array: &str, product: bool) -> Checked<()> {
+    fn spent_once(&self, lists: &Lists, wishes: &[Wish], use_of: &Use<'_>) -> Checked<()> {
         let mut spent: Vec<(AxisId, Span, Option<usize>)> = Vec::new();
-        let (name_only, array) = (array, quoted(array));
+        let (name_only, array) = (use_of.array, quoted(use_of.array));
         for (axis, at, place) in lists.all() {
             let Some((_, first, before)) = spent.iter().find(|(known, ..)| *known == axis) else {
                 spent.push((axis, at, place));
                 continue;
             };
             let name = &self.mesh.axis(axis).name;
+            let mut fixes = Vec::new();
             let (what, help) = match (before, place) {
                 (Some(before), Some(place)) if *before != place => {
                     let keep = |dim: usize| format!("`{name_only}{}`", self.spell_without(lists, wishes, axis, dim));
-                    let reason = if product {
+                    let edit = Edit::Replace(use_of.at);
+                    let text = |dim: usize| self.spell_without(lists, wishes, axis, dim);
+                    fixes = [place, *before].map(|dim| Fix { edit, text: text(dim) }).to_vec();
+                    let reason = if use_of.product {
                         "each device would hold only diagonal blocks of the product; write"
                     } else {
                         "an axis can shard one dim of an array; write"
@@ -138,7 +171,7 @@ impl Checker {
                     (format!("axis `{name}` stands twice in the open sum"), "drop one of the two".to_owned())
                 }
             };
-            return Err(CheckError::AxisReused { what, first: *first, second: at, help }.into());
+            return Err(CheckError::AxisReused { fixes, what, first: *first, second: at, help }.into());
         }
         Ok(())
     }
@@ -220,11 +253,32 @@ impl Checker {
             }
             (Wanted::Exact(_) | Wanted::Free, Wanted::Exact(_) | Wanted::Free) => {
                 let said = format!("{name}{}", written.text);
+                if !self.told_layouts.insert((id, said.clone())) {
+                    // The same contradiction again: one place is wrong, and it was shown.
+                    return Err(Failure::Told);
+                }
                 let has = self.show_as(id, name);
                 let help = self.mismatch_help(id, &written, same_dims, name);
-                Err(CheckError::LayoutMismatch { said, has, at, from: self.place(id), help }.into())
+                let fixes = self.mismatch_fixes(id, &written, name);
+                Err(CheckError::LayoutMismatch { fixes, said, has, at, from: self.place(id), help }.into())
             }
         }
+    }
+
+    /// What may make the brackets on a use true: a line before it, or what it has.
+    fn mismatch_fixes(&self, id: ValueId, written: &Written, name: &str) -> Vec<Fix> {
+        let (has, said) = (self.show_as(id, name), format!("{name}{}", written.text));
+        let before = |text: String| Fix { edit: Edit::Before, text };
+        let mut fixes = Vec::new();
+        if let (Wanted::Exact(from), Wanted::Exact(to)) = (&self.value(id).wanted, &written.wanted) {
+            let dim_name = |dim: usize| self.dims.name(self.value(id).dims[dim].id);
+            let step = one_step(from, to, &self.mesh).filter(|_| from.dims.len() == to.dims.len());
+            let step = step.map(|collective| collective.name(from, &self.mesh, dim_name));
+            fixes.extend(step.map(|collective| before(format!("{collective}({has}) -> {said}"))));
+            fixes.push(before(format!("{has} -> {said}")));
+        }
+        fixes.push(Fix { edit: Edit::Replace(self.use_place(id)), text: has });
+        fixes
     }
 
     /// What to write before a use so that its brackets become true.

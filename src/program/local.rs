@@ -2,8 +2,10 @@
 
 use super::ValueId;
 use super::checker::Checker;
+use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
 use super::product::Local;
+use crate::diag::{Edit, Fix};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, AxisSet};
 use crate::operator::Operator;
@@ -24,6 +26,11 @@ impl Checker {
             }
         }
         let mut open = AxisSet::NONE;
+        let operators = local.operands.iter().filter_map(|id| self.exact(*id).filter(|has| !has.open.is_empty()));
+        if let Some(other) = operators.map(|has| has.operator).find(|operator| *operator != Operator::Sum) {
+            let why = format!("it makes a sum, and an operand is an open {other}");
+            return Err(self.local_layout(local, why, "close it first".to_owned()));
+        }
         for id in local.operands {
             open = open.union(self.exact(id).map_or(AxisSet::NONE, |sharding| sharding.open));
         }
@@ -78,6 +85,22 @@ impl Checker {
 
     fn local_layout(&self, local: &Local<'_>, why: String, help: String) -> Failure {
         let [left, right] = local.operands.map(|id| self.use_place(id));
-        CheckError::LocalLayout { why, at: local.span, left, right, help }.into()
+        let mut fixes: Vec<Fix> = local.operands.iter().flat_map(|id| self.gathered(*id)).collect();
+        fixes.push(Fix { edit: Edit::Replace(local.sign), text: "*".to_owned() });
+        CheckError::LocalLayout { fixes, why, at: local.sign, left, right, help }.into()
+    }
+
+    /// A use of an operand with one of its dims made whole.
+    fn gathered(&self, id: ValueId) -> Vec<Fix> {
+        let Some(from) = self.exact(id) else { return Vec::new() };
+        let dim_name = |dim: usize| self.dims.name(self.value(id).dims[dim].id);
+        let sharded = (0..from.dims.len()).filter(|dim| !from.dims[*dim].is_empty());
+        let whole = sharded.filter_map(|dim| {
+            let mut to = from.clone();
+            to.dims[dim] = Axes::NONE;
+            let collective = one_step(from, &to, &self.mesh)?.name(from, &self.mesh, dim_name);
+            Some(Fix { edit: Edit::Replace(self.use_place(id)), text: format!("{collective}({})", self.show(id)) })
+        });
+        whole.collect()
     }
 }

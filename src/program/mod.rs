@@ -7,14 +7,17 @@ mod checker;
 mod collectives;
 mod declarations;
 mod error;
+mod expect;
 mod expr;
 mod layouts;
 mod local;
 mod names;
 mod open;
 mod pad;
+mod parts;
 mod print;
 mod product;
+mod reduce;
 mod statements;
 
 #[cfg(test)]
@@ -24,6 +27,9 @@ mod laws;
 #[cfg(test)]
 mod testing;
 
+pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
+pub(crate) use names::distance;
+
 use crate::collective::Collective;
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
@@ -32,6 +38,7 @@ use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::mesh::Mesh;
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::span::Span;
 use crate::syntax::{Ast, Name};
 
@@ -42,7 +49,7 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
         diagnostics.sort();
         return (None, diagnostics);
     };
-    let mut checker = checker::Checker::new(ground, ast.lost.clone(), diagnostics);
+    let mut checker = checker::Checker::new(ground, ast, diagnostics);
     for statement in &ast.statements {
         checker.statement(statement);
     }
@@ -73,6 +80,10 @@ pub struct Program {
     pub values: Vec<Value>,
     /// What the program is for, in order; at least one.
     pub outputs: Vec<ValueId>,
+    /// What it expects of its plan.
+    pub expectations: Vec<Expectation>,
+    /// What no plan of it may exceed.
+    pub limits: Vec<Limit>,
 }
 
 impl Program {
@@ -103,6 +114,10 @@ impl Program {
                 // A chain of unnamed functions is named by its last one.
                 let operand = self.value(operands[0]).name.clone().unwrap_or_else(|| "..".to_owned());
                 format!("{}({operand})", function.word())
+            }
+            (None, Definition::Reduce { operator, operand }) => {
+                let operand = self.value(*operand).name.clone().unwrap_or_else(|| "..".to_owned());
+                format!("{operator}({operand})")
             }
             (None, Definition::Move { operand } | Definition::Collective { operand, .. }) => {
                 self.value(*operand).name.clone().unwrap_or_else(place)
@@ -167,6 +182,13 @@ pub enum Definition {
         /// `_LOCAL`: nothing may be moved before, and the sum stays open as the exact layout says.
         local: bool,
     },
+    /// All elements along the dims that the result lacks, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// What is reduced.
+        operand: ValueId,
+    },
     /// An elementwise function; operands line up by dim, a missing dim broadcasts.
     Map {
         /// Which.
@@ -202,9 +224,10 @@ impl Definition {
             Definition::Input => &[],
             Definition::Product { operands, .. } => operands,
             Definition::Map { operands, .. } => operands,
-            Definition::Move { operand } | Definition::Collective { operand, .. } | Definition::Rename { operand } => {
-                std::slice::from_ref(operand)
-            }
+            Definition::Reduce { operand, .. }
+            | Definition::Move { operand }
+            | Definition::Collective { operand, .. }
+            | Definition::Rename { operand } => std::slice::from_ref(operand),
         }
     }
 }

@@ -14,10 +14,10 @@ impl Checker {
     pub(super) fn axes(&mut self, words: &[Name]) -> Checked<Vec<(AxisId, Span)>> {
         let mut axes = Vec::new();
         for word in words {
-            let whole = self.mesh.axis_named(&word.node);
+            let whole = self.axes_named(&word.node);
             let run = self.axis_run(word);
             match (whole, run) {
-                (Some(axis), None) => axes.push((axis, word.span)),
+                (Some(named), None) => axes.extend(named.into_iter().map(|axis| (axis, word.span))),
                 (None, Some(run)) => axes.extend(run),
                 (Some(_), Some(_)) => {
                     let letters: Vec<String> = word.node.chars().map(String::from).collect();
@@ -30,26 +30,42 @@ impl Checker {
         Ok(axes)
     }
 
+    /// The axis of that name, or those of the view.
+    pub(super) fn axes_named(&self, name: &str) -> Option<Vec<AxisId>> {
+        let axis = self.mesh.axis_named(name).map(|axis| vec![axis]);
+        axis.or_else(|| self.views.get(name).cloned())
+    }
+
     /// The axes of a word of two or more single-letter axes.
     fn axis_run(&self, word: &Name) -> Option<Vec<(AxisId, Span)>> {
         word.node.chars().nth(1)?;
         let exact = word.span.range().len() == word.node.len();
         let start = word.span.range().start;
         let place = |at: usize, letter: char| Span::new(start + at, start + at + letter.len_utf8());
-        word.node
-            .char_indices()
-            .map(|(at, letter)| {
-                let axis = self.mesh.axis_named(letter.encode_utf8(&mut [0; 4]))?;
-                Some((axis, if exact { place(at, letter) } else { word.span }))
-            })
-            .collect()
+        let mut run = Vec::new();
+        for (at, letter) in word.node.char_indices() {
+            let axes = self.axes_named(letter.encode_utf8(&mut [0; 4]))?;
+            let place = if exact { place(at, letter) } else { word.span };
+            run.extend(axes.into_iter().map(|axis| (axis, place)));
+        }
+        Some(run)
     }
 
     fn unknown_axis(&mut self, word: &Name) -> Failure {
-        if !self.told_axes.insert(word.node.clone()) || self.lost.contains(&word.node) {
+        if self.lost.contains(&word.node) {
             return Failure::Told;
         }
-        let names = || self.mesh.axes().iter().map(|axis| axis.name.as_str());
+        let letter = self.unknown_letter(word);
+        let culprit = letter.map_or_else(|| word.node.clone(), |(letter, _)| letter.to_string());
+        if !self.told_axes.insert(culprit) {
+            return Failure::Told;
+        }
+        if let Some((letter, at)) = letter {
+            let help = format!("the mesh is `{}`", self.mesh);
+            return CheckError::UnknownAxis { name: letter.to_string(), at, help }.into();
+        }
+        let names =
+            || self.mesh.axes().iter().map(|axis| axis.name.as_str()).chain(self.views.keys().map(String::as_str));
         let help = match nearest(&word.node, names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("the mesh is `{}`", self.mesh),
@@ -57,13 +73,31 @@ impl Checker {
         CheckError::UnknownAxis { name: word.node.clone(), at: word.span, help }.into()
     }
 
+    /// The letter that keeps a word from being a run of axes, where the others are axes.
+    fn unknown_letter(&self, word: &Name) -> Option<(char, Span)> {
+        let known = |letter: char| self.mesh.axis_named(letter.encode_utf8(&mut [0; 4])).is_some();
+        let (at, letter) = word.node.char_indices().find(|(_, letter)| !known(*letter))?;
+        let others = word.node.chars().filter(|letter| known(*letter)).count();
+        let exact = word.span.range().len() == word.node.len();
+        let start = word.span.range().start + at;
+        let span = if exact { Span::new(start, start + letter.len_utf8()) } else { word.span };
+        (others > 0 && others + 1 == word.node.chars().count()).then_some((letter, span))
+    }
+
     /// The dim of that name.
     pub(super) fn dim(&mut self, name: &str, at: Span) -> Checked<Dim> {
         if let Some(dim) = self.named_dims.get(name) {
             return dim.ok_or(Failure::Told);
         }
-        if self.lost.contains(name) {
+        if self.lost.contains(name) || self.lost.contains("dims") {
             return Err(Failure::Told);
+        }
+        if let Some(parts) = self.parts.get(name) {
+            if parts.is_empty() {
+                return Err(Failure::Told);
+            }
+            let parts: Vec<String> = parts.iter().map(|dim| self.dims.name(dim.id)).collect();
+            return Err(CheckError::DimOfParts { name: name.to_owned(), parts: parts.join("*"), at }.into());
         }
         let help = match nearest(name, self.named_dims.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`? otherwise give it a size: `dims {{{name}: 1024}}`"),
@@ -98,18 +132,22 @@ pub(super) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions and replacements of letters between two words.
-pub(super) fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
+/// Insertions, deletions, replacements and swaps of neighbouring letters between two words.
+pub(crate) fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
+    for (line, letter) in from.iter().enumerate() {
+        let mut next = vec![line + 1];
         for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+            let replaced = row[column] + usize::from(letter != other);
+            let mut edits = replaced.min(row[column + 1] + 1).min(next[column] + 1);
+            if line > 0 && column > 0 && from[line - 1] == *other && *letter == to[column - 1] {
+                edits = edits.min(before[column - 1] + 1);
+            }
+            next.push(edits);
         }
+        before = std::mem::replace(&mut row, next);
     }
     row[to.len()]
 }
@@ -120,7 +158,9 @@ mod tests {
 
     #[test]
     fn edits_between_words() {
-        for (from, to, edits) in [("", "abc", 3), ("kitten", "sitting", 3), ("W_in", "W_in", 0), ("data", "dta", 1)] {
+        for (from, to, edits) in
+            [("", "abc", 3), ("kitten", "sitting", 3), ("W_in", "W_in", 0), ("data", "dta", 1), ("model", "modle", 1)]
+        {
             assert_eq!(distance(from, to), edits, "{from} {to}");
             assert_eq!(distance(to, from), edits, "{to} {from}");
         }

@@ -3,13 +3,18 @@
 //! Only written layouts are judged. A free intermediate is closed by the planner where that is needed.
 
 use super::checker::Checker;
+use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
 use super::{Definition, Value, ValueId, Wanted};
+use crate::diag::{Edit, Fix};
+use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
+use crate::passes;
 use crate::span::Span;
+use std::collections::BTreeMap;
 
 impl Checker {
     /// The written open sum of a value.
@@ -34,65 +39,110 @@ impl Checker {
             }
             None => all,
         };
-        CheckError::OpenSumMisuse { axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
+        let fixes = self.closing(id);
+        CheckError::OpenSumMisuse { fixes, axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
     }
 
-    /// Nothing but moves and collectives may touch an open maximum or minimum.
-    pub(super) fn check_operator_moves(&self, id: ValueId) -> Checked<()> {
-        let (open, operator) = self.open(id);
-        if open.is_empty() || operator == Operator::Sum {
-            return Ok(());
-        }
-        Err(self.misuse(id, format!("only moves and collectives pass an open {operator}")))
+    /// Lines before a use that close its sum, or closed in the use itself.
+    fn closing(&self, id: ValueId) -> Vec<Fix> {
+        let value = self.value(id);
+        let Some(from) = self.exact(id) else { return Vec::new() };
+        let (name, has) = (value.name.as_deref().unwrap_or_default(), self.show(id));
+        let mut after = vec![from.clone().closed()];
+        after.extend((0..from.dims.len()).map(|dim| {
+            let mut to = from.clone().closed();
+            to.dims[dim] = to.dims[dim].then(from.open.in_order());
+            to
+        }));
+        let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
+        let steps = after.iter().filter(|to| to.divides(&value.dims, &self.mesh)).filter_map(|to| {
+            let step = one_step(from, to, &self.mesh)?.name(from, &self.mesh, dim_name);
+            let closed = Value { wanted: Wanted::Exact(to.clone()), ..value.clone() };
+            Some((format!("{step}({has})"), closed.brackets(&self.mesh, &self.dims)))
+        });
+        let steps: Vec<(String, String)> = steps.collect();
+        let before = steps.iter().filter(|_| !name.is_empty());
+        let before = before.map(|(step, to)| Fix { edit: Edit::Before, text: format!("{step} -> {name}{to}") });
+        let edit = Edit::Replace(self.use_place(id));
+        before.chain(steps.iter().map(|(step, _)| Fix { edit, text: step.clone() })).collect()
     }
 
-    /// Whether a function may be applied to operands as they are written.
-    pub(super) fn check_map_open(&self, function: Function, operands: &[ValueId]) -> Checked<()> {
-        for id in operands {
-            self.check_operator_moves(*id)?;
-        }
-        match (function, operands) {
-            (Function::Add | Function::Sub, [left, right]) => self.check_added(function, *left, *right),
-            (Function::Div, [_, divisor]) if !self.open(*divisor).0.is_empty() => {
-                Err(self.misuse(*divisor, "c / (a + b) is not c / a + c / b".to_owned()))
-            }
-            // A quotient by a closed value is linear in the dividend.
-            (Function::Div, _) => Ok(()),
-            (function, operands) if !function.is_linear() => {
-                match operands.iter().find(|id| !self.open(**id).0.is_empty()) {
-                    Some(open) => Err(self.misuse(*open, nonlinear(function))),
-                    None => Ok(()),
-                }
-            }
-            (_, _) => Ok(()),
-        }
-    }
-
-    /// Of a sum both are open over the same axes, or none is.
-    fn check_added(&self, function: Function, left: ValueId, right: ValueId) -> Checked<()> {
-        for (one, other) in [(left, right), (right, left)] {
-            let open = self.open(one).0;
-            let whole = open.iter().find(|axis| !self.can_open(other, AxisSet::one(*axis), Operator::Sum));
-            if let Some(axis) = whole {
-                let verb = if function == Function::Add { "added" } else { "subtracted" };
-                let name = &self.mesh.axis(axis).name;
-                let reason = format!(
-                    "the other operand is whole over `{name}`, and would be {verb} once for each of its {} devices",
-                    self.mesh.size(axis)
-                );
-                return Err(self.misuse(one, reason));
+    /// Whether a function that gives elements of this type may be applied to operands as they are written.
+    pub(super) fn check_map_open(&self, function: Function, operands: &[ValueId], dtype: DType) -> Checked<()> {
+        let Some((first, operator)) = self.one_operator(operands)? else { return Ok(()) };
+        let Some(passage) = passes::map(function, operator, &self.dtypes(operands), dtype) else {
+            return Err(self.misuse(first, why_not(function, operator)));
+        };
+        for axis in self.mesh.axis_ids().map(AxisSet::one) {
+            let written = |place: &usize| !self.open(operands[*place]).0.intersection(axis).is_empty();
+            let open: Vec<usize> = (0..operands.len()).filter(written).collect();
+            let fits = |choice: &&[usize]| {
+                open.iter().all(|place| choice.contains(place))
+                    && choice.iter().all(|place| self.can_open(operands[*place], axis, operator))
+            };
+            if let (Some(place), false) = (open.first(), passage.operands.iter().any(fits)) {
+                return Err(self.misuse(operands[*place], self.partner_is_whole(function, axis)));
             }
         }
         Ok(())
     }
 
-    /// Factors are open over different axes.
-    pub(super) fn check_product_open(&self, factors: &[ValueId]) -> Checked<()> {
+    /// Why operands that are not open alike do not fit.
+    fn partner_is_whole(&self, function: Function, axis: AxisSet) -> String {
+        if function == Function::Div {
+            return "c / (a + b) is not c / a + c / b".to_owned();
+        }
+        let verb = match function {
+            Function::Sub => "subtracted",
+            _ => "added",
+        };
+        let (name, size) = (axis.names(&self.mesh), axis.group_size(&self.mesh));
+        format!("the other operand is whole over `{name}`, and would be {verb} once for each of its {size} devices")
+    }
+
+    /// The first operand that is written open, and its operator; all that are open have the same.
+    fn one_operator(&self, operands: &[ValueId]) -> Checked<Option<(ValueId, Operator)>> {
+        let mut open = operands.iter().copied().filter(|id| !self.open(*id).0.is_empty());
+        let Some(first) = open.next() else { return Ok(None) };
+        let operator = self.open(first).1;
+        match open.find(|id| self.open(*id).1 != operator) {
+            Some(other) => {
+                let reason = format!("one operand is an open {operator}, the other an open {}", self.open(other).1);
+                Err(self.misuse(other, reason))
+            }
+            None => Ok(Some((first, operator))),
+        }
+    }
+
+    fn dtypes(&self, operands: &[ValueId]) -> Vec<DType> {
+        operands.iter().map(|id| self.value(*id).dtype).collect()
+    }
+
+    /// Factors are open over different axes, or over the same ones where it is products that are open.
+    pub(super) fn check_product_open(&self, factors: &[ValueId], contracts: bool) -> Checked<()> {
+        let Some((first, operator)) = self.one_operator(factors)? else { return Ok(()) };
+        // Of more than two factors the intermediate types follow from the same rules.
+        let dtypes = self.dtypes(factors);
+        let product = dtypes[1..].iter().try_fold(dtypes[0], |left, right| left.product(*right));
+        let Some(passage) = passes::product(operator, &dtypes, product.unwrap_or(dtypes[0]), contracts) else {
+            let reason = match operator {
+                Operator::Sum => "sums of small integers that wrap are not those of the wider product".to_owned(),
+                Operator::Mul if contracts => "a * b + c * d is not (a + c) * (b + d)".to_owned(),
+                _ => format!("a product does not pass an open {operator}"),
+            };
+            return Err(self.misuse(first, reason));
+        };
+        let together = passage.operands.iter().any(|choice| choice.len() > 1);
         let mut spent = AxisSet::NONE;
         for id in factors {
-            self.check_operator_moves(*id)?;
             let open = self.open(*id).0;
-            if let Some(axis) = open.intersection(spent).iter().next() {
+            if together {
+                let other = self.open(first).0;
+                if !self.can_open(*id, other, operator) || !open.is_subset(other) {
+                    let reason = "(a * b) * c is not (a * c) * (b * c): all factors must be open alike".to_owned();
+                    return Err(self.misuse(first, reason));
+                }
+            } else if let Some(axis) = open.intersection(spent).iter().next() {
                 let name = &self.mesh.axis(axis).name;
                 let reason = format!("two factors are open over `{name}`, and (a + b) * (c + d) is not a * c + b * d");
                 return Err(self.misuse(*id, reason));
@@ -102,36 +152,74 @@ impl Checker {
         Ok(())
     }
 
-    /// Whether the value can have this open sum: written, or left by a product and what is linear after it.
-    pub(super) fn can_open(&self, id: ValueId, axes: AxisSet, operator: Operator) -> bool {
-        let can = match self.exact(id) {
-            Some(has) => has.open,
-            None => self.sums[id.index()],
+    /// A reduction over dims takes its own open sums only.
+    pub(super) fn check_reduce_open(&self, reduction: Operator, id: ValueId, dtype: DType) -> Checked<()> {
+        let (open, operator) = self.open(id);
+        if open.is_empty() || passes::reduce(reduction, operator, self.value(id).dtype, dtype).is_some() {
+            return Ok(());
+        }
+        let reason = if reduction == operator {
+            format!("its pieces are {} and wrap, their {reduction} is {dtype} and does not", self.value(id).dtype)
+        } else {
+            format!("the {reduction} of an open {operator} is not the {operator} of the {reduction}s")
         };
-        let own = self.exact(id).map_or(Operator::Sum, |has| has.operator);
-        axes.is_subset(can) && own == operator
+        Err(self.misuse(id, reason))
     }
 
-    /// The axes over which a value of free layout can be an open sum: those that can cut a contracted dim, and what
-    /// linear functions pass on.
-    pub(super) fn possible_sums(&self, value: &Value) -> AxisSet {
-        let known = |id: &ValueId| self.exact(*id).map_or(self.sums[id.index()], |sharding| sharding.open);
-        match &value.definition {
-            Definition::Product { operands, .. } => {
-                let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
-                let contracted: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).collect();
-                let cuts =
-                    |axis: &AxisId| contracted.iter().any(|dim| self.padded(dim).is_multiple_of(self.mesh.size(*axis)));
-                let made: AxisSet = self.mesh.axis_ids().filter(cuts).collect();
-                operands.iter().fold(made, |sums, id| sums.union(known(id)))
-            }
-            Definition::Map { function, operands } if function.is_linear() => {
-                let all: AxisSet = self.mesh.axis_ids().collect();
-                operands.iter().fold(all, |sums, id| sums.intersection(known(id)))
-            }
-            Definition::Rename { operand } | Definition::Move { operand } => known(operand),
-            Definition::Map { .. } | Definition::Input | Definition::Collective { .. } => AxisSet::NONE,
+    /// Whether the value can have this open sum: written, or left by a product and what is linear after it.
+    pub(super) fn can_open(&self, id: ValueId, axes: AxisSet, operator: Operator) -> bool {
+        axes.is_subset(self.known_sums(id, operator))
+    }
+
+    /// The axes over which a value is open, or can be.
+    fn known_sums(&self, id: ValueId, operator: Operator) -> AxisSet {
+        match self.exact(id) {
+            Some(has) if has.operator == operator => has.open,
+            Some(_) => AxisSet::NONE,
+            None => self.sums[id.index()].get(&operator).copied().unwrap_or_default(),
         }
+    }
+
+    /// The axes over which a value of free layout can be open, for each operator: those that can cut a contracted
+    /// dim, and what passes.
+    pub(super) fn possible_sums(&self, value: &Value) -> BTreeMap<Operator, AxisSet> {
+        let operators = Operator::ALL.into_iter();
+        let sums = operators.flat_map(|operator| self.passed_sums(value, operator));
+        let mut possible: BTreeMap<Operator, AxisSet> = BTreeMap::new();
+        for (operator, axes) in sums.filter(|(_, axes)| !axes.is_empty()) {
+            let known = possible.entry(operator).or_default();
+            *known = known.union(axes);
+        }
+        possible
+    }
+
+    /// What the operands, open like this, make of the value, and what is made by cutting dims.
+    fn passed_sums(&self, value: &Value, operator: Operator) -> Option<(Operator, AxisSet)> {
+        let operands = value.definition.operands();
+        let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
+        let gone: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).collect();
+        let cuts = |axis: &AxisId| gone.iter().any(|dim| self.padded(dim).is_multiple_of(self.mesh.size(*axis)));
+        let made = |own: Operator| -> AxisSet {
+            if own == operator { self.mesh.axis_ids().filter(cuts).collect() } else { AxisSet::NONE }
+        };
+        let from = self.dtypes(operands);
+        let (passage, made) = match &value.definition {
+            Definition::Product { .. } => {
+                (passes::product(operator, &from, value.dtype, !gone.is_empty()), made(Operator::Sum))
+            }
+            Definition::Reduce { operator: own, .. } => {
+                (passes::reduce(*own, operator, from[0], value.dtype), made(*own))
+            }
+            Definition::Map { function, .. } => (passes::map(*function, operator, &from, value.dtype), AxisSet::NONE),
+            Definition::Rename { operand } | Definition::Move { operand } => {
+                return Some((operator, self.known_sums(*operand, operator)));
+            }
+            Definition::Input | Definition::Collective { .. } => return None,
+        };
+        let Some(passage) = passage else { return Some((operator, made)) };
+        let known = |place: &usize| self.known_sums(operands[*place], operator);
+        let choice = |choice: &&[usize]| choice.iter().map(known).reduce(AxisSet::intersection).unwrap_or_default();
+        Some((passage.result, passage.operands.iter().map(choice).fold(made, AxisSet::union)))
     }
 
     /// The size of a dim, padded for the layouts so far.
@@ -143,7 +231,13 @@ impl Checker {
     /// An open sum that is asked for is one that the value has or can have.
     pub(super) fn check_open(&self, id: ValueId, asked: &Sharding, at: Span) -> Checked<()> {
         let one = |axis| !self.can_open(id, AxisSet::one(axis), asked.operator);
-        let invented: AxisSet = asked.open.iter().filter(|axis| one(*axis)).collect();
+        // Once a part of the axes is reduced, what is left may have another operator.
+        let left = self.exact(id).filter(|has| asked.open != has.open && asked.open.is_subset(has.open));
+        let invented: AxisSet = match left {
+            Some(has) if has.operator.after_part() == asked.operator => AxisSet::NONE,
+            Some(_) => asked.open,
+            None => asked.open.iter().filter(|axis| one(*axis)).collect(),
+        };
         if invented.is_empty() {
             return Ok(());
         }
@@ -157,21 +251,14 @@ impl Checker {
 }
 
 /// Why a function may not be applied to pieces.
-fn nonlinear(function: Function) -> String {
+fn why_not(function: Function, operator: Operator) -> String {
+    if operator != Operator::Sum {
+        return format!("`{}` of the pieces of an open {operator} is not that of the whole", function.word());
+    }
     match function {
         Function::Shift(_) => "the number would be added once for each device of the sum".to_owned(),
-        Function::Fill { .. } => "a filler would be added once for each device of the sum".to_owned(),
         Function::Softmax { .. } => "softmax(a + b) is not softmax(a) + softmax(b)".to_owned(),
         Function::Cast(dtype) => format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b): each piece would be rounded"),
-        Function::Identity
-        | Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Neg
-        | Function::Scale(_)
-        | Function::Relu
-        | Function::Gelu
-        | Function::Exp
-        | Function::Tanh => format!("{function}(a + b) != {function}(a) + {function}(b)"),
+        function => format!("{function}(a + b) != {function}(a) + {function}(b)"),
     }
 }

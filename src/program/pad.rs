@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The padding of an input is 0. For every value it is known in which dims its padding may be something else, so that
-//! a product of inputs, or of what keeps 0, needs no filler. A sum over a dim reads its padding, so does a softmax;
-//! everything else keeps the lanes of a dim apart. Numbers are taken as finite here: 0 times infinity counts as 0.
+//! a product of inputs, or of what keeps 0, needs no filler. A sum over a dim reads its padding, so do other reductions
+//! and a softmax; everything else keeps the lanes of a dim apart. What is not padding is taken as finite here.
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
@@ -120,7 +120,7 @@ struct Padder {
     renumbered: Vec<ValueId>,
     /// For each new value the dims in which its padding may be other than 0.
     dirty: Vec<BTreeSet<DimId>>,
-    fillers: BTreeMap<(ValueId, DimId, u8), ValueId>,
+    fillers: BTreeMap<(ValueId, DimId, &'static str, bool), ValueId>,
 }
 
 impl Padder {
@@ -172,6 +172,17 @@ impl Padder {
                     }
                 }
             }
+            Definition::Reduce { operator, operand } => {
+                let with = Filler::neutral(*operator);
+                let own = &self.values[operand.index()].dims;
+                let gone = own.iter().map(|dim| dim.id).filter(|dim| dims.iter().all(|kept| kept.id != *dim));
+                let gone: Vec<DimId> = gone.filter(|dim| self.padded.contains_key(dim)).collect();
+                for dim in gone {
+                    if with != Filler::Zero || self.dirty[operand.index()].contains(&dim) {
+                        *operand = self.filled(*operand, dim, with, false, span);
+                    }
+                }
+            }
             Definition::Map { function: Function::Softmax { dim }, operands } => {
                 let dim = dims[usize::from(*dim)].id;
                 if self.padded.contains_key(&dim) {
@@ -188,8 +199,8 @@ impl Padder {
 
     /// The value with a filler in the padding of a dim, in the layout of the value itself where it has to `stay`.
     fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, span: Span) -> ValueId {
-        let kind = u8::from(with == Filler::Least) * 2 + u8::from(stay);
-        if let Some(known) = self.fillers.get(&(id, dim, kind)) {
+        let key = (id, dim, with.word(), stay);
+        if let Some(known) = self.fillers.get(&key) {
             return *known;
         }
         let of = &self.values[id.index()];
@@ -207,7 +218,7 @@ impl Padder {
         };
         let dirty = self.dirty_dims(&filler);
         let filler = self.push(filler, dirty);
-        self.fillers.insert((id, dim, kind), filler);
+        self.fillers.insert(key, filler);
         filler
     }
 
@@ -226,10 +237,12 @@ impl Padder {
                 let pairs = value.dims.iter().zip(old).filter(|(_, old)| dirty(operand).contains(&old.id));
                 pairs.map(|(new, _)| new.id).collect()
             }
-            // 0 times anything.
+            // 0 times what may be infinite is not 0.
             Definition::Product { operands, .. } => {
-                all.into_iter().filter(|dim| !operands.iter().any(|id| clean_in(id, dim))).collect()
+                all.into_iter().filter(|dim| operands.iter().any(|id| dirty(id).contains(dim))).collect()
             }
+            // Of 0 every reduction makes 0.
+            Definition::Reduce { operand, .. } => all.into_iter().filter(|dim| dirty(operand).contains(dim)).collect(),
             Definition::Map { function, operands } => match function {
                 Function::Identity
                 | Function::Add
@@ -237,19 +250,34 @@ impl Padder {
                 | Function::Neg
                 | Function::Relu
                 | Function::Gelu
+                | Function::Silu
                 | Function::Tanh
+                | Function::Sqrt
+                | Function::Abs
+                | Function::Square
+                | Function::Over(_)
+                | Function::Larger
+                | Function::Smaller
                 | Function::Cast(_) => {
                     all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
                 }
                 Function::Scale(Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
                 Function::Shift(Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
-                Function::Scale(_) | Function::Shift(_) | Function::Exp | Function::Div => all,
+                Function::Scale(_)
+                | Function::Shift(_)
+                | Function::Exp
+                | Function::Sigmoid
+                | Function::Rsqrt
+                | Function::Log
+                | Function::Recip
+                | Function::Not
+                | Function::Div => all,
                 // Of minus infinity a softmax makes 0.
                 Function::Softmax { dim } => without(all, value.dims[usize::from(*dim)].id),
                 Function::Fill { dim, with: Filler::Zero, .. } => {
                     without(dirty(&operands[0]).clone(), value.dims[usize::from(*dim)].id)
                 }
-                Function::Fill { with: Filler::Least, .. } => all,
+                Function::Fill { with: Filler::One | Filler::Least | Filler::Greatest, .. } => all,
             },
         }
     }
@@ -265,8 +293,9 @@ fn operands_mut(definition: &mut Definition) -> &mut [ValueId] {
         Definition::Input => &mut [],
         Definition::Product { operands, .. } => operands,
         Definition::Map { operands, .. } => operands,
-        Definition::Move { operand } | Definition::Collective { operand, .. } | Definition::Rename { operand } => {
-            std::slice::from_mut(operand)
-        }
+        Definition::Reduce { operand, .. }
+        | Definition::Move { operand }
+        | Definition::Collective { operand, .. }
+        | Definition::Rename { operand } => std::slice::from_mut(operand),
     }
 }

@@ -69,6 +69,7 @@ impl Program {
             Definition::Input => "input".to_owned(),
             Definition::Product { local: false, .. } => format!("product {}", self.einsum(id)),
             Definition::Product { local: true, .. } => format!("local product {}", self.einsum(id)),
+            Definition::Reduce { operator, .. } => format!("{operator} {}", self.einsum(id)),
             Definition::Map { function, .. } => format!("{function} {}", self.einsum(id)),
             Definition::Move { .. } => "move".to_owned(),
             Definition::Collective { collective, from, operand } => {

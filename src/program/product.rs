@@ -36,9 +36,10 @@ impl Checker {
             ([one], Contraction::Implied) => *one,
             ([_], Contraction::Local(_) | Contraction::Named(_)) => {
                 let why = "a number is a factor, and has no dims".to_owned();
-                return Err(CheckError::ContractionUnclear { why, at: span }.into());
+                let help = "write a plain `*` beside a number".to_owned();
+                return Err(CheckError::ContractionUnclear { why, at: span, help }.into());
             }
-            ([left, right], Contraction::Local(_)) => self.local(*left, *right, wishes, span)?,
+            ([left, right], Contraction::Local(sign)) => self.local(*left, *right, wishes, [*sign, span])?,
             (many, Contraction::Local(_) | Contraction::Implied) => self.implied(many, wishes, span)?,
             (many, Contraction::Named(names)) => self.named(many, names, wishes, span)?,
         };
@@ -51,8 +52,11 @@ impl Checker {
     /// `A *_J B`: exactly these dims are contracted, other shared dims are batch dims.
     fn named(&mut self, factors: &[ValueId], names: &[Name], wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
         let mut contracted: Vec<Dim> = Vec::new();
+        let mut named = Vec::new();
         for name in names {
-            let dim = self.dim(&name.node, name.span)?;
+            named.extend(self.dims_named(&name.node, name.span)?.into_iter().map(|dim| (name, dim)));
+        }
+        for (name, dim) in named {
             if let Some(without) = factors.iter().find(|id| !self.value(**id).dims.contains(&dim)) {
                 let array = format!("`{}`", self.show(*without));
                 let shared: Vec<String> =
@@ -128,7 +132,17 @@ impl Checker {
             }
             [_, _, ..] => format!("the factors share {}", names.join(", ")),
         };
-        Err(CheckError::ContractionUnclear { why, at: span }.into())
+        let union: Vec<String> = self.union(&[left, right]).iter().map(|dim| self.dims.name(dim.id)).collect();
+        let keep = format!("write the dims of the result: `C[{}] = ..` keeps all", union.join(", "));
+        let help = match shared.as_slice() {
+            [] => keep,
+            [one] => format!("`*_{0}` contracts `{0}`; or {keep}", self.dims.name(one.id)),
+            many => {
+                let many: Vec<String> = many.iter().map(|dim| self.dims.name(dim.id)).collect();
+                format!("`*_{{{}}}` contracts these; or {keep}", many.join(","))
+            }
+        };
+        Err(CheckError::ContractionUnclear { why, at: span, help }.into())
     }
 
     /// The dims that two or more factors have, in the order of the first that has each.
@@ -150,7 +164,7 @@ impl Checker {
 
     /// Binary products from left to right; each keeps the dims that a later factor or the result still needs.
     fn chain(&mut self, factors: &[ValueId], result: Vec<Dim>, span: Span) -> Checked<ValueId> {
-        self.check_product_open(factors)?;
+        self.check_product_open(factors, self.union(factors).len() > result.len())?;
         // How many of the factors still to come have each dim.
         let mut needed: BTreeMap<DimId, usize> = BTreeMap::new();
         for dim in factors.iter().flat_map(|id| &self.value(*id).dims) {
@@ -203,21 +217,28 @@ fn is_number(expr: &Expr, depth: usize) -> bool {
 pub(super) struct Local<'a> {
     pub(super) operands: [ValueId; 2],
     pub(super) contracted: &'a [Dim],
-    pub(super) span: Span,
+    /// The place of its sign.
+    pub(super) sign: Span,
 }
 
 impl Checker {
     /// `A *_LOCAL B`: nothing moves before it, and the contracted axes stay open.
-    fn local(&mut self, left: ValueId, right: ValueId, wishes: Option<&[Wish]>, span: Span) -> Checked<ValueId> {
+    fn local(
+        &mut self,
+        left: ValueId,
+        right: ValueId,
+        wishes: Option<&[Wish]>,
+        [sign, span]: [Span; 2],
+    ) -> Checked<ValueId> {
         let factors = [left, right];
         let dims = match wishes {
             Some(wishes) => self.kept(&factors, wishes)?,
             None => self.matmul_dims(left, right, span)?,
         };
-        self.check_product_open(&factors)?;
+        self.check_product_open(&factors, true)?;
         let dtype = self.product_dtype(left, right, span)?;
         let contracted: Vec<Dim> = self.shared(&factors).into_iter().filter(|dim| !dims.contains(dim)).collect();
-        let local = Local { operands: factors, contracted: &contracted, span };
+        let local = Local { operands: factors, contracted: &contracted, sign };
         let sharding = self.local_sharding(&local, &dims)?;
         let id = self.add(dtype, dims, Definition::Product { operands: factors, local: true }, span)?;
         self.values[id.index()].wanted = Wanted::Exact(sharding);

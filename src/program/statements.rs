@@ -6,7 +6,7 @@ use super::expr::Operand;
 use super::layouts::{Wish, Written};
 use super::names::nearest;
 use super::pad::pad;
-use super::{Definition, Program, Value, ValueId, Wanted};
+use super::{Definition, Limit, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Dim;
@@ -31,6 +31,7 @@ impl Checker {
                 let method = using.as_ref().map(|name| self.method_named(name)).transpose();
                 let assigned = method.and_then(|method| {
                     self.method = method;
+                    self.target = target.name.as_ref().map(|name| name.node.clone());
                     self.assign(target, value, statement.span)
                 });
                 if let Err(failure) = assigned {
@@ -39,9 +40,18 @@ impl Checker {
                     target.name.iter().for_each(|name| self.bind(Some(&name.node), None, name.span, false));
                 }
             }
+            StatementKind::Expect(expectation) => {
+                if let Err(failure) = self.expect(expectation, statement.span) {
+                    self.tell(failure);
+                }
+            }
+            StatementKind::Limit { measure, amount } => {
+                let limit = Limit { measure: *measure, amount: amount.clone(), span: statement.span };
+                self.limits.push(limit);
+            }
             StatementKind::Output(names) => {
                 for name in names {
-                    match self.lookup(name) {
+                    match self.lookup(name, "an output is declared or computed above") {
                         Ok(id) => self.outputs.push(id),
                         Err(failure) => self.tell(failure),
                     }
@@ -63,7 +73,7 @@ impl Checker {
 
     pub(super) fn tell(&mut self, failure: Failure) {
         match failure {
-            Failure::Error(error) => self.diagnostics.push(&*error),
+            Failure::Error(error) => self.diagnostics.push_with_fixes(&*error, error.fixes()),
             Failure::Told => {}
         }
     }
@@ -97,18 +107,25 @@ impl Checker {
     }
 
     /// The value of a name; a use of it.
-    pub(super) fn lookup(&mut self, name: &Name) -> Checked<ValueId> {
+    ///
+    /// - `help`: what to do if the name is not known, and none is near.
+    pub(super) fn lookup(&mut self, name: &Name, help: &str) -> Checked<ValueId> {
         if let Some(index) = self.scope.get(&name.node) {
             let binding = &mut self.bindings[*index];
             binding.used = true;
+            let lost = self.rebound.get(&name.node);
+            if lost.is_some_and(|lost| binding.place.start < *lost && *lost < name.span.start) {
+                // It may have been moved in between, by a statement that could not be read.
+                return Err(Failure::Told);
+            }
             return binding.value.ok_or(Failure::Told);
         }
-        if self.lost.contains(&name.node) {
+        if self.nameless || self.lost.contains(&name.node) {
             return Err(Failure::Told);
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node),
+            None => help.to_owned(),
         };
         self.poison(name);
         Err(CheckError::UnknownArray { name: name.node.clone(), at: name.span, help }.into())
@@ -139,8 +156,8 @@ impl Checker {
         let Wanted::Exact(sharding) = written.wanted else {
             return Err(CheckError::InputHole { array: quoted(array), at }.into());
         };
-        if !sharding.open.is_empty() && dtype == DType::Bool {
-            let operator = sharding.operator.to_string();
+        if !sharding.open.is_empty() && !sharding.operator.takes(dtype) {
+            let operator = sharding.operator;
             return Err(CheckError::OperatorDType { operator, dtype, at }.into());
         }
         let named = |wish: &Wish| match wish {
@@ -229,9 +246,10 @@ impl Checker {
                 self.check_local(id, fresh, written, name)?;
                 self.check_open(id, sharding, written.span)?;
                 let settled = match &value.definition {
-                    Definition::Product { .. } | Definition::Map { .. } | Definition::Rename { .. } => {
-                        fresh && in_order
-                    }
+                    Definition::Product { .. }
+                    | Definition::Reduce { .. }
+                    | Definition::Map { .. }
+                    | Definition::Rename { .. } => fresh && in_order,
                     Definition::Collective { .. } => fresh,
                     Definition::Input | Definition::Move { .. } => false,
                 };
@@ -322,8 +340,9 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, places, mut diagnostics, .. } = self;
-        let program = pad(Program { mesh, hardware, dims, values, outputs }, &places, &mut diagnostics);
+        let Checker { mesh, hardware, dims, values, outputs, expectations, limits, places, mut diagnostics, .. } = self;
+        let program = Program { mesh, hardware, dims, values, outputs, expectations, limits };
+        let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)
     }

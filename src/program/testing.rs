@@ -4,7 +4,8 @@ use super::{Program, check};
 use crate::diag::{Diagnostics, Severity};
 use crate::span::{Span, Spanned};
 use crate::syntax::{ArrayRef, Contraction, Expr, ExprKind, Target};
-use crate::syntax::{Ast, AxisDecl, Brackets, DimDecl, DimName, DimRef, Name, Statement, StatementKind, Subscript};
+use crate::syntax::{Ast, AxisDecl, Brackets, DimDecl, DimName, DimRef, DimSize, Name, SizeExpr};
+use crate::syntax::{Statement, StatementKind, Subscript};
 
 /// Parses and checks a text; what the parser finds comes first.
 pub(super) fn check_text(source: &str) -> (Option<Program>, Diagnostics) {
@@ -30,7 +31,7 @@ fn brackets(dims: &[(&str, &str)]) -> Brackets {
         subscript: (!axes.is_empty()).then(|| Subscript::Axes(vec![name(axes)])),
         span: Span::default(),
     };
-    Brackets { dims: dims.iter().map(dim).collect(), open: None, span: Span::default() }
+    Brackets { dims: dims.iter().map(dim).collect(), rest: None, open: None, span: Span::default() }
 }
 
 fn array(text: &str, dims: &[(&str, &str)]) -> Expr {
@@ -41,8 +42,13 @@ fn array(text: &str, dims: &[(&str, &str)]) -> Expr {
 #[test]
 fn a_product_without_a_parser() {
     let span = Span::default();
-    let axis = |text: &str, size| AxisDecl { name: name(text), size: Spanned { node: size, span }, wiring: None };
-    let dim = |text: &str, size| DimDecl { name: name(text), size: Spanned { node: size, span } };
+    let axis = |text: &str, size| AxisDecl {
+        name: name(text),
+        size: SizeExpr::number(size, span),
+        more: Vec::new(),
+        wiring: None,
+    };
+    let dim = |text: &str, size| DimDecl { name: name(text), size: DimSize::Is(SizeExpr::number(size, span)) };
     let factors = vec![array("A", &[("I", "X"), ("J", "")]), array("B", &[("J", ""), ("K", "Y")])];
     let value = Expr { kind: ExprKind::Product { factors, contraction: Contraction::Implied }, span };
     let asked = Some(brackets(&[("I", "X"), ("K", "Y")]));

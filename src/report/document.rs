@@ -242,6 +242,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
     let (op, axes, dim) = match &step.op {
         StepOp::Input => ("Input", Vec::new(), None),
         StepOp::Product { .. } => ("MatMul", Vec::new(), None),
+        StepOp::Reduce { .. } => ("Reduce", Vec::new(), None),
         StepOp::Map { .. } => ("Map", Vec::new(), None),
         StepOp::Collective(collective) => {
             let from = &plan.step(plan.operands(id)[0]).layout.sharding;

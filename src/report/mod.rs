@@ -19,7 +19,7 @@ pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Bound {
             bounds::collective(collective, &plan.step(plan.operands(id)[0]).layout, topology)
         }
         StepOp::Input => Bound::default(),
-        StepOp::Product { .. } | StepOp::Map { .. } => {
+        StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
             Bound { latency: Time::ZERO, bandwidth: plan.step(id).cost.time }
         }
     }

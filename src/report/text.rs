@@ -66,7 +66,7 @@ pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> S
 fn step_name(plan: &Plan, id: StepId) -> String {
     match &plan.step(id).op {
         StepOp::Product { .. } => "product".to_owned(),
-        StepOp::Input | StepOp::Collective(_) | StepOp::Map { .. } => plan.op_name(id),
+        StepOp::Input | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => plan.op_name(id),
     }
 }
 
@@ -74,7 +74,7 @@ fn step_name(plan: &Plan, id: StepId) -> String {
 fn step_layouts(plan: &Plan, id: StepId) -> String {
     let sign = match plan.step(id).op {
         StepOp::Product { .. } => " * ",
-        StepOp::Input | StepOp::Collective(_) | StepOp::Map { .. } => ", ",
+        StepOp::Input | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => ", ",
     };
     let operands = plan.operands(id).into_iter().map(|operand| plan.array(operand)).join(sign);
     format!("{operands} -> {}", plan.array(id))

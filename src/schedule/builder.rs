@@ -4,7 +4,7 @@ use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Sche
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function};
-use crate::layout::Sharding;
+use crate::layout::{DimId, Sharding};
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
 use crate::span::Span;
@@ -121,6 +121,22 @@ impl<'a> Builder<'a> {
     pub fn mat_mul(&mut self, operands: [OpId; 2], einsum: Einsum, dtype: DType) -> OpId {
         let extents = self.result_extents(&operands, &einsum);
         self.push(OpKind::MatMul { einsum }, dtype, extents, &operands)
+    }
+
+    /// All elements of a block along the dims that the einsum contracts, combined.
+    ///
+    /// # Panics
+    /// If the einsum does not fit the block.
+    pub fn reduce(&mut self, operator: Operator, operand: OpId, einsum: Einsum) -> OpId {
+        let extents = self.result_extents(&[operand], &einsum);
+        let dtype = operator.reduced(self.dtype(operand));
+        self.push(OpKind::Reduce { operator, einsum }, dtype, extents, &[operand])
+    }
+
+    /// A function of each element of a block.
+    pub fn map_each(&mut self, function: Function, operand: OpId) -> OpId {
+        let dims: Vec<DimId> = (0..).map(DimId).take(self.extents(operand).len()).collect();
+        self.map(function, &[operand], Einsum::new(std::slice::from_ref(&dims), &dims))
     }
 
     /// An elementwise function of blocks.

@@ -59,6 +59,7 @@ impl Schedule {
             Dense::Product { operands, einsum } => {
                 writeln!(f, "{} * {} by {einsum}", name(&operands[0]), name(&operands[1]))
             }
+            Dense::Reduce { operator, operand, einsum } => writeln!(f, "{operator} {} by {einsum}", name(operand)),
             Dense::Map { function, operands, einsum } => {
                 writeln!(f, "{function} {} by {einsum}", operands.iter().map(name).format(", "))
             }
@@ -93,6 +94,7 @@ impl Schedule {
                 write!(f, "all_gather over {} dim {dim} {values}", axes.names(&self.mesh))?;
             }
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
+            OpKind::Reduce { operator, einsum } => write!(f, "reduce {operator} {einsum} {values}")?,
             OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
             OpKind::Fill { dim, valid, with, block } => {
                 let block = map_text(&self.mesh, block);

@@ -120,6 +120,7 @@ struct ArrayDocument {
 enum DefinitionDocument {
     Input,
     Product { operands: [u32; 2], einsum: String },
+    Reduce { operator: String, operand: u32, einsum: String },
     Map { function: String, operands: Vec<u32>, einsum: String },
 }
 
@@ -167,6 +168,7 @@ enum OpDocument {
     Assemble { view: Vec<u64>, places: Vec<Vec<CutDocument>> },
     AllGather { axes: Vec<String>, dim: u32 },
     MatMul { einsum: String },
+    Reduce { operator: String, einsum: String },
     Map { function: String, einsum: String },
     Fill { dim: u32, valid: u64, with: String, block: CutDocument },
 }

@@ -88,6 +88,15 @@ pub enum Dense {
         /// How their dims meet.
         einsum: Einsum,
     },
+    /// All elements along some dims, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// The array.
+        operand: ArrayId,
+        /// Which dims are left.
+        einsum: Einsum,
+    },
     /// An elementwise function. A change of names or of the order of dims is the identity.
     Map {
         /// Which.
@@ -105,6 +114,7 @@ impl Dense {
         match self {
             Dense::Input => &[],
             Dense::Product { operands, .. } => operands,
+            Dense::Reduce { operand, .. } => std::slice::from_ref(operand),
             Dense::Map { operands, .. } => operands,
         }
     }
@@ -176,7 +186,7 @@ pub enum OpKind {
     },
     /// Combines the operands element by element; absent ones are skipped, all absent gives absent.
     Add {
-        /// With this operator.
+        /// With this operator, one that folds.
         operator: Operator,
     },
     /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block.
@@ -197,6 +207,13 @@ pub enum OpKind {
     /// A local product of two blocks.
     MatMul {
         /// How their dims meet.
+        einsum: Einsum,
+    },
+    /// All elements of a block along some dims, combined.
+    Reduce {
+        /// By this operator, one that folds.
+        operator: Operator,
+        /// Which dims are left.
         einsum: Einsum,
     },
     /// An elementwise function of blocks.

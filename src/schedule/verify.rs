@@ -6,6 +6,7 @@ mod operations;
 use super::{ArrayId, CoordMap, Cut, OpId, Region, Schedule};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh};
+use crate::operator::Operator;
 use itertools::Itertools;
 use petgraph::Direction;
 use petgraph::visit::EdgeRef;
@@ -140,6 +141,9 @@ pub enum Flaw {
     /// A dim does not exist.
     #[error("dim {0} does not exist")]
     UnknownDim(usize),
+    /// An operator that does not combine two at a time.
+    #[error("`{0}` does not combine two at a time")]
+    Operator(Operator),
     /// An einsum does not fit its operands.
     #[error("the indices of the einsum do not fit")]
     Einsum,

@@ -2,7 +2,8 @@
 
 use super::error::SyntaxError;
 use super::grammar::Rule;
-use super::{AxisDecl, DimDecl, Expr, ExprKind, Name, Statement, StatementKind, Target};
+use super::{AxisDecl, DimDecl, DimSize, Expr, ExprKind, Name, SizeExpr, SizeKind, SizeSign};
+use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
@@ -35,6 +36,11 @@ impl Builder {
                 let names = pair.into_inner().filter(|pair| pair.as_rule() == Rule::array_name);
                 StatementKind::Output(names.map(|pair| self.name(&pair)).collect())
             }
+            Rule::expect_statement => StatementKind::Expect(self.expectation(pair)?),
+            Rule::limit_statement => {
+                let (measure, amount) = self.bound(pair)?;
+                StatementKind::Limit { measure, amount }
+            }
             _ => self.array_statement(pair)?,
         };
         Ok(Statement { kind, span })
@@ -62,21 +68,68 @@ impl Builder {
             let unknown = || SyntaxError::UnknownWiring { word: pair.as_str().to_owned(), at: span.into() };
             known.map(|node| Spanned { node, span }).ok_or_else(unknown)
         });
-        let DimDecl { name, size } = self.dim_size(pair)?;
-        Ok(AxisDecl { name, size, wiring: wiring.transpose()? })
+        let mut parts = pair.into_inner();
+        let name = self.declared(parts.next())?;
+        let mut sizes = parts.filter(|part| part.as_rule() == Rule::size_sum).map(|part| self.size(part));
+        let size = sizes.next().expect("an axis has its size")?;
+        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()? })
     }
 
-    /// A name and its size.
+    /// A dim and its size.
     fn dim_size(&self, pair: Pair<'_, Rule>) -> Result<DimDecl> {
         let mut parts = pair.into_inner();
-        let named = parts.next().expect("a declaration begins with its name");
+        let name = self.declared(parts.next())?;
+        let size = parts.next_back().expect("a declaration has its size");
+        let size = match size.as_rule() {
+            Rule::parts => {
+                let names = size.into_inner().filter(|part| part.as_rule() == Rule::declared);
+                DimSize::Parts(names.map(|part| self.declared(Some(part))).collect::<Result<_>>()?)
+            }
+            _ => DimSize::Is(self.size(size)?),
+        };
+        Ok(DimDecl { name, size })
+    }
+
+    /// The name that a declaration begins with.
+    fn declared(&self, pair: Option<Pair<'_, Rule>>) -> Result<Name> {
+        let named = pair.expect("a declaration begins with its name");
         let named = if named.as_rule() == Rule::quoted { only(named) } else { named };
         let name = self.name(&named);
         if name.node.contains('_') {
             return Err(SyntaxError::UnderscoreInName { name: name.node, at: name.span.into() });
         }
-        let size = parts.find(|pair| pair.as_rule() == Rule::integer).expect("a declaration has its size");
-        Ok(DimDecl { name, size: self.integer(&size)? })
+        Ok(name)
+    }
+
+    /// A size: numbers, names, signs and parentheses.
+    pub(super) fn size(&self, pair: Pair<'_, Rule>) -> Result<SizeExpr> {
+        let span = self.span(&pair);
+        let kind = match pair.as_rule() {
+            Rule::integer | Rule::size => SizeKind::Number(self.integer(&pair)?.node),
+            Rule::declared => SizeKind::Name(self.declared(Some(pair))?.node),
+            Rule::size_atom | Rule::literal_atom => {
+                let mut parts = pair.into_inner();
+                let first = parts.next().expect("a size has a part");
+                match parts.next().filter(|_| first.as_rule() == Rule::open_paren) {
+                    Some(inner) => SizeKind::Group(Box::new(self.size(inner)?)),
+                    None => return self.size(first),
+                }
+            }
+            // A sum, a product or a literal: a chain of parts.
+            _ => {
+                let mut parts = pair.into_inner();
+                let first = self.size(parts.next().expect("a chain begins with a size"))?;
+                let mut rest = Vec::new();
+                while let (Some(sign), Some(operand)) = (parts.next(), parts.next()) {
+                    rest.push((size_sign(sign.as_str()), self.size(operand)?));
+                }
+                if rest.is_empty() {
+                    return Ok(first);
+                }
+                SizeKind::Chain { first: Box::new(first), rest }
+            }
+        };
+        Ok(SizeExpr { kind, span })
     }
 
     /// An input, a result or an arrow.
@@ -131,10 +184,18 @@ impl Builder {
         }
     }
 
-    /// A collective says by itself what it gives; any other value wants a name.
+    /// A collective says by itself what it gives, and an array with brackets what its layout is, as in the book;
+    /// any other value wants a name.
     fn value_alone(&self, value: Expr, using: Option<Name>) -> Result<StatementKind> {
-        if !matches!(value.kind, ExprKind::Collective { .. }) {
-            return Err(SyntaxError::NoResult { at: value.span.into() });
+        match &value.kind {
+            ExprKind::Collective { .. } => {}
+            ExprKind::Array(array) if array.brackets.is_some() => {}
+            ExprKind::Array(_)
+            | ExprKind::Number(_)
+            | ExprKind::Product { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Neg(_)
+            | ExprKind::Call { .. } => return Err(SyntaxError::NoResult { at: value.span.into() }),
         }
         let target = Target { name: None, dtype: None, brackets: None, span: value.span };
         Ok(StatementKind::Assign { target, value, using })
@@ -206,6 +267,16 @@ impl Builder {
             Ok(node) => Ok(Spanned { node, span }),
             Err(_) => Err(number_too_large(pair.as_str(), span)),
         }
+    }
+}
+
+/// The meaning of a sign between sizes; every sign for a product is one.
+fn size_sign(sign: &str) -> SizeSign {
+    match sign {
+        "+" => SizeSign::Plus,
+        "-" => SizeSign::Minus,
+        "/" => SizeSign::Over,
+        _ => SizeSign::Times,
     }
 }
 

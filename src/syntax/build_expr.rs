@@ -89,6 +89,7 @@ impl Builder {
 
     /// How a sign contracts; `None` for `/`.
     fn contraction(&self, sign: Pair<'_, Rule>) -> Option<Contraction> {
+        let whole = self.span(&sign);
         let mut parts = sign.into_inner();
         if parts.next()?.as_rule() == Rule::slash {
             return None;
@@ -96,7 +97,7 @@ impl Builder {
         let Some(subscript) = parts.next() else { return Some(Contraction::Implied) };
         let names = self.items(subscript);
         Some(match names.as_slice() {
-            [only] if only.node == "LOCAL" => Contraction::Local(only.span),
+            [only] if only.node == "LOCAL" => Contraction::Local(whole),
             _ => Contraction::Named(names),
         })
     }
@@ -191,7 +192,7 @@ impl Builder {
     }
 
     /// The words behind `_`, in braces or alone.
-    fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
+    pub(super) fn items(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
         match pair.as_rule() {
             Rule::items | Rule::axes => {
                 let words = pair.into_inner().filter(|part| matches!(part.as_rule(), Rule::item | Rule::axis_word));
@@ -218,15 +219,16 @@ impl Builder {
 
     pub(super) fn brackets(&self, pair: Pair<'_, Rule>) -> Result<Brackets> {
         let span = self.span(&pair);
-        let (mut dims, mut open) = (Vec::new(), None);
+        let (mut dims, mut rest, mut open) = (Vec::new(), None, None);
         for part in pair.into_inner() {
             match part.as_rule() {
                 Rule::dim => dims.push(self.dim(part)?),
+                Rule::ellipsis => rest = Some(self.span(&part)),
                 Rule::open_sum => open = Some(self.open_sum(part)),
                 _ => {}
             }
         }
-        Ok(Brackets { dims, open, span })
+        Ok(Brackets { dims, rest, open, span })
     }
 
     fn dim(&self, pair: Pair<'_, Rule>) -> Result<DimRef> {
@@ -234,7 +236,7 @@ impl Builder {
         let mut parts = pair.into_inner();
         let word = parts.next().expect("a dim has its name or size");
         let dim = match word.as_rule() {
-            Rule::size => DimName::Literal(self.integer(&word)?.node),
+            Rule::literal => DimName::Literal(self.size(word)?),
             _ => DimName::Named(self.name(&word).node),
         };
         let subscript = parts.next().map(|part| match part.as_rule() {

@@ -80,7 +80,7 @@ pub enum SyntaxError {
         at: SourceSpan,
     },
     #[error("the number `{number}` is too large")]
-    #[diagnostic(code("number-too-large"))]
+    #[diagnostic(code("number-too-large"), help("numbers are below 2^64"))]
     NumberTooLarge {
         number: String,
         #[label(primary, "more than can be counted")]
@@ -113,14 +113,17 @@ pub enum SyntaxError {
         at: SourceSpan,
     },
     #[error("only an array can stand on the left of `{sign}`")]
-    #[diagnostic(code("not-a-result"))]
+    #[diagnostic(
+        code("not-a-result"),
+        help("the value stands on the right of `=`, or before an arrow: `C = ..`, `.. -> C`")
+    )]
     NotAResult {
         sign: char,
         #[label(primary, "not the name of an array")]
         at: SourceSpan,
     },
     #[error("`{word}` is not a dtype")]
-    #[diagnostic(code("unknown-dtype"), help("the dtypes are {}", dtypes()))]
+    #[diagnostic(code("unknown-dtype"), help("{}", near_dtype(word)))]
     UnknownDType {
         word: String,
         #[label(primary, "expected a dtype")]
@@ -140,6 +143,16 @@ pub enum SyntaxError {
         #[label(primary, "expected `ring`, `line` or `switch`")]
         at: SourceSpan,
     },
+    #[error("`{text}` is no amount of {measure}: {why}")]
+    #[diagnostic(code("bad-amount"), help("{measure} is given in {units}"))]
+    BadAmount {
+        text: String,
+        measure: &'static str,
+        why: String,
+        units: String,
+        #[label(primary, "this amount")]
+        at: SourceSpan,
+    },
     #[error("the name `{name}` has a `_`")]
     #[diagnostic(
         code("underscore-in-name"),
@@ -150,6 +163,22 @@ pub enum SyntaxError {
         #[label(primary, "not the name of a dim or an axis")]
         at: SourceSpan,
     },
+}
+
+/// What a word is probably meant to be, by the names that other systems have.
+fn near_dtype(word: &str) -> String {
+    let meant = match word.to_lowercase().as_str() {
+        "bfloat" | "bfloat16" | "bf" => "bf16",
+        "half" | "float16" | "fp16" => "f16",
+        "float" | "float32" | "fp32" | "single" => "f32",
+        "double" | "float64" | "fp64" => "f64",
+        "int" | "int32" | "s32" => "i32",
+        "int8" | "s8" => "i8",
+        "int64" | "long" | "s64" => "i64",
+        "boolean" | "pred" => "bool",
+        _ => return format!("the dtypes are {}", dtypes()),
+    };
+    format!("write `{meant}`; the dtypes are {}", dtypes())
 }
 
 fn dtypes() -> String {

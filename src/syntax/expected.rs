@@ -33,6 +33,8 @@ pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxEr
     if found.is_empty() {
         return SyntaxError::UnexpectedEnd { expected, at: place, help };
     }
+    let stray = found.chars().next().and_then(opener_of);
+    let help = help.or_else(|| stray.map(|opener| format!("no `{opener}` is open here: drop the `{found}`")));
     SyntaxError::UnexpectedText { found: found.to_owned(), expected, at: place, help }
 }
 
@@ -72,17 +74,15 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
     for (place, c) in text.char_indices() {
         if place >= at && open_at_error.is_none() {
             open_at_error = Some(*open.last()?);
-        }
-        let opener = match c {
-            '(' | '[' | '{' => {
-                open.push((c, place));
-                continue;
+            if opener_of(c).is_some_and(|opener| open.iter().all(|(open, _)| *open != opener)) {
+                // A stray closer is one too many, not one too few.
+                return None;
             }
-            ')' => '(',
-            ']' => '[',
-            '}' => '{',
-            _ => continue,
-        };
+        }
+        if matches!(c, '(' | '[' | '{') {
+            open.push((c, place));
+        }
+        let Some(opener) = opener_of(c) else { continue };
         if let Some(found) = open.iter().rposition(|(c, _)| *c == opener) {
             open.truncate(found);
         }
@@ -97,6 +97,16 @@ fn unclosed(text: &str, at: usize) -> Option<(char, usize)> {
     };
     (open.contains(&innermost) || next_closer != Some(closer) && text[at..].starts_with([')', ']', '}']))
         .then_some(innermost)
+}
+
+/// What a closing bracket closes.
+fn opener_of(closer: char) -> Option<char> {
+    match closer {
+        ')' => Some('('),
+        ']' => Some('['),
+        '}' => Some('{'),
+        _ => None,
+    }
 }
 
 fn help(text: &str, at: usize, found: &str) -> Option<String> {
@@ -140,16 +150,30 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::mesh_statement | Rule::mesh_word => (0, "`mesh`"),
         Rule::dims_statement | Rule::dims_word => (0, "`dims`"),
         Rule::output_statement | Rule::output_word => (0, "`output`"),
-        Rule::dim | Rule::dim_name | Rule::size => (1, "a dim"),
+        Rule::expect_statement | Rule::expect_word => (0, "`expect`"),
+        Rule::limit_statement | Rule::limit_word => (0, "`limit`"),
+        Rule::no_communication | Rule::no_word => (2, "`no communication`"),
+        Rule::communication => (2, "`communication`"),
+        Rule::expect_collectives | Rule::collectives_word => (2, "`collectives`"),
+        Rule::named_move | Rule::move_word => (1, "a collective"),
+        Rule::expect_bound | Rule::measure => (1, "`time`, `memory`, `communication`, `flops`"),
+        Rule::less => (3, "`<` or `<=`"),
+        Rule::amount | Rule::quantity => (1, "an amount"),
+        Rule::unit => (1, "a unit"),
+        Rule::dim | Rule::dim_name | Rule::size | Rule::literal | Rule::literal_atom => (1, "a dim"),
         Rule::axes | Rule::axis_word => (1, "axes"),
         Rule::axis => (1, "an axis with its size"),
+        Rule::parts => (1, "dims and `*` between them"),
         Rule::dim_size => (1, "a dim with its size"),
         Rule::declared | Rule::quoted | Rule::bare => (1, "a name"),
         Rule::item => (1, "a dim or an axis"),
         Rule::operator | Rule::open_word => (1, "an operator and its axes, as in `{U_X}`"),
-        Rule::integer => (1, "a size"),
+        Rule::integer | Rule::size_sum | Rule::size_product | Rule::size_atom => (1, "a size"),
+        Rule::size_plus | Rule::size_times => (8, "an operator"),
+        Rule::by_sign => (8, "`x`"),
         Rule::wiring => (5, "a wiring"),
         Rule::hardware => (1, "the name of a hardware"),
+        Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
         Rule::product_sign | Rule::sum_sign | Rule::star | Rule::slash | Rule::minus => (2, "an operator"),

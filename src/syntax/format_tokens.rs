@@ -49,6 +49,8 @@ impl Walk<'_> {
                 pair.into_inner().filter(said).for_each(|part| self.take(part));
             }
             Rule::brackets => self.word(&pair, Kind::Brackets, brackets(pair.clone())),
+            // A number and its unit are one word, and so is a size.
+            Rule::amount | Rule::size_sum | Rule::parts => self.word(&pair, Kind::Word, joined(pair.clone())),
             Rule::product_sign => self.word(&pair, Kind::Sign, product_sign(pair.clone())),
             Rule::collective => self.collective(pair),
             Rule::function => self.word(&pair, Kind::Word, function(pair.clone())),
@@ -156,7 +158,8 @@ fn dtype(word: &str) -> String {
 /// `[I_X, J]{U_Y}`
 fn brackets(pair: Pair<'_, Rule>) -> String {
     let dims = pair.clone().into_inner().filter(|part| part.as_rule() == Rule::dim).map(dim);
-    let text = format!("[{}]", dims.format(", "));
+    let rest = if pair.clone().into_inner().any(|part| part.as_rule() == Rule::ellipsis) { ", ..." } else { "" };
+    let text = format!("[{}{rest}]", dims.format(", "));
     let open = pair.into_inner().find(|part| part.as_rule() == Rule::open_sum);
     let word = open.and_then(|open| open.into_inner().find(|part| part.as_rule() == Rule::open_word));
     word.map_or(text.clone(), |word| format!("{text}{{{}}}", dim(word)))
@@ -165,8 +168,19 @@ fn brackets(pair: Pair<'_, Rule>) -> String {
 /// `I_X`, `128`, `I_{data,model}`, `I_?`, and `U_X` likewise.
 fn dim(pair: Pair<'_, Rule>) -> String {
     let mut parts = pair.into_inner();
-    let word = parts.next().map(|word| name(&word)).unwrap_or_default();
-    word + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
+    let word = parts.next().map(|word| if word.as_rule() == Rule::literal { joined(word) } else { name(&word) });
+    word.unwrap_or_default() + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()
+}
+
+/// `500us`, `128/(2*8)`, `K*M`: the words of a rule without anything between them.
+fn joined(pair: Pair<'_, Rule>) -> String {
+    let mut parts = pair.clone().into_inner().peekable();
+    match pair.as_rule() {
+        Rule::size_times if pair.as_str() == "/" => "/".to_owned(),
+        Rule::size_times | Rule::star => "*".to_owned(),
+        _ if parts.peek().is_none() => name(&pair),
+        _ => parts.map(joined).collect(),
+    }
 }
 
 /// `*`, `*_J`, `*_{N,H}`, `/`

@@ -6,6 +6,7 @@
 mod build;
 mod build_expr;
 mod error;
+mod expect;
 mod expected;
 mod format;
 mod format_lines;
@@ -15,19 +16,25 @@ mod format_tokens;
 mod grammar;
 mod parse;
 mod print;
+mod set;
+mod size;
 mod split;
 #[cfg(test)]
 mod tests;
 
 pub use error::SyntaxError;
+pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub use format::format;
+pub use set::SetError;
+pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
+
 pub use parse::{LARGEST_SOURCE, LONGEST_STATEMENT, MOST_ERRORS, MOST_STATEMENTS, parse};
 
 use crate::dtype::DType;
 use crate::function::Scalar;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A name as it was written.
 pub type Name = Spanned<String>;
@@ -39,6 +46,11 @@ pub struct Ast {
     pub statements: Vec<Statement>,
     /// The words of those that could not: what they would have declared is no second mistake.
     pub lost: BTreeSet<String>,
+    /// The words that stand where those name their results, and where the first of these begins: an array of that
+    /// name may be another one from there on.
+    pub rebound: BTreeMap<String, u32>,
+    /// Whether one of those lacks the name that it declares.
+    pub nameless: bool,
 }
 
 /// One statement.
@@ -52,6 +64,7 @@ pub struct Statement {
 
 /// What a statement says.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all statements are of the largest kind")]
 pub enum StatementKind {
     /// `mesh {X: 4, Y: 2 ring} on tpu_v5e`
     Mesh {
@@ -82,6 +95,15 @@ pub enum StatementKind {
     },
     /// `output C, D`
     Output(Vec<Name>),
+    /// `expect time < 500us`
+    Expect(Expectation),
+    /// `limit memory 300MB`
+    Limit {
+        /// Of what.
+        measure: Measure,
+        /// How much.
+        amount: Amount,
+    },
 }
 
 /// `X: 4 ring`
@@ -89,19 +111,30 @@ pub enum StatementKind {
 pub struct AxisDecl {
     /// The axis.
     pub name: Name,
-    /// Its size.
-    pub size: Spanned<u64>,
+    /// Its size, or that of its first physical axis.
+    pub size: SizeExpr,
+    /// The sizes of its other physical axes: `X: 4x4` lies over two, the first of them major.
+    pub more: Vec<SizeExpr>,
     /// The wiring, if it is written.
     pub wiring: Option<Spanned<Wiring>>,
 }
 
-/// `I: 8192`
+/// `I: 8192`, `N = K*M`
 #[derive(Clone, Debug, PartialEq)]
 pub struct DimDecl {
     /// The dim.
     pub name: Name,
     /// Its size.
-    pub size: Spanned<u64>,
+    pub size: DimSize,
+}
+
+/// How long a dim is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DimSize {
+    /// `: 8192`
+    Is(SizeExpr),
+    /// `= K*M`: it is these dims in one, major first.
+    Parts(Vec<Name>),
 }
 
 /// The result of a statement.
@@ -122,6 +155,8 @@ pub struct Target {
 pub struct Brackets {
     /// The dims in order.
     pub dims: Vec<DimRef>,
+    /// `...` behind the dims: there are others, of which nothing is said.
+    pub rest: Option<Span>,
     /// The open sum, if it is written.
     pub open: Option<OpenRef>,
     /// From `[` to the last bracket or brace.
@@ -145,7 +180,7 @@ pub enum DimName {
     /// By its name, primes included.
     Named(String),
     /// By its size.
-    Literal(u64),
+    Literal(SizeExpr),
 }
 
 /// What stands after `_`.

@@ -48,12 +48,33 @@ pub fn parse(source: &str) -> (Ast, Diagnostics) {
             Err(error) => {
                 blocks += usize::from(matches!(error, SyntaxError::UnknownStatement { .. }) && text.ends_with('{'));
                 errors += 1;
-                ast.lost.extend(words(text));
+                lose(&mut ast, piece.span, text);
                 diagnostics.push(&error);
             }
         }
     }
     (ast, diagnostics)
+}
+
+/// Keeps what a statement that could not be read would have declared.
+fn lose(ast: &mut Ast, span: Span, text: &str) {
+    ast.lost.extend(words(text));
+    ast.nameless |= text.starts_with([':', '=']);
+    let arrow = text.rfind(['>', '→', '⟶']).or_else(|| text.rfind("\\to")).or_else(|| text.rfind("rightarrow"));
+    let results = match (text.find('='), arrow) {
+        (_, Some(arrow)) => &text[arrow..],
+        (Some(equals), None) => &text[..equals],
+        (None, None) => text,
+    };
+    let glued = text.matches(']').count() > text.matches('[').count();
+    for word in words(results) {
+        // Without its `[` a name runs into the first dim: `CI, J]`.
+        let shortest = if glued && word.len() <= 64 && word.is_ascii() { 1 } else { word.len() };
+        for length in shortest..=word.len() {
+            ast.lost.insert(word[..length].to_owned());
+            ast.rebound.entry(word[..length].to_owned()).or_insert(span.start);
+        }
+    }
 }
 
 /// The words of a text, dims and subscripts apart.
@@ -128,7 +149,7 @@ fn first_word(text: &str) -> &str {
 
 /// Whether this is a statement of the wider language that has no meaning here; the words are names elsewhere.
 fn is_unknown(word: &str, rest: &str) -> bool {
-    if !matches!(word, "repeat" | "expect" | "limit" | "axis" | "link" | "by" | "using" | "on") {
+    if !matches!(word, "repeat" | "axis" | "link" | "by" | "using" | "on") {
         return false;
     }
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{');
@@ -143,6 +164,8 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
         "mesh" | "Mesh" if name_follows || rest.starts_with(['{', '(']) => Rule::mesh_statement,
         "dims" if name_follows || rest.starts_with('{') => Rule::dims_statement,
         "output" if name_follows => Rule::output_statement,
+        "expect" if name_follows => Rule::expect_statement,
+        "limit" if name_follows => Rule::limit_statement,
         _ => Rule::array_statement,
     }
 }

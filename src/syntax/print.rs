@@ -1,8 +1,8 @@
 //! Prints a tree in the canonical spelling; what is printed reads back as the same tree.
 
 use super::{
-    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, Expr, ExprKind, Name, OpenRef,
-    Statement, StatementKind, Subscript, Target,
+    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, Name,
+    OpenRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
 };
 use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};
@@ -20,13 +20,22 @@ impl Display for Statement {
             StatementKind::Mesh { axes, hardware } => {
                 let axes = axes.iter().map(|axis| {
                     let wiring = axis.wiring.iter().format_with("", |wiring, f| f(&format_args!(" {}", wiring.node)));
-                    format!("{}: {}{wiring}", axis.name.node, axis.size.node)
+                    // `4x4` is as it is written; a name beside the sign would become one word with it.
+                    let numbers = |size: &SizeExpr| matches!(size.kind, SizeKind::Number(_));
+                    let sign = if numbers(&axis.size) && axis.more.iter().all(numbers) { "x" } else { " x " };
+                    let more = axis.more.iter().format_with("", |size, f| f(&format_args!("{sign}{size}")));
+                    format!("{}: {}{more}{wiring}", axis.name.node, axis.size)
                 });
                 let on = hardware.iter().format_with("", |name, f| f(&format_args!(" on {}", name.node)));
                 write!(f, "mesh {{{}}}{on}", axes.format(", "))
             }
             StatementKind::Dims(dims) => {
-                let dims = dims.iter().map(|dim| format!("{}: {}", dim.name.node, dim.size.node));
+                let dims = dims.iter().map(|dim| match &dim.size {
+                    DimSize::Is(size) => format!("{}: {size}", dim.name.node),
+                    DimSize::Parts(parts) => {
+                        format!("{} = {}", dim.name.node, parts.iter().map(|part| &part.node).join("*"))
+                    }
+                });
                 write!(f, "dims {{{}}}", dims.format(", "))
             }
             StatementKind::Input { name, dtype, brackets } => write!(f, "{}: {}{brackets}", name.node, dtype.node),
@@ -39,6 +48,8 @@ impl Display for Statement {
                 using.iter().try_for_each(|method| write!(f, " using {}", method.node))
             }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
+            StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),
+            StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }
     }
 }
@@ -57,7 +68,8 @@ impl Display for Target {
 
 impl Display for Brackets {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}]", self.dims.iter().format(", "))?;
+        let rest = if self.rest.is_some() { ", ..." } else { "" };
+        write!(f, "[{}{rest}]", self.dims.iter().format(", "))?;
         self.open.iter().try_for_each(|open| write!(f, "{open}"))
     }
 }

@@ -220,7 +220,7 @@ fn begins_statement(line: &str, inside: bool) -> bool {
     let (word, rest) = (&line[..head], line[head..].trim_start());
     match word {
         "mesh" | "Mesh" | "dims" if rest.starts_with(['{', '(']) => return true,
-        "output" if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => return true,
+        "output" | "expect" | "limit" if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => return true,
         _ => {}
     }
     if let Some(dtype) = rest.strip_prefix(':').filter(|_| !word.is_empty()).map(str::trim_start) {

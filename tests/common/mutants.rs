@@ -59,6 +59,7 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::Shuffle { .. }
         | OpKind::AllGather { .. }
         | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
         | OpKind::Map { .. }
         | OpKind::Fill { .. } => {}
     });
@@ -146,6 +147,11 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
                 .map(|(what, einsum)| (what.to_owned(), OpKind::MatMul { einsum }))
                 .to_vec()
         }
+        OpKind::Reduce { operator, einsum } => [Operator::Sum, Operator::Max, Operator::Min]
+            .into_iter()
+            .filter(|other| other != operator)
+            .map(|operator| (format!("reduced by {operator}"), OpKind::Reduce { operator, einsum: einsum.clone() }))
+            .collect(),
         OpKind::Map { function, einsum } => {
             use shardc::function::Function;
             let mut result = einsum.clone();

@@ -48,7 +48,7 @@ impl Reference {
                     (0..axes.group_size(mesh)).map(|_| small(&mut random, operation.elements())).collect();
                 let rank = |device| usize::try_from(mesh.rank(device, axes.iter())).expect("small");
                 open[id.index()] = mesh.devices().map(|device| groups[rank(device)].clone()).collect();
-                let combine = combine(sharding.operator);
+                let combine = combiner(sharding.operator);
                 given[array.index()] = groups.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
             }
         }
@@ -71,6 +71,7 @@ impl Reference {
                     fill(blocks[0], &array.extents, usize::from(*dim), *valid, *with)
                 }
                 Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
+                Dense::Reduce { operator, einsum, .. } => reduce(*operator, einsum, &extents[0], blocks[0]),
                 Dense::Map { function, einsum, .. } => map(*function, einsum, &extents, &blocks),
             };
             dense.push(data);
@@ -90,20 +91,12 @@ impl Reference {
                 let members = (0..axes.group_size(mesh))
                     .map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
                 let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
-                let combine = combine(output.sharding.operator);
+                let combine = combiner(output.sharding.operator);
                 let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
                 let dense = &self.dense[output.array.index()];
                 total == Some(shard(dense, &array.extents, &output.sharding, mesh, device))
             })
         })
-    }
-}
-
-fn combine(operator: Operator) -> fn(i64, i64) -> i64 {
-    match operator {
-        Operator::Sum => i64::wrapping_add,
-        Operator::Max => i64::max,
-        Operator::Min => i64::min,
     }
 }
 
@@ -136,7 +129,7 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                 }
                 OpKind::Add { operator } => {
                     let present = blocks.iter().flatten().map(|block| (*block).clone());
-                    present.reduce(|sum, part| zip(&sum, &part, combine(*operator)))
+                    present.reduce(|sum, part| zip(&sum, &part, combiner(*operator)))
                 }
                 OpKind::Assemble { view, places: regions } => {
                     let mut block: Vec<Option<i64>> = vec![None; usize::try_from(operation.elements()).ok()?];
@@ -178,12 +171,38 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     let start = block.at(mesh, device)?.checked_mul(extents[0][*dim])?;
                     blocks[0].map(|data| fill(data, &extents[0], *dim, valid.saturating_sub(start), *with))
                 }
+                OpKind::Reduce { operator, einsum } => {
+                    blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
+                }
                 OpKind::Map { function, einsum } => all().map(|blocks| map(*function, einsum, &extents, &blocks)),
             });
         }
         values.push(value);
     }
     Some(values)
+}
+
+fn combiner(operator: Operator) -> fn(i64, i64) -> i64 {
+    match operator {
+        Operator::Sum => i64::wrapping_add,
+        Operator::Max => i64::max,
+        Operator::Min => i64::min,
+        Operator::Mul => i64::wrapping_mul,
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => unimplemented!("not on integers"),
+    }
+}
+
+fn reduce(operator: Operator, einsum: &Einsum, extents: &[u64], block: &Data) -> Data {
+    let lengths = einsum.lengths(&[extents.to_vec()]).expect("verified");
+    let pick = |indices: &[u8], at: &[u64]| indices.iter().map(|index| at[usize::from(*index)]).collect::<Vec<u64>>();
+    let shape = pick(&einsum.result, &lengths);
+    let mut result: Vec<Option<i64>> = vec![None; usize::try_from(shape.iter().product::<u64>()).expect("small")];
+    for at in tuples(&lengths) {
+        let element = block[number(&pick(&einsum.operands[0], &at), extents)];
+        let place = &mut result[number(&pick(&einsum.result, &at), &shape)];
+        *place = Some(place.map_or(element, |known| combiner(operator)(known, element)));
+    }
+    result.into_iter().map(|element| element.expect("no extent is 0")).collect()
 }
 
 fn zip(left: &Data, right: &Data, combine: fn(i64, i64) -> i64) -> Data {
@@ -267,7 +286,9 @@ fn steps(word: &[u8], lengths: &[u64]) -> Vec<usize> {
 fn fill(data: &Data, extents: &[u64], dim: usize, kept: u64, with: Filler) -> Data {
     let filler = match with {
         Filler::Zero => 0,
+        Filler::One => 1,
         Filler::Least => i64::MIN,
+        Filler::Greatest => i64::MAX,
     };
     data.iter().zip(tuples(extents)).map(|(x, at)| if at[dim] < kept { *x } else { filler }).collect()
 }
@@ -307,8 +328,21 @@ fn apply(function: Function, x: &[i64]) -> i64 {
         Function::Scale(Scalar(by)) => x[0].wrapping_mul(factor(by)),
         Function::Shift(Scalar(by)) => x[0].wrapping_add(factor(by)),
         Function::Relu => x[0].max(0),
+        Function::Abs => x[0].wrapping_abs(),
+        Function::Square => x[0].wrapping_mul(x[0]),
+        Function::Not => i64::from(x[0] == 0),
+        Function::Larger => x[0].max(x[1]),
+        Function::Smaller => x[0].min(x[1]),
         Function::Exp => x[0].max(x[0].saturating_mul(3)),
         Function::Tanh => x[0].min(x[0].saturating_mul(5)),
-        Function::Gelu | Function::Softmax { .. } => scramble(x[0]),
+        Function::Sigmoid => x[0].min(x[0].saturating_mul(7)),
+        Function::Sqrt => x[0].max(x[0].saturating_mul(9)),
+        Function::Log => x[0].max(x[0].saturating_mul(11)),
+        Function::Gelu
+        | Function::Silu
+        | Function::Rsqrt
+        | Function::Recip
+        | Function::Over(_)
+        | Function::Softmax { .. } => scramble(x[0]),
     }
 }

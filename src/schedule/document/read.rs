@@ -41,6 +41,9 @@ pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
     Ok(schedule)
 }
 
+/// What a word for an operator should be.
+const OPERATORS: &str = "an operator such as `sum` or `max`";
+
 fn known<T>(place: Place, word: &str, what: &'static str, value: Option<T>) -> Result<T, DocumentError> {
     value.ok_or_else(|| DocumentError::Word { place: place.to_string(), word: short(word), what })
 }
@@ -70,6 +73,11 @@ fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> 
         DefinitionDocument::Product { operands, einsum: word } => {
             Dense::Product { operands: operands.map(ArrayId), einsum: einsum(place, &word)? }
         }
+        DefinitionDocument::Reduce { operator, operand, einsum: word } => Dense::Reduce {
+            operator: known(place, &operator, OPERATORS, words::operator(&operator))?,
+            operand: ArrayId(operand),
+            einsum: einsum(place, &word)?,
+        },
         DefinitionDocument::Map { function, operands, einsum: word } => Dense::Map {
             function: known(place, &function, "a function", words::function(&function))?,
             operands: operands.into_iter().map(ArrayId).collect(),
@@ -121,7 +129,7 @@ impl Reader<'_> {
     }
 
     fn operator(&self, word: &str) -> Result<Operator, DocumentError> {
-        known(self.place, word, "`sum`, `max` or `min`", words::operator(word))
+        known(self.place, word, OPERATORS, words::operator(word))
     }
 
     fn operation(&self, document: OperationDocument) -> Result<(Operation, Vec<OpId>), DocumentError> {
@@ -159,6 +167,9 @@ impl Reader<'_> {
             }
             OpDocument::AllGather { axes, dim } => OpKind::AllGather { axes: self.axes(&axes)?, dim: dim as usize },
             OpDocument::MatMul { einsum: word } => OpKind::MatMul { einsum: einsum(self.place, &word)? },
+            OpDocument::Reduce { operator, einsum: word } => {
+                OpKind::Reduce { operator: self.operator(&operator)?, einsum: einsum(self.place, &word)? }
+            }
             OpDocument::Map { function, einsum: word } => OpKind::Map {
                 function: known(self.place, &function, "a function", words::function(&function))?,
                 einsum: einsum(self.place, &word)?,
@@ -166,7 +177,7 @@ impl Reader<'_> {
             OpDocument::Fill { dim, valid, with, block } => OpKind::Fill {
                 dim: dim as usize,
                 valid,
-                with: known(self.place, &with, "`zero` or `least`", words::filler(&with))?,
+                with: known(self.place, &with, "`zero`, `one`, `least` or `greatest`", words::filler(&with))?,
                 block: match self.cut(block)? {
                     Cut::At(block) => block,
                     Cut::Whole | Cut::Range { .. } => {

@@ -13,29 +13,19 @@ pub(super) fn wiring(word: &str) -> Option<Wiring> {
 }
 
 pub(super) fn operator(word: &str) -> Option<Operator> {
-    [Operator::Sum, Operator::Max, Operator::Min].into_iter().find(|operator| operator.to_string() == word)
+    Operator::from_name(word)
 }
 
 /// `relu`, `scale(0.5)`, `softmax(1)`, `cast(bf16)`
 pub(super) fn function(word: &str) -> Option<Function> {
-    let plain = [
-        Function::Identity,
-        Function::Add,
-        Function::Sub,
-        Function::Div,
-        Function::Neg,
-        Function::Relu,
-        Function::Gelu,
-        Function::Exp,
-        Function::Tanh,
-    ];
-    if let Some(function) = plain.into_iter().find(|function| function.to_string() == word) {
+    if let Some(function) = Function::PLAIN.into_iter().find(|function| function.to_string() == word) {
         return Some(function);
     }
     let (name, argument) = word.strip_suffix(')')?.split_once('(')?;
     match name {
         "scale" => argument.parse().ok().map(|number| Function::Scale(Scalar(number))),
         "shift" => argument.parse().ok().map(|number| Function::Shift(Scalar(number))),
+        "over" => argument.parse().ok().map(Function::Over),
         "softmax" => argument.parse().ok().map(|dim| Function::Softmax { dim }),
         "fill" => {
             let (dim, rest) = argument.split_once(", ")?;
@@ -48,7 +38,7 @@ pub(super) fn function(word: &str) -> Option<Function> {
 }
 
 pub(super) fn filler(word: &str) -> Option<Filler> {
-    [Filler::Zero, Filler::Least].into_iter().find(|filler| filler.word() == word)
+    Filler::ALL.into_iter().find(|filler| filler.word() == word)
 }
 
 /// `ab,bc->ac`, in any letters: they are numbered anew by first appearance.

@@ -45,6 +45,11 @@ fn array(array: &Array) -> ArrayDocument {
             Dense::Product { operands, einsum } => {
                 DefinitionDocument::Product { operands: operands.map(|operand| operand.0), einsum: einsum.to_string() }
             }
+            Dense::Reduce { operator, operand, einsum } => DefinitionDocument::Reduce {
+                operator: operator.to_string(),
+                operand: operand.0,
+                einsum: einsum.to_string(),
+            },
             Dense::Map { function, operands, einsum } => DefinitionDocument::Map {
                 function: function.to_string(),
                 operands: operands.iter().map(|operand| operand.0).collect(),
@@ -102,6 +107,9 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
             dim: u32::try_from(*dim).unwrap_or(u32::MAX),
         },
         OpKind::MatMul { einsum } => OpDocument::MatMul { einsum: einsum.to_string() },
+        OpKind::Reduce { operator, einsum } => {
+            OpDocument::Reduce { operator: operator.to_string(), einsum: einsum.to_string() }
+        }
         OpKind::Map { function, einsum } => {
             OpDocument::Map { function: function.to_string(), einsum: einsum.to_string() }
         }

@@ -66,7 +66,11 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
                     .collect(),
             )
         }
-        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } | OpKind::Fill { .. } => {
+        OpKind::Input { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => {
             unreachable!("no collective")
         }
     }
@@ -77,6 +81,8 @@ pub(super) fn combine(operator: Operator, left: i64, right: i64) -> i64 {
         Operator::Sum => left.wrapping_add(right),
         Operator::Max => left.max(right),
         Operator::Min => left.min(right),
+        Operator::Mul => left.wrapping_mul(right),
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => unreachable!("not on integers"),
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::Function;
+use crate::operator::Operator;
 use crate::schedule::builder::map_dtype;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
 
@@ -21,6 +22,11 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     match &array.definition {
         Dense::Input => Ok(()),
+        Dense::Reduce { operator, einsum, .. } => {
+            check_reduce(*operator, &dtypes, array.dtype)?;
+            equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
+            ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
+        }
         Dense::Product { einsum, .. } => {
             check_product(&dtypes)?;
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
@@ -48,6 +54,17 @@ pub(super) fn check_product(dtypes: &[DType]) -> Result<(), Flaw> {
     }
 }
 
+/// One operand that can be reduced, to the type that this gives.
+pub(super) fn check_reduce(operator: Operator, dtypes: &[DType], result: DType) -> Result<(), Flaw> {
+    match dtypes {
+        [one] => {
+            ensure(operator.folds(), Flaw::Operator(operator))?;
+            ensure(operator.takes(*one) && operator.reduced(*one) == result, Flaw::WrongDType)
+        }
+        _ => Err(Flaw::OperandCount { wanted: 1, found: dtypes.len() }),
+    }
+}
+
 /// The extents of an elementwise result: every index of the operands is one of its.
 pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]]) -> Result<Vec<u64>, Flaw> {
     let (wanted, found) = (function.arity(), extents.len());
@@ -60,6 +77,7 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
             ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?;
             ensure(valid > 0, Flaw::Padding)?;
         }
+        Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
         Function::Identity
         | Function::Add
         | Function::Sub
@@ -71,6 +89,17 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
         | Function::Gelu
         | Function::Exp
         | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not
+        | Function::Larger
+        | Function::Smaller
         | Function::Cast(_) => {}
     }
     Ok(result)

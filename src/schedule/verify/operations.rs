@@ -1,6 +1,6 @@
 //! Operations, each on its own.
 
-use super::arrays::{check_product, map_extents, result_extents};
+use super::arrays::{check_product, check_reduce, map_extents, result_extents};
 use super::{Flaw, check_axes, check_extents, check_map, check_region, ensure, equal_extents, local_extents, operands};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -24,6 +24,10 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
         }
         OpKind::MatMul { einsum } => {
             check_product(&dtypes)?;
+            return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
+        }
+        OpKind::Reduce { operator, einsum } => {
+            check_reduce(*operator, &dtypes, operation.dtype)?;
             return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
         }
         OpKind::Map { function, einsum } => {
@@ -54,7 +58,8 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             check_axes(mesh, axes.iter().copied())?;
             gathered(extents[0], *dim, mesh.group_size(axes.iter().copied()))?
         }
-        OpKind::Add { .. } => {
+        OpKind::Add { operator } => {
+            ensure(operator.folds(), Flaw::Operator(*operator))?;
             some(&operands)?;
             extents.iter().try_for_each(|other| equal_extents(extents[0], other))?;
             extents[0].to_vec()

@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
             (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
             }
-            (OpKind::MatMul { .. } | OpKind::Map { .. } | OpKind::Fill { .. }, _) => {
+            (OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } | OpKind::Fill { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false))
             }
             (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
@@ -303,6 +303,8 @@ fn arity_fits(operation: &Operation, operands: usize) -> bool {
         OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Fill { .. } => operands == 1,
         OpKind::Add { .. } => operands > 0,
         OpKind::Assemble { places, .. } => operands == places.len(),
-        OpKind::MatMul { einsum } | OpKind::Map { einsum, .. } => operands == einsum.operands.len(),
+        OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {
+            operands == einsum.operands.len()
+        }
     }
 }

@@ -5,12 +5,13 @@ use super::boxes::{Cuboid, Interval};
 use super::flaw::Flaw;
 use super::parts::Parts;
 use super::run::Run;
-use super::terms::{Slot, TermId, Terms};
+use super::terms::{CoordinateId, Pending, Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Filler, Function, Scalar};
+use crate::function::{Filler, Function};
 use crate::mesh::DeviceId;
 use crate::operator::Operator;
+use crate::passes::{self, Passage};
 use crate::schedule::{CoordMap, OpId};
 use std::rc::Rc;
 
@@ -19,6 +20,31 @@ struct Operand {
     term: TermId,
     region: Cuboid,
     parts: Rc<Parts>,
+    /// Of pieces: the array they are of, and what is to be done with them.
+    of: Option<(TermId, Pending)>,
+}
+
+impl Operand {
+    /// The operator under which it is open: a share of a mean is more than a contribution to a sum.
+    fn operator(&self, terms: &Terms) -> Operator {
+        match self.of {
+            Some((_, Pending::Over(n))) if self.parts.is_share(n, terms) => Operator::Mean,
+            Some(_) | None => self.parts.operator(),
+        }
+    }
+
+    /// What it is once a pending square or division is done.
+    fn done(&self, function: Function, einsum: &Einsum, terms: &mut Terms) -> Option<(TermId, Parts)> {
+        let (of, pending) = self.of.filter(|_| einsum.operands[0] == einsum.result)?;
+        let parts = self.parts.as_ref().clone();
+        match (pending, function) {
+            (Pending::Square, Function::Square) => Some((of, parts.under(Operator::Sum))),
+            (Pending::Over(all), Function::Over(n)) if n > 0 && all.is_multiple_of(n) => {
+                Some((terms.pending(of, Pending::Over(all / n)), parts))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The operands as regions; `None` where one is absent.
@@ -67,7 +93,8 @@ fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
             return Err(scattered(piece));
         }
     }
-    Ok(Operand { term: first.holds.term, region, parts: first.holds.parts.clone() })
+    let term = first.holds.term;
+    Ok(Operand { term, region, parts: first.holds.parts.clone(), of: terms.is_pending(term) })
 }
 
 /// The range of each index, equal in all operands that have it.
@@ -104,30 +131,157 @@ pub(super) fn product(
     blocks: &[Option<&Rc<Block>>],
 ) -> Result<Option<Block>, Flaw> {
     let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
-    for operand in &operands {
-        require_linear(run, id, device, "a product", operand, operand.parts.is_sum())?;
-    }
+    let (from, dtype) = dtypes(run, id);
+    let contracts = !einsum.contracted().is_empty();
+    let passed =
+        pass(run, id, device, "a product", &operands, |operator| passes::product(operator, &from, dtype, contracts))?;
+    let done = passed.take_pending(&mut operands);
     meet(run, id, device, einsum, &operands)?;
-    let dtype = run.schedule.operation(id).dtype;
     let made = run.terms.product(einsum, [operands[0].term, operands[1].term], dtype);
     let (term, canonical) = made.ok_or_else(|| do_not_meet(run, id, device, &operands[0], &operands[1]))?;
     if canonical.swapped {
         operands.swap(0, 1);
     }
-    let einsum = canonical.einsum;
-    let ranges = meet(run, id, device, &einsum, &operands)?;
+    let (limits, ranges) = contracted(run, id, device, term, &canonical.einsum, &operands)?;
+    let parts: Vec<&Parts> = operands.iter().map(|operand| operand.parts.as_ref()).collect();
+    run.spend(parts.iter().map(|parts| parts.len()).product())?;
+    let parts = match passed.result {
+        // Each device multiplies what it has of both.
+        Operator::Mul => {
+            let side = run.terms.side_coordinate(term);
+            Parts::sides(parts[0], parts[1], side, Operator::Mul, &run.terms)
+        }
+        _ => Parts::product(&parts, &limits, Operator::Sum, &mut run.terms, |terms, operand, inner| {
+            terms.inner_coordinate(term, operand, inner)
+        }),
+    };
+    let term = done.map_or(term, |pending| run.terms.pending(term, pending));
+    Ok(Some(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
+}
+
+/// A reduction over dims of the block: a range of each contracted index, and what the operand holds of its own sum.
+pub(super) fn reduce(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    operator: Operator,
+    einsum: &Einsum,
+    blocks: &[Option<&Rc<Block>>],
+) -> Result<Option<Block>, Flaw> {
+    let Some(operands) = operands(run, id, device, blocks)? else { return Ok(None) };
+    let (from, dtype) = dtypes(run, id);
+    let name = format!("the {operator}");
+    pass(run, id, device, &name, &operands, |open| passes::reduce(operator, open, from[0], dtype))?;
+    let made = run.terms.reduce(operator, einsum, operands[0].term, dtype);
+    let (term, canonical) = made.ok_or_else(|| do_not_meet(run, id, device, &operands[0], &operands[0]))?;
+    let (limits, ranges) = contracted(run, id, device, term, &canonical.einsum, &operands)?;
+    let parts = operands[0].parts.clone();
+    run.spend(parts.len())?;
+    let parts = Parts::product(&[&parts], &limits, operator, &mut run.terms, |terms, operand, inner| {
+        terms.inner_coordinate(term, operand, inner)
+    });
+    Ok(Some(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
+}
+
+/// The range of each contracted index, by its coordinate, and the ranges of all indices.
+fn contracted(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    term: TermId,
+    einsum: &Einsum,
+    operands: &[Operand],
+) -> Result<(Vec<(CoordinateId, Interval)>, Cuboid), Flaw> {
+    let ranges = meet(run, id, device, einsum, operands)?;
     let mut limits = Vec::new();
     for index in einsum.contracted() {
-        let length = index_length(&einsum, &operands, index, &run.terms);
+        let length = index_length(einsum, operands, index, &run.terms);
         let coordinate = run.terms.contracted_coordinate(term, index, length);
         limits.push((coordinate, ranges[usize::from(index)]));
     }
-    let parts: Vec<&Parts> = operands.iter().map(|operand| operand.parts.as_ref()).collect();
-    run.spend(parts.iter().map(|parts| parts.len()).product())?;
-    let parts = Parts::product(&parts, &limits, &mut run.terms, |terms, operand, inner| {
-        terms.inner_coordinate(term, operand, inner)
-    });
-    Ok(Some(result(run, id, term, &kept(&einsum, &ranges), parts)))
+    Ok((limits, ranges))
+}
+
+/// The dtypes of the operands and of the result.
+fn dtypes(run: &Run<'_>, id: OpId) -> (Vec<DType>, DType) {
+    let operands = run.schedule.operands(id);
+    let from = operands.into_iter().map(|operand| run.schedule.operation(operand).dtype).collect();
+    (from, run.schedule.operation(id).dtype)
+}
+
+/// How open operands pass an operation.
+struct Passed {
+    /// The places of those that are open.
+    open: Vec<usize>,
+    /// Whether they are all shares of a mean, or pieces to be squared: then it is done to the array they are of.
+    pending: Option<Pending>,
+    /// The operator of the result; a mean is a sum here.
+    result: Operator,
+    /// Whether a closed operand is spread over the shares of a mean.
+    shares: bool,
+}
+
+impl Passed {
+    /// Makes the pending operands the arrays they are of; what is pending then is pending for the result.
+    fn take_pending(&self, operands: &mut [Operand]) -> Option<Pending> {
+        self.pending?;
+        for place in &self.open {
+            operands[*place].term = operands[*place].of.map_or(operands[*place].term, |(of, _)| of);
+        }
+        self.pending
+    }
+}
+
+/// Holds what is open in the operands against the algebra.
+fn pass(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    function: &str,
+    operands: &[Operand],
+    passage: impl Fn(Operator) -> Option<Passage>,
+) -> Result<Passed, Flaw> {
+    let open: Vec<usize> = (0..operands.len()).filter(|place| !operands[*place].parts.is_closed()).collect();
+    let Some(first) = open.first() else {
+        return Ok(Passed { open, pending: None, result: Operator::Sum, shares: false });
+    };
+    let operator = operands[*first].operator(&run.terms);
+    let refused = |place: usize| open_operand(run, id, device, function, &operands[place]);
+    if let Some(other) = open.iter().find(|place| operands[**place].operator(&run.terms) != operator) {
+        return Err(refused(*other));
+    }
+    let passage = passage(operator).ok_or_else(|| refused(*first))?;
+    let mean = operator == Operator::Mean;
+    let fits =
+        |choice: &&[usize]| open.iter().all(|place| choice.contains(place)) && (!mean || choice.len() == open.len());
+    // Two factors that are open over different axes pass one after the other.
+    let one_by_one = open.iter().all(|place| passage.operands.contains(&[*place].as_slice()));
+    let at_once = passage.operands.iter().any(fits);
+    if !at_once && !one_by_one {
+        return Err(refused(*first));
+    }
+    let pending = open.iter().map(|place| operands[*place].of.map(|(_, pending)| pending));
+    let pending = match operator {
+        Operator::Mean if !at_once => pending.flatten().reduce(together),
+        Operator::Mean | Operator::SquareAdd => {
+            let all: Vec<Option<Pending>> = pending.collect();
+            if all.iter().any(|other| *other != all[0]) {
+                return Err(refused(*first));
+            }
+            all[0]
+        }
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => None,
+    };
+    let result = if mean { Operator::Sum } else { passage.result };
+    Ok(Passed { shares: mean && operands.len() > open.len(), open, pending, result })
+}
+
+/// What is pending for the product of two means.
+fn together(left: Pending, right: Pending) -> Pending {
+    match (left, right) {
+        (Pending::Over(n), Pending::Over(m)) => Pending::Over(n.saturating_mul(m)),
+        (Pending::Square, _) | (_, Pending::Square) => Pending::Square,
+    }
 }
 
 fn result(run: &Run<'_>, id: OpId, term: TermId, region: &[Interval], parts: Parts) -> Block {
@@ -144,7 +298,7 @@ fn index_length(einsum: &Einsum, operands: &[Operand], index: u8, terms: &Terms)
     found.unwrap_or(1)
 }
 
-/// An elementwise function of closed values, or a linear one of the pieces of sums.
+/// An elementwise function of closed values, or of the pieces of what it passes.
 pub(super) fn map(
     run: &mut Run<'_>,
     id: OpId,
@@ -154,11 +308,16 @@ pub(super) fn map(
     blocks: &[Option<&Rc<Block>>],
 ) -> Result<Option<Block>, Flaw> {
     let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
-    let dtype = run.schedule.operation(id).dtype;
-    for operand in &operands {
-        let passes = commutes(function, operand.parts.operator(), dtype);
-        require_linear(run, id, device, &function.to_string(), operand, passes)?;
+    if let [only] = operands.as_slice()
+        && let Some((term, parts)) = only.done(function, einsum, &mut run.terms)
+    {
+        return Ok(Some(result(run, id, term, &only.region, parts)));
     }
+    let (from, dtype) = dtypes(run, id);
+    let passed = pass(run, id, device, &function.to_string(), &operands, |operator| {
+        passes::map(function, operator, &from, dtype)
+    })?;
+    let done = passed.take_pending(&mut operands);
     meet(run, id, device, einsum, &operands)?;
     let terms: Vec<TermId> = operands.iter().map(|operand| operand.term).collect();
     let made = run.terms.map(function, einsum, &terms, dtype);
@@ -170,16 +329,28 @@ pub(super) fn map(
     let ranges = meet(run, id, device, &canonical.einsum, &operands)?;
     let region = kept(&canonical.einsum, &ranges);
     check_softmax(run, id, device, function, term, &region)?;
-    let parts = match operands.as_slice() {
+    let parts = map_parts(run, function, term, &passed, &operands);
+    run.spend(parts.len())?;
+    let term = done.map_or(term, |pending| run.terms.pending(term, pending));
+    Ok(Some(result(run, id, term, &region, parts)))
+}
+
+/// The contributions that a function of operands holds.
+fn map_parts(run: &mut Run<'_>, function: Function, term: TermId, passed: &Passed, operands: &[Operand]) -> Parts {
+    match operands {
+        [left, _] if function == Function::Div && !passed.shares => left.parts.as_ref().clone(),
+        // The closed operand is spread evenly over the shares: they are no contributions of a sum of two.
+        [left, right] if passed.shares => {
+            let (place, open) = if left.parts.is_closed() { (3, right) } else { (2, left) };
+            open.parts.clone().renamed(&mut run.terms, |terms, inner| terms.inner_coordinate(term, place, inner))
+        }
         [left, right] => {
             let side = run.terms.side_coordinate(term);
-            Parts::sides(&left.parts, &right.parts, side, &run.terms)
+            Parts::sides(&left.parts, &right.parts, side, passed.result, &run.terms)
         }
-        [one, ..] => one.parts.as_ref().clone(),
+        [one, ..] => one.parts.as_ref().clone().under(passed.result),
         [] => Parts::closed(),
-    };
-    run.spend(parts.len())?;
-    Ok(Some(result(run, id, term, &region, parts)))
+    }
 }
 
 /// A filler of one block, which must stand where the operation takes it to be.
@@ -194,11 +365,8 @@ pub(super) fn fill(
     let Some(operands) = operands(run, id, device, &[block])? else { return Ok(None) };
     let [operand] = operands.as_slice() else { return Ok(None) };
     let (dim, valid, with) = filler;
-    let dtype = run.schedule.operation(id).dtype;
     // Blocks have few dims: the operation is verified.
     let function = Function::Fill { dim: u8::try_from(dim).unwrap_or(u8::MAX), valid, with };
-    let passes = commutes(function, operand.parts.operator(), dtype);
-    require_linear(run, id, device, "a filler", operand, passes)?;
     let range = operand.region[dim];
     let start = place.at(run.mesh(), device).and_then(|block| block.checked_mul(range.len()));
     if start != Some(range.start) {
@@ -207,10 +375,7 @@ pub(super) fn fill(
     }
     let indices: Vec<u8> = (0..).take(operand.region.len()).collect();
     let einsum = Einsum { operands: vec![indices.clone()], result: indices };
-    let made = run.terms.map(function, &einsum, &[operand.term], dtype);
-    let (term, _) = made.ok_or_else(|| do_not_meet(run, id, device, operand, operand))?;
-    run.spend(operand.parts.len())?;
-    Ok(Some(result(run, id, term, &operand.region, operand.parts.as_ref().clone())))
+    map(run, id, device, function, &einsum, &[block])
 }
 
 /// A softmax needs a whole dim.
@@ -231,62 +396,17 @@ fn check_softmax(
     Err(Flaw::PartialDim { site: run.site(id, device), function: function.to_string(), dim, slot })
 }
 
-/// Whether the function of a combination is the combination of the function's values.
-fn commutes(function: Function, operator: Operator, dtype: DType) -> bool {
-    match operator {
-        Operator::Sum => match function {
-            // Half of an integer is rounded.
-            Function::Scale(Scalar(factor)) => dtype.is_float() || factor.fract() == 0.0,
-            Function::Identity
-            | Function::Add
-            | Function::Sub
-            | Function::Div
-            | Function::Neg
-            | Function::Fill { .. }
-            | Function::Shift(_)
-            | Function::Relu
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Softmax { .. }
-            | Function::Cast(_) => function.is_linear(),
-        },
-        // Functions that never fall.
-        Operator::Max | Operator::Min => match function {
-            Function::Identity | Function::Relu | Function::Exp | Function::Tanh | Function::Fill { .. } => true,
-            Function::Scale(Scalar(factor)) => dtype.is_float() && factor >= 0.0,
-            Function::Shift(_) => dtype.is_float(),
-            Function::Add
-            | Function::Sub
-            | Function::Div
-            | Function::Neg
-            | Function::Gelu
-            | Function::Softmax { .. }
-            | Function::Cast(_) => false,
-        },
-    }
-}
-
-fn require_linear(
-    run: &Run<'_>,
-    id: OpId,
-    device: DeviceId,
-    function: &str,
-    operand: &Operand,
-    passes: bool,
-) -> Result<(), Flaw> {
-    if passes || operand.parts.is_closed() {
-        return Ok(());
-    }
+/// An operand that is open where it may not be.
+fn open_operand(run: &Run<'_>, id: OpId, device: DeviceId, function: &str, operand: &Operand) -> Flaw {
     let slot = Piece {
         at: operand.region.clone(),
         holds: Holding::region(operand.term, &operand.region, operand.parts.clone(), &run.terms),
     };
     let missing = operand.parts.first_missing(&run.terms).unwrap_or_default();
-    Err(Flaw::OpenOperand {
+    Flaw::OpenOperand {
         site: run.site(id, device),
         function: function.to_owned(),
         slot: slot.slot(&run.terms),
         missing: run.terms.limits(&missing),
-    })
+    }
 }

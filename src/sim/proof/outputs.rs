@@ -3,6 +3,7 @@
 use super::block::{Block, Holding};
 use super::flaw::Flaw;
 use super::run::{Run, Value};
+use super::terms::TermId;
 use crate::mesh::{Axes, DeviceId};
 use crate::schedule::Output;
 use std::rc::Rc;
@@ -12,15 +13,17 @@ impl Run<'_> {
     pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Flaw> {
         let schedule = self.schedule;
         let open: Axes = output.sharding.open.in_order();
+        let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));
+        let (term, operator) = self.open_term(output.array, operator, group, !open.is_empty());
         for device in schedule.mesh.devices() {
-            self.output_place(output, value, device)?;
+            self.output_place(output, term, value, device)?;
         }
         for device in schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
             let members: Vec<DeviceId> = (0..open.group_size(&schedule.mesh))
                 .map(|rank| schedule.mesh.with_rank(device, open.iter(), rank))
                 .collect();
             let blocks: Vec<Option<&Rc<Block>>> = members.iter().map(|member| value[member.index()].as_ref()).collect();
-            let combined = self.add(output.value, device, output.sharding.operator, &blocks)?;
+            let combined = self.add(output.value, device, operator, &blocks)?;
             for piece in combined.iter().flat_map(|block| &block.pieces) {
                 if let Some(missing) = piece.holds.parts.first_missing(&self.terms) {
                     let missing = self.terms.limits(&missing);
@@ -32,8 +35,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn output_place(&self, output: &Output, value: &Value, device: DeviceId) -> Result<(), Flaw> {
-        let term = self.arrays[output.array.index()];
+    fn output_place(&self, output: &Output, term: TermId, value: &Value, device: DeviceId) -> Result<(), Flaw> {
         let region = self.shard(output.array, &output.sharding, device);
         let extents: Vec<u64> = region.iter().map(|range| range.len()).collect();
         let expected = Block::new(&extents, Holding::region(term, &region, self.closed.clone(), &self.terms));

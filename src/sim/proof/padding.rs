@@ -2,8 +2,10 @@
 //!
 //! The rest of the proof takes padded arrays as they are: the padding of an input is 0, that of other arrays what
 //! their definition makes of it. What is kept of an output is right if no kept element depends on the padding of any
-//! array. A sum over a dim depends on it unless all factors are 0 there, a softmax unless it is the least number
-//! there; all else works lane by lane.
+//! array. A sum over a dim depends on it unless all factors are 0 there, a softmax or a maximum unless it is the least
+//! number there, a minimum unless it is the greatest; all else works lane by lane.
+//!
+//! That a dim is filled says nothing of lanes that are padding of another dim too, if that one may hold anything.
 
 use crate::einsum::{Einsum, Index};
 use crate::function::{Filler, Function, Scalar};
@@ -51,10 +53,24 @@ fn lanes(schedule: &Schedule, array: &Array, known: &[Vec<Lanes>]) -> Result<Vec
                     return Err("a sum runs over padding that is not 0".to_owned());
                 }
             }
-            // 0 times anything is 0.
+            // 0 times what may be infinite is not 0.
             let product =
-                |index: &Index| if of(einsum, &own, *index).any(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
+                |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
             Ok(einsum.result.iter().map(product).collect())
+        }
+        Dense::Reduce { operator, einsum, .. } => {
+            follows(einsum, &valid, &array.valid)?;
+            let wanted = Filler::neutral(*operator);
+            for index in einsum.contracted() {
+                if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None) && lanes != Lanes::Filled(wanted))
+                {
+                    return Err(format!("the {operator} runs over padding that is not {}", wanted.word()));
+                }
+            }
+            // Of nothing but 0 all reductions make 0.
+            let reduced =
+                |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
+            Ok(einsum.result.iter().map(reduced).collect())
         }
         Dense::Map { function, einsum, .. } => {
             follows(einsum, &valid, &array.valid)?;
@@ -87,11 +103,26 @@ fn mapped(
         | Function::Neg
         | Function::Relu
         | Function::Gelu
+        | Function::Silu
         | Function::Tanh
+        | Function::Sqrt
+        | Function::Abs
+        | Function::Square
+        | Function::Over(_)
+        | Function::Larger
+        | Function::Smaller
         | Function::Cast(_) => each(&|_, index| zero_stays(index)),
         Function::Scale(Scalar(c)) if c.is_finite() => each(&|_, index| zero_stays(index)),
         Function::Shift(Scalar(0.0)) => each(&|_, index| zero_stays(index)),
-        Function::Scale(_) | Function::Shift(_) | Function::Exp | Function::Div => each(&|_, _| Lanes::Any),
+        Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Exp
+        | Function::Sigmoid
+        | Function::Rsqrt
+        | Function::Log
+        | Function::Recip
+        | Function::Not
+        | Function::Div => each(&|_, _| Lanes::Any),
         Function::Softmax { dim } => {
             let along = usize::from(dim);
             if is_padded(along) && !all(&einsum.result[along], least) {

@@ -67,9 +67,30 @@ impl Parts {
         self.coordinates.is_empty()
     }
 
-    /// Whether nothing is missing, or the parts are those of a sum, so that linear functions pass.
-    pub(super) fn is_sum(&self) -> bool {
-        self.operator == Operator::Sum
+    /// The same contributions, to be combined by another operator.
+    pub(super) fn under(mut self, operator: Operator) -> Parts {
+        if !self.is_closed() {
+            self.operator = operator;
+        }
+        self
+    }
+
+    /// Whether this is one of `n` equal shares of all contributions.
+    pub(super) fn is_share(&self, n: u64, terms: &Terms) -> bool {
+        let lengths: Vec<u64> = self.coordinates.iter().map(|id| terms.coordinate_length(*id)).collect();
+        let held: Option<u128> = self.boxes.iter().map(|limits| boxes::volume(limits)).sum();
+        let shares = held.and_then(|held| held.checked_mul(u128::from(n)));
+        shares.is_some_and(|shares| boxes::volume(&boxes::whole(&lengths)) == Some(shares))
+    }
+
+    /// The same contributions under other coordinates.
+    pub(super) fn renamed(
+        &self,
+        terms: &mut Terms,
+        mut rename: impl FnMut(&mut Terms, CoordinateId) -> CoordinateId,
+    ) -> Parts {
+        let coordinates = self.coordinates.iter().map(|id| rename(terms, *id)).collect();
+        Parts::new(self.operator, coordinates, self.boxes.clone(), terms)
     }
 
     /// How what is missing is to be combined with this.
@@ -137,13 +158,14 @@ impl Parts {
         Ok(Parts::new(operator, coordinates, boxes, terms))
     }
 
-    /// The contributions to a product: `limits` on the contracted indices times what the operands hold.
+    /// The contributions to a product or a reduction: `limits` on the contracted indices times what the operands hold.
     ///
     /// `rename(place, id)` is the coordinate that the product has for one of its operand. Two operands may be open
     /// over the same coordinate, as in `A * A`, and the product of their sums has a term for each pair.
     pub(super) fn product(
         operands: &[&Parts],
         limits: &[(CoordinateId, Interval)],
+        operator: Operator,
         terms: &mut Terms,
         mut rename: impl FnMut(&mut Terms, usize, CoordinateId) -> CoordinateId,
     ) -> Parts {
@@ -155,11 +177,12 @@ impl Parts {
         let combinations = operands.iter().map(|parts| parts.boxes.iter()).multi_cartesian_product();
         let boxes: Vec<Cuboid> =
             combinations.map(|held| contracted.iter().chain(held.into_iter().flatten()).copied().collect()).collect();
-        Parts::new(Operator::Sum, coordinates, boxes, terms)
+        Parts::new(operator, coordinates, boxes, terms)
     }
 
-    /// The contributions to a sum of two values that may be open: those of each, told apart by `side`.
-    pub(super) fn sides(left: &Parts, right: &Parts, side: CoordinateId, terms: &Terms) -> Parts {
+    /// The contributions to a sum of two values that may be open: those of each, told apart by `side`. The same for
+    /// the other operators.
+    pub(super) fn sides(left: &Parts, right: &Parts, side: CoordinateId, operator: Operator, terms: &Terms) -> Parts {
         let all: BTreeSet<CoordinateId> = left.coordinates.iter().chain(&right.coordinates).copied().collect();
         let mut coordinates: Vec<CoordinateId> = all.into_iter().collect();
         let mut boxes = Vec::new();
@@ -173,7 +196,7 @@ impl Parts {
         if left.is_closed() && right.is_closed() {
             return Parts::closed();
         }
-        Parts::new(Operator::Sum, coordinates, boxes, terms)
+        Parts::new(operator, coordinates, boxes, terms)
     }
 
     /// The first contribution that is missing: limits on the coordinates that matter.

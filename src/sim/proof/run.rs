@@ -6,7 +6,7 @@ use super::boxes::{self, Cuboid, Interval};
 use super::compute;
 use super::flaw::{Flaw, Site};
 use super::parts::{Clash, Parts};
-use super::terms::{TermId, Terms};
+use super::terms::{Pending, TermId, Terms};
 use super::verify::cut_extents;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, DeviceId, Mesh};
@@ -128,6 +128,9 @@ impl Run<'_> {
                     let filler = (*dim, *valid, *with);
                     compute::fill(self, id, device, filler, block, at(device)[0])?.map(Rc::new)
                 }
+                OpKind::Reduce { operator, einsum } => {
+                    compute::reduce(self, id, device, *operator, einsum, &at(device))?.map(Rc::new)
+                }
                 OpKind::Map { function, einsum } => {
                     compute::map(self, id, device, *function, einsum, &at(device))?.map(Rc::new)
                 }
@@ -147,7 +150,32 @@ impl Run<'_> {
         ranges.collect()
     }
 
+    /// What the pieces of an open array are, and how they combine.
+    pub(super) fn open_term(
+        &mut self,
+        array: ArrayId,
+        operator: Operator,
+        group: u64,
+        open: bool,
+    ) -> (TermId, Operator) {
+        let term = self.arrays[array.index()];
+        match operator {
+            Operator::Mean if open => (self.terms.pending(term, Pending::Over(group)), Operator::Sum),
+            Operator::SquareAdd if open => (self.terms.pending(term, Pending::Square), operator),
+            Operator::Sum
+            | Operator::Max
+            | Operator::Min
+            | Operator::Mul
+            | Operator::And
+            | Operator::Or
+            | Operator::Mean
+            | Operator::SquareAdd => (term, operator),
+        }
+    }
+
     fn input(&mut self, id: OpId, array: ArrayId, sharding: &Sharding, device: DeviceId) -> Rc<Block> {
+        let group = sharding.open.group_size(self.mesh());
+        let (term, operator) = self.open_term(array, sharding.operator, group, !sharding.open.is_empty());
         let mut limits = Vec::new();
         for axis in sharding.open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
@@ -157,10 +185,10 @@ impl Run<'_> {
         let parts = if limits.is_empty() {
             self.closed.clone()
         } else {
-            Rc::new(Parts::limited(sharding.operator, &limits, &self.terms))
+            Rc::new(Parts::limited(operator, &limits, &self.terms))
         };
         let region = self.shard(array, sharding, device);
-        let holds = Holding::region(self.arrays[array.index()], &region, parts, &self.terms);
+        let holds = Holding::region(term, &region, parts, &self.terms);
         Rc::new(Block::new(&self.schedule.operation(id).extents, holds))
     }
 

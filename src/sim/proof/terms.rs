@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::Function;
 use crate::mesh::{AxisId, Mesh};
+use crate::operator::Operator;
 use crate::schedule::{Array, Dense};
 use std::collections::HashMap;
 use std::fmt;
@@ -26,8 +27,21 @@ enum Definition {
     Input(usize),
     /// A product of two terms.
     Product { einsum: Einsum, operands: [TermId; 2], dtype: DType },
+    /// A term reduced over the indices that the result lacks.
+    Reduce { operator: Operator, einsum: Einsum, operand: TermId, dtype: DType },
+    /// What the pieces of an open array hold before they are mapped, or add up to before that is finished.
+    Pending { of: TermId, pending: Pending },
     /// A function of terms; the identity only where it transposes.
     Map { function: Function, einsum: Einsum, operands: Vec<TermId>, dtype: DType },
+}
+
+/// What is still to be done to make pieces contributions to a sum, or their sum the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Pending {
+    /// Each piece is to be squared.
+    Square,
+    /// The sum is to be divided.
+    Over(u64),
 }
 
 /// A term and what people call it.
@@ -46,7 +60,7 @@ pub(super) struct CoordinateId(u32);
 /// A way in which a sum can be taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Coordinate {
-    /// The contracted index of a product.
+    /// The contracted index of a product or a reduction.
     Contracted(TermId, Index),
     /// The place along an axis over which the value of an input operation is open. Two operations may give the
     /// pieces of one array in two ways, so that these must not meet.
@@ -94,6 +108,9 @@ impl Terms {
                 let operands = operands.map(|operand| known[operand.index()]);
                 self.product(einsum, operands, array.dtype)?.0
             }
+            Dense::Reduce { operator, operand, einsum } => {
+                self.reduce(*operator, einsum, known[operand.index()], array.dtype)?.0
+            }
             Dense::Map { function, operands, einsum } => {
                 let operands: Vec<TermId> = operands.iter().map(|operand| known[operand.index()]).collect();
                 self.map(*function, einsum, &operands, array.dtype)?.0
@@ -124,6 +141,43 @@ impl Terms {
         let einsum = canonical.einsum.clone();
         let term = self.term(Definition::Product { einsum, operands, dtype }, name, dims, extents)?;
         Some((term, canonical))
+    }
+
+    /// The reduction of a term, as for [`Terms::product`].
+    pub(super) fn reduce(
+        &mut self,
+        operator: Operator,
+        einsum: &Einsum,
+        operand: TermId,
+        dtype: DType,
+    ) -> Option<(TermId, Canonical)> {
+        let canonical = Canonical::new(einsum, &[operand], false);
+        let (dims, extents) = self.shape(&canonical.einsum, &[operand])?;
+        let name = self.made_up(operator.name(), &[operand]);
+        let einsum = canonical.einsum.clone();
+        let term = self.term(Definition::Reduce { operator, einsum, operand, dtype }, name, dims, extents)?;
+        Some((term, canonical))
+    }
+
+    /// What pieces of an array hold, or add up to, as long as something is to be done.
+    pub(super) fn pending(&mut self, of: TermId, pending: Pending) -> TermId {
+        if pending == Pending::Over(1) {
+            return of;
+        }
+        let Term { dims, extents, .. } = self.terms[of.0 as usize].clone();
+        let name = self.made_up("pieces of", &[of]);
+        let known = self.term(Definition::Pending { of, pending }, name, dims, extents);
+        known.expect("it has as many elements as the array itself")
+    }
+
+    /// The array whose pieces these are, and what is to be done with them.
+    pub(super) fn is_pending(&self, term: TermId) -> Option<(TermId, Pending)> {
+        match &self.terms[term.0 as usize].definition {
+            Definition::Pending { of, pending } => Some((*of, *pending)),
+            Definition::Input(_) | Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
+                None
+            }
+        }
     }
 
     /// A function of terms, as for [`Terms::product`].
@@ -166,7 +220,11 @@ impl Terms {
                 let result = einsum.result.iter().map(|index| inner.result[usize::from(*index)]).collect();
                 (Einsum { operands: inner.operands.clone(), result }, operands[0])
             }
-            Definition::Input(_) | Definition::Product { .. } | Definition::Map { .. } => (einsum, operand),
+            Definition::Input(_)
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Pending { .. }
+            | Definition::Map { .. } => (einsum, operand),
         };
         if einsum.operands[0] == einsum.result {
             return Some(operand);
@@ -244,7 +302,8 @@ impl Terms {
     pub(super) fn contracted_coordinate(&mut self, product: TermId, index: Index, length: u64) -> CoordinateId {
         let name = match &self.terms[product.0 as usize].definition {
             Definition::Product { einsum, operands, .. } => self.index_name(einsum, operands, index),
-            Definition::Input(_) | Definition::Map { .. } => String::new(),
+            Definition::Reduce { einsum, operand, .. } => self.index_name(einsum, &[*operand], index),
+            Definition::Input(_) | Definition::Pending { .. } | Definition::Map { .. } => String::new(),
         };
         self.coordinate(Coordinate::Contracted(product, index), length, name)
     }

@@ -18,6 +18,7 @@ use crate::einsum::Einsum;
 use crate::function::{Function, Scalar};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh};
+use crate::operator::Operator;
 use crate::schedule::{ArrayId, CoordMap, Cut, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
 use itertools::Itertools;
 use petgraph::Direction;
@@ -69,6 +70,10 @@ fn check_array(schedule: &Schedule, place: usize) -> Check {
     match &array.definition {
         Dense::Input => Ok(()),
         Dense::Product { einsum, .. } => check_einsum(einsum, &extents, &array.extents),
+        Dense::Reduce { operator, einsum, .. } => {
+            check_folds(*operator)?;
+            check_einsum(einsum, &extents, &array.extents)
+        }
         Dense::Map { function, einsum, .. } => {
             check_map(*function, einsum, &dtypes, array.dtype)?;
             check_einsum(einsum, &extents, &array.extents)
@@ -89,6 +94,11 @@ fn check_einsum(einsum: &Einsum, operands: &[Vec<u64>], result: &[u64]) -> Check
     require(fits, || format!("the result's extents do not follow from `{einsum}`"))
 }
 
+/// Pairs can be combined in any order.
+fn check_folds(operator: Operator) -> Check {
+    require(operator.folds(), || format!("`{operator}` does not combine two at a time"))
+}
+
 /// Arity, dtype and the dims that are left, for a function.
 fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DType) -> Check {
     require(operands.len() == function.arity(), || format!("`{function}` takes {} operands", function.arity()))?;
@@ -103,6 +113,7 @@ fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DT
         Function::Softmax { dim } => {
             require(usize::from(dim) < einsum.result.len(), || format!("`{function}` has no such dim"))
         }
+        Function::Over(n) => require(n > 0, || "a mean of nothing".to_owned()),
         Function::Scale(Scalar(factor)) | Function::Shift(Scalar(factor)) => {
             require(!factor.is_nan(), || format!("`{function}` is by no number"))
         }
@@ -113,7 +124,18 @@ fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DT
         | Function::Relu
         | Function::Gelu
         | Function::Exp
-        | Function::Tanh => Ok(()),
+        | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not
+        | Function::Larger
+        | Function::Smaller => Ok(()),
     }
 }
 
@@ -159,7 +181,8 @@ fn check_kind(schedule: &Schedule, operation: &Operation, operands: &[&Operation
             check_sources(mesh, sources)?;
             check_route(mesh, sources, *route)
         }
-        OpKind::Add { .. } => {
+        OpKind::Add { operator } => {
+            check_folds(*operator)?;
             require(!operands.is_empty(), || "it has no operands".to_owned())?;
             moves()?;
             same_extents()
@@ -192,6 +215,11 @@ fn check_kind(schedule: &Schedule, operation: &Operation, operands: &[&Operation
             require(u8::try_from(*dim).is_ok(), || "the block has too many dims".to_owned())?;
             require(*valid > 0, || "a filler leaves nothing".to_owned())?;
             check_map_of_coordinates(mesh, block)
+        }
+        OpKind::Reduce { operator, einsum } => {
+            count(1)?;
+            check_folds(*operator)?;
+            check_einsum(einsum, &extents(), &operation.extents)
         }
         OpKind::Map { function, einsum } => {
             // Which lanes are padding depends on the device.

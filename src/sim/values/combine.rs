@@ -1,13 +1,45 @@
 //! Blocks put together: added, assembled, concatenated.
 
 use super::element::{Element, with_dtype};
+use super::map::map;
 use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::Function;
 use crate::operator::Operator;
 use std::ops::Range;
 
-/// Combines blocks of one shape and dtype element by element, in their order; `None` of no blocks.
+/// All pieces of an open sum, combined: mapped before and finished after where the operator asks for it.
+pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Option<Tensor> {
+    let count = blocks.len() as u64;
+    let each = |function: Function, block: &Tensor| {
+        let indices: Vec<u8> = (0..).take(block.view().extents.len()).collect();
+        map(function, &Einsum { operands: vec![indices.clone()], result: indices }, &[block], block.dtype()).ok()
+    };
+    match operator {
+        Operator::SquareAdd => {
+            let squares: Option<Vec<Tensor>> = blocks.iter().map(|block| each(Function::Square, block)).collect();
+            add(Operator::Sum, squares?)
+        }
+        Operator::Mean => each(Function::Over(count), &add(Operator::Sum, blocks)?),
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => {
+            add(operator, blocks)
+        }
+    }
+}
+
+/// `a * b`, rounded once; integers wrap.
+pub(super) fn times<T: Element>(a: T, b: T) -> T {
+    match T::DTYPE {
+        DType::F64 => T::from_f64(a.to_f64() * b.to_f64()),
+        DType::Bf16 | DType::F16 | DType::F32 => T::from_f32(a.to_f32() * b.to_f32()),
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 => T::from_i64(a.to_i64().wrapping_mul(b.to_i64())),
+    }
+}
+
+/// Combines blocks of one shape and dtype element by element, in their order; `None` of no blocks, and for an
+/// operator that does not fold.
 ///
 /// bf16 and f16 are combined in f32 and rounded once. A first block that nobody else holds is overwritten, and so is
 /// a second one of two.
@@ -25,8 +57,10 @@ pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor>
     }
     Some(with_dtype!(dtype, T => match operator {
         Operator::Sum => fold(blocks, <T as Element>::sum),
-        Operator::Max => fold(blocks, <T as Element>::largest),
-        Operator::Min => fold(blocks, <T as Element>::smallest),
+        Operator::Max | Operator::Or => fold(blocks, <T as Element>::largest),
+        Operator::Min | Operator::And => fold(blocks, <T as Element>::smallest),
+        Operator::Mul => fold(blocks, times::<T>),
+        Operator::Mean | Operator::SquareAdd => return None,
     }))
 }
 

@@ -5,6 +5,7 @@ use super::guard;
 use super::input::{Inputs, given};
 use super::map::map;
 use super::product::product;
+use super::reduce::reduce;
 use super::tensor::Tensor;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
 
@@ -20,6 +21,9 @@ pub fn dense(schedule: &Schedule, inputs: &Inputs) -> Result<Vec<Tensor>, RunErr
             Dense::Input => Ok(given(schedule, inputs, id)?.clone()),
             Dense::Product { operands, einsum } => operand(&arrays, operands[0])
                 .and_then(|a| product(einsum, a, operand(&arrays, operands[1])?, array.dtype)),
+            Dense::Reduce { operator, operand: of, einsum } => {
+                operand(&arrays, *of).and_then(|of| reduce(*operator, einsum, of, array.dtype))
+            }
             Dense::Map { function, operands, einsum } => {
                 let operands: Result<Vec<&Tensor>, String> = operands.iter().map(|id| operand(&arrays, *id)).collect();
                 operands.and_then(|operands| map(*function, einsum, &operands, array.dtype))

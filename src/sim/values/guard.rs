@@ -74,6 +74,7 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
             | OpKind::Add { .. }
             | OpKind::Assemble { .. }
             | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
             | OpKind::Map { .. }
             | OpKind::Fill { .. } => block.saturating_mul(devices),
         };
@@ -115,9 +116,11 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
             | OpKind::Add { .. }
             | OpKind::Map { .. }
             | OpKind::Fill { .. } => deaths[user.index()],
-            OpKind::Input { .. } | OpKind::Assemble { .. } | OpKind::AllGather { .. } | OpKind::MatMul { .. } => {
-                user.index()
-            }
+            OpKind::Input { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::AllGather { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. } => user.index(),
         };
         for operand in schedule.operands(user) {
             deaths[operand.index()] = deaths[operand.index()].max(own);
@@ -132,7 +135,7 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
             let extents = operands.iter().filter_map(|id| Some(schedule.arrays.get(id.index())?.extents.clone()));
             einsum.flops(&extents.collect::<Vec<_>>())
         }
-        Dense::Input | Dense::Map { .. } => 0,
+        Dense::Input | Dense::Reduce { .. } | Dense::Map { .. } => 0,
     });
     let local = schedule.ids().map(|id| match &schedule.operation(id).kind {
         OpKind::MatMul { einsum } => {
@@ -145,6 +148,7 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
         | OpKind::Add { .. }
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
+        | OpKind::Reduce { .. }
         | OpKind::Map { .. }
         | OpKind::Fill { .. } => 0,
     });

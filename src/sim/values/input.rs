@@ -1,5 +1,6 @@
 //! Arrays given from outside: default data, and what each device holds of them.
 
+use super::combine::times;
 use super::element::{Element, with_dtype};
 use super::error::RunError;
 use super::guard;
@@ -10,7 +11,7 @@ use crate::dtype::DType;
 use crate::layout::Sharding;
 use crate::mesh::{DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{Array, ArrayId, Dense, Schedule};
+use crate::schedule::{Array, ArrayId, Dense, OpKind, Schedule};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -28,7 +29,21 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
     guard::check(schedule)?;
     let arrays = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
     let seed = |id: ArrayId| seed.wrapping_add(u64::from(id.0));
-    arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id))?))).collect()
+    let squares = |id: ArrayId| {
+        schedule.operations.node_weights().any(|operation| match &operation.kind {
+            OpKind::Input { array, sharding } => *array == id && sharding.operator == Operator::SquareAdd,
+            OpKind::Slice { .. }
+            | OpKind::Shuffle { .. }
+            | OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::AllGather { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. } => false,
+        })
+    };
+    arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id), squares(id))?))).collect()
 }
 
 /// Which share of the elements of an input is not 0, in 256ths.
@@ -39,7 +54,11 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
             let lengths = einsum.lengths(&extents)?;
             Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
         }
-        Dense::Product { .. } | Dense::Input | Dense::Map { .. } => None,
+        Dense::Reduce { operator: Operator::Sum, operand, einsum } if *operand == id => {
+            let lengths = einsum.lengths(&[schedule.array(id).valid.clone()])?;
+            Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
+        }
+        Dense::Product { .. } | Dense::Reduce { .. } | Dense::Input | Dense::Map { .. } => None,
     });
     match schedule.array(id).dtype {
         // In 256ths, at least one; the conversion saturates.
@@ -48,7 +67,8 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
     }
 }
 
-fn default_data(array: &Array, seed: u64, share: u8) -> Result<Tensor, RunError> {
+/// `squares` asks for elements that are sums of squares.
+fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Result<Tensor, RunError> {
     let extents = addressable(&array.valid).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
     // Neighbouring seeds give unrelated sequences once they are spread over all bits.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
@@ -57,11 +77,12 @@ fn default_data(array: &Array, seed: u64, share: u8) -> Result<Tensor, RunError>
         DType::I8 | DType::Bf16 | DType::F16 | DType::F32 => (-1, 1),
         DType::I32 | DType::I64 | DType::F64 => (-4, 4),
     };
+    let (least, most) = if squares { (0, 1) } else { (least, most) };
     let count: usize = extents.iter().product();
     Ok(with_dtype!(array.dtype, T => {
         let mut draw = || match array.dtype {
             DType::Bf16 | DType::F16 if random.u8(..) >= share => 0,
-            DType::Bf16 | DType::F16 => if random.bool() { 1 } else { -1 },
+            DType::Bf16 | DType::F16 => if squares || random.bool() { 1 } else { -1 },
             DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => random.i8(least..=most),
         };
         let elements = (0..count).map(|_| <T as Element>::from_i64(i64::from(draw())));
@@ -115,7 +136,9 @@ pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &
 ///
 /// They are made of the array's own elements, moved on by one place from part to part, so they are as large as these
 /// and as exact. Of a sum, the parts are differences `v1, v2 - v1, .., a - v(n-1)`, and any run of neighbours adds up
-/// to a difference again. Of a maximum or minimum, each element stands in one part, a lesser or equal one elsewhere.
+/// to a difference again. Of a maximum or minimum, each element stands in one part, a lesser or equal one elsewhere;
+/// of a product, the others have signs. Of a mean, each part is off by such a difference. Of a sum of squares, one
+/// part has the root, or as many as the whole number asks for have a 1.
 fn open_parts(whole: &Tensor, operator: Operator, count: usize) -> Vec<Tensor> {
     if count <= 1 {
         return vec![whole.clone()];
@@ -134,11 +157,37 @@ fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count:
         Operator::Sum if T::DTYPE == DType::Bool => elements[place],
         Operator::Sum if part == 0 => moved(place, 1),
         Operator::Sum => difference(moved(place, part + 1), moved(place, part)),
-        Operator::Max | Operator::Min if place % count == part => elements[place],
-        Operator::Max => elements[place].smallest(moved(place, part + 1)),
-        Operator::Min => elements[place].largest(moved(place, part + 1)),
+        Operator::Max | Operator::Min | Operator::And | Operator::Or if place % count == part => elements[place],
+        Operator::Max | Operator::Or => elements[place].smallest(moved(place, part + 1)),
+        Operator::Min | Operator::And => elements[place].largest(moved(place, part + 1)),
+        Operator::Mul => factor(elements[place], place, part, count),
+        Operator::Mean => {
+            // The last place is the first one again, so that all that is added is taken away.
+            let away = difference(moved(place, (part + 1) % count), moved(place, part));
+            elements[place].sum(away)
+        }
+        Operator::SquareAdd => root(elements[place], (part + place) % count, count),
     };
     (0..elements.len()).map(element).collect()
+}
+
+/// One factor of a product: the element times all signs in one part, a sign in each other.
+fn factor<T: Element>(element: T, place: usize, part: usize, count: usize) -> T {
+    let sign = |part: usize| if (part + place).is_multiple_of(3) { -1 } else { 1 };
+    if place % count != part {
+        return T::from_i64(sign(part));
+    }
+    let others: i64 = (0..count).filter(|other| *other != part).map(sign).product();
+    times(element, T::from_i64(others))
+}
+
+/// One of the numbers whose squares add up to the element.
+fn root<T: Element>(element: T, part: usize, count: usize) -> T {
+    let value = element.to_f64();
+    if value.fract() == 0.0 && (0.0..=count as f64).contains(&value) {
+        return T::from_i64(i64::from((part as f64) < value));
+    }
+    T::from_f64(if part == 0 { value.sqrt() } else { 0.0 })
 }
 
 /// `a - b`, rounded once; integers wrap.

@@ -36,7 +36,22 @@ macro_rules! float {
                     }),
                     Function::Exp => Box::new($type::exp),
                     Function::Tanh => Box::new($type::tanh),
-                    Function::Add | Function::Sub | Function::Div | Function::Softmax { .. } => return None,
+                    Function::Sigmoid => Box::new(|a| 1.0 / (1.0 + (-a).exp())),
+                    Function::Silu => Box::new(|a| a / (1.0 + (-a).exp())),
+                    Function::Sqrt => Box::new($type::sqrt),
+                    Function::Rsqrt => Box::new(|a| 1.0 / a.sqrt()),
+                    Function::Abs => Box::new($type::abs),
+                    Function::Log => Box::new($type::ln),
+                    Function::Square => Box::new(|a| a * a),
+                    Function::Recip => Box::new(|a| 1.0 / a),
+                    Function::Over(n) => Box::new(move |a| a / n as $type),
+                    Function::Add
+                    | Function::Sub
+                    | Function::Div
+                    | Function::Not
+                    | Function::Larger
+                    | Function::Smaller
+                    | Function::Softmax { .. } => return None,
                 })
             }
 
@@ -45,6 +60,8 @@ macro_rules! float {
                     Function::Add => |a, b| a + b,
                     Function::Sub => |a, b| a - b,
                     Function::Div => |a, b| a / b,
+                    Function::Larger => Element::largest,
+                    Function::Smaller => Element::smallest,
                     Function::Identity
                     | Function::Neg
                     | Function::Scale(_)
@@ -53,6 +70,16 @@ macro_rules! float {
                     | Function::Gelu
                     | Function::Exp
                     | Function::Tanh
+                    | Function::Sigmoid
+                    | Function::Silu
+                    | Function::Sqrt
+                    | Function::Rsqrt
+                    | Function::Abs
+                    | Function::Log
+                    | Function::Square
+                    | Function::Recip
+                    | Function::Not
+                    | Function::Over(_)
                     | Function::Softmax { .. }
                     | Function::Fill { .. }
                     | Function::Cast(_) => return None,
@@ -86,12 +113,25 @@ impl Compute for i64 {
                 None => Box::new(move |a| (a as f64 + c) as i64),
             },
             Function::Relu => Box::new(|a| a.max(0)),
+            Function::Abs => Box::new(i64::wrapping_abs),
+            Function::Square => Box::new(|a| a.wrapping_mul(a)),
+            // Of a bool, which is read as 0 or 1.
+            Function::Not => Box::new(|a| i64::from(a == 0)),
             Function::Add
             | Function::Sub
             | Function::Div
             | Function::Gelu
             | Function::Exp
             | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Log
+            | Function::Recip
+            | Function::Over(_)
+            | Function::Larger
+            | Function::Smaller
             | Function::Softmax { .. } => return None,
         })
     }
@@ -100,6 +140,8 @@ impl Compute for i64 {
         Some(match function {
             Function::Add => i64::wrapping_add,
             Function::Sub => i64::wrapping_sub,
+            Function::Larger => i64::max,
+            Function::Smaller => i64::min,
             Function::Div
             | Function::Identity
             | Function::Neg
@@ -109,6 +151,16 @@ impl Compute for i64 {
             | Function::Gelu
             | Function::Exp
             | Function::Tanh
+            | Function::Sigmoid
+            | Function::Silu
+            | Function::Sqrt
+            | Function::Rsqrt
+            | Function::Abs
+            | Function::Log
+            | Function::Square
+            | Function::Recip
+            | Function::Not
+            | Function::Over(_)
             | Function::Softmax { .. }
             | Function::Fill { .. }
             | Function::Cast(_) => return None,
@@ -147,6 +199,18 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         | Function::Gelu
         | Function::Exp
         | Function::Tanh
+        | Function::Sigmoid
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not
+        | Function::Over(_)
+        | Function::Larger
+        | Function::Smaller
         | Function::Softmax { .. } => dtype,
     };
     let done = match arithmetic {

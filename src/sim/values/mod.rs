@@ -20,6 +20,7 @@ mod map;
 mod pad;
 mod parallel;
 mod product;
+mod reduce;
 mod run;
 mod step;
 mod tensor;

@@ -47,8 +47,10 @@ fn filler<T: Element>(with: Filler) -> T {
     match with {
         Filler::Zero => T::default(),
         Filler::Least if T::DTYPE == DType::Bool => T::default(),
-        // What an infinity becomes in the dtype: of an integer, the least.
+        Filler::One => T::from_f64(1.0),
+        // What an infinity becomes in the dtype: of an integer, the least or the greatest.
         Filler::Least => T::from_f64(f64::NEG_INFINITY),
+        Filler::Greatest => T::from_f64(f64::INFINITY),
     }
 }
 

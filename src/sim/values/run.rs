@@ -1,6 +1,6 @@
 //! All operations in order, and the outputs put together again.
 
-use super::combine::{add, assemble};
+use super::combine::{add, assemble, close};
 use super::compare::largest_difference;
 use super::defer::{Deferred, Part, defer, is_deferred};
 use super::error::RunError;
@@ -231,7 +231,8 @@ impl Run {
             let ranks = 0..self.mesh.group_size(open.iter().copied());
             let members = ranks.map(|rank| self.mesh.with_rank(device, open.iter().copied(), rank));
             let parts = members.map(|member| blocks[member.index()].clone().ok_or_else(|| missing(member)));
-            let block = add(output.sharding.operator, parts.collect::<Result<_, _>>()?).expect("at least one member");
+            let block = close(output.sharding.operator, parts.collect::<Result<_, _>>()?);
+            let block = block.ok_or_else(|| RunError::array(&array.name, "its open sum has no meaning"))?;
             let ranges = shard_box(array, &output.sharding, &self.mesh, device).expect("checked before the run");
             Ok(Shard { device, ranges, block })
         });

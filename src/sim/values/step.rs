@@ -7,6 +7,7 @@ use super::map::map;
 use super::pad::filled;
 use super::parallel::on_devices;
 use super::product::product;
+use super::reduce::reduce;
 use super::tensor::Tensor;
 use super::view::{addressable, fits, refines, region_at};
 use crate::mesh::{AxisId, DeviceId, Mesh};
@@ -64,6 +65,13 @@ pub(super) fn step(
             });
             filled.into_iter().collect()
         }
+        OpKind::Reduce { operator, einsum } => {
+            let reduced = on_devices(by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
+                [Some(of)] => reduce(*operator, einsum, of, operation.dtype).map(Some).map_err(wrong),
+                _ => Ok(None),
+            });
+            reduced.into_iter().collect()
+        }
         OpKind::Map { function, einsum } => {
             let mapped = on_devices(by_device(mesh, operands), size, |_, blocks| {
                 let blocks: Option<Vec<Tensor>> = blocks.into_iter().collect();
@@ -99,6 +107,7 @@ pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
             let extents: Vec<Vec<u64>> = operands.map(|operand| operand.extents.clone()).collect();
             u64::try_from(einsum.flops(&extents)).unwrap_or(u64::MAX)
         }
+        OpKind::Reduce { .. } => operands.map(Operation::elements).sum(),
         OpKind::Input { .. }
         | OpKind::Slice { .. }
         | OpKind::Shuffle { .. }
@@ -118,7 +127,11 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
         schedule.operands(id).into_iter().map(|operand| schedule.operation(operand)).collect();
     let wanted = match &operation.kind {
         OpKind::Input { .. } => Some(0),
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Fill { .. } => Some(1),
+        OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Fill { .. } => Some(1),
         OpKind::MatMul { .. } => Some(2),
         OpKind::Map { function, .. } => Some(function.arity()),
         OpKind::Assemble { places, .. } => Some(places.len()),
@@ -130,7 +143,7 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
     let same_dtype = operands.iter().all(|operand| operand.dtype == operation.dtype);
     let same_extents = operands.iter().all(|operand| operand.extents == operation.extents);
     let fine = match &operation.kind {
-        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Map { .. } => true,
+        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => true,
         OpKind::Slice { .. } | OpKind::AllGather { .. } | OpKind::Assemble { .. } => same_dtype,
         OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } => same_dtype && same_extents,
     };

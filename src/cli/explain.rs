@@ -1,0 +1,73 @@
+//! `shardc explain`
+
+use super::{Failure, Format, Output, input};
+use crate::explain;
+use clap::Args;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The code to explain, such as `axis-reused`; without it all are listed
+    code: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is known of codes, as a document.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: &'static str,
+    codes: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    code: &'static str,
+    sentence: &'static str,
+    wrong: Option<&'static str>,
+    right: Option<&'static str>,
+    markdown: &'static str,
+}
+
+impl Explain {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let pages: Vec<&explain::Page> = match &self.code {
+            Some(code) => vec![explain::page(code).ok_or_else(|| unknown(code))?],
+            None => explain::PAGES.iter().collect(),
+        };
+        match (self.output.format, &self.code) {
+            (Format::Json, _) => input::print_json(&document(&pages)),
+            (Format::Text, Some(_)) => input::print(&pages.iter().map(|page| page.text).collect::<String>()),
+            (Format::Text, None) => input::print(&list(&pages)),
+        }
+    }
+}
+
+fn unknown(code: &str) -> Failure {
+    let near: Vec<String> = explain::near(code).into_iter().map(|near| format!("`{near}`")).collect();
+    Failure::Call(match near.as_slice() {
+        [] => format!("no diagnostic has the code `{code}`; `shardc explain` lists all codes"),
+        near => format!("no diagnostic has the code `{code}`; near it are {}", near.join(", ")),
+    })
+}
+
+fn list(pages: &[&explain::Page]) -> String {
+    let width = pages.iter().map(|page| page.code.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for page in pages {
+        writeln!(text, "{:<width$}  {}", page.code, page.sentence()).expect("a string takes all");
+    }
+    text
+}
+
+fn document(pages: &[&explain::Page]) -> Document {
+    let entry = |page: &&explain::Page| Entry {
+        code: page.code,
+        sentence: page.sentence(),
+        wrong: page.wrong(),
+        right: page.right(),
+        markdown: page.text,
+    };
+    Document { schema: "shardc.explain/1", codes: pages.iter().map(entry).collect() }
+}

@@ -1,0 +1,227 @@
+//! Whether a plan is what its program expects, and within its limits.
+
+use crate::diag::Diagnostics;
+use crate::layout::Layout;
+use crate::plan::{Plan, StepId, StepOp};
+use crate::program::{Expectation, ExpectationKind, ExpectedMove};
+use crate::span::Span;
+use crate::syntax::{Amount, Measure, Unit};
+use crate::topology::Topology;
+use crate::units::{Bytes, Time};
+use itertools::Itertools;
+use thiserror::Error;
+
+/// A plan that is not what its program says.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+pub enum Breach {
+    /// An `expect` line does not hold.
+    #[error("expected {expected}, found {found}")]
+    #[diagnostic(code("expect-failed"))]
+    Expectation {
+        /// What the line says.
+        expected: String,
+        /// What the plan has instead.
+        found: String,
+        /// The line.
+        #[label("expected here")]
+        at: miette::SourceSpan,
+        /// Where the difference comes from.
+        #[help]
+        help: Option<String>,
+    },
+    /// A `limit` line does not hold.
+    #[error("the plan takes {found}, more than the limit of {limit}")]
+    #[diagnostic(
+        code("limit-exceeded"),
+        help(
+            "the plan is chosen by its time and then held against the limit; other layouts may fit, or a higher limit"
+        )
+    )]
+    Limit {
+        /// What the plan takes.
+        found: String,
+        /// What is allowed.
+        limit: String,
+        /// The line.
+        #[label("the limit")]
+        at: miette::SourceSpan,
+    },
+}
+
+/// Holds a plan against the `expect` lines of its program.
+///
+/// - `makespan`: the time of the whole run on the simulated links; without it, time is the sum of the isolated times
+///   of the steps, as the plan has it.
+pub fn judge(plan: &Plan, topology: &Topology, makespan: Option<Time>) -> Diagnostics {
+    let mut diagnostics = Diagnostics::default();
+    for expectation in &plan.program.expectations {
+        if let Some(breach) = breach(plan, topology, makespan, expectation) {
+            diagnostics.push(&breach);
+        }
+    }
+    diagnostics
+}
+
+/// Holds a plan against the limits of its program.
+///
+/// # Errors
+/// A limit that is exceeded.
+pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
+    for limit in &plan.program.limits {
+        let (value, found) = measured(plan, topology, limit.measure, limit.amount.unit, None);
+        if value > allowed(&limit.amount, topology) {
+            let limit_text = limit.amount.text.clone();
+            return Err(Breach::Limit { found, limit: limit_text, at: limit.span.into() });
+        }
+    }
+    Ok(())
+}
+
+fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation: &Expectation) -> Option<Breach> {
+    let (found, help) = match &expectation.kind {
+        ExpectationKind::Bound { measure, strict, amount } => {
+            let (value, found) = measured(plan, topology, *measure, amount.unit, makespan);
+            let most = allowed(amount, topology);
+            if value < most || value == most && !strict {
+                return None;
+            }
+            (found, None)
+        }
+        ExpectationKind::NoCommunication => {
+            let moves: Vec<StepId> = plan.ids().filter(|id| is_move(plan, *id)).collect();
+            let first = moves.first()?;
+            let help = format!("the first is `{}` of `{}`", plan.op_name(*first), source(plan, *first));
+            (counted(moves.len()), Some(help))
+        }
+        ExpectationKind::Collectives { statements, moves, .. } => {
+            let belongs = |span: Span| statements.iter().any(|own| own.start <= span.start && span.end <= own.end);
+            let found: Vec<StepId> = plan.ids().filter(|id| is_move(plan, *id) && belongs(plan.span(*id))).collect();
+            let equal = found.len() == moves.len()
+                && found.iter().zip(moves).all(|(id, expected)| matches_move(plan, *id, expected));
+            if equal {
+                return None;
+            }
+            (format!("[{}]", found.iter().map(|id| plan.op_name(*id)).join(", ")), None)
+        }
+    };
+    Some(Breach::Expectation { expected: expectation.text.clone(), found, at: expectation.span.into(), help })
+}
+
+/// A measure of the plan in the unit's ticks, bytes or operations; and for people.
+fn measured(plan: &Plan, topology: &Topology, measure: Measure, unit: Unit, makespan: Option<Time>) -> (u128, String) {
+    let totals = plan.totals();
+    let bytes = |bytes: Bytes| (u128::from(bytes.0), format!("{bytes} on each device"));
+    let time = |time: Time, what: &str| (time.ticks(), format!("{} {what}", topology.scale.show(time)));
+    match (measure, unit) {
+        (Measure::Time, _) => match makespan {
+            Some(makespan) => time(makespan, "on the simulated links"),
+            None => time(totals.time(), &format!("by {} costs, one step after the other", plan.costs)),
+        },
+        (Measure::Memory, _) => bytes(totals.peak),
+        (Measure::Communication, Unit::Picoseconds) => time(totals.communication, "of communication"),
+        (Measure::Communication, Unit::Bytes | Unit::Operations) => bytes(totals.received),
+        (Measure::Flops, _) => (totals.flops, format!("{:.4e} operations on each device", totals.flops as f64)),
+    }
+}
+
+/// An amount in ticks, bytes or operations.
+fn allowed(amount: &Amount, topology: &Topology) -> u128 {
+    match amount.unit {
+        Unit::Picoseconds => {
+            u64::try_from(amount.value).map_or(u128::MAX, |time| topology.scale.picoseconds(time).ticks())
+        }
+        Unit::Bytes | Unit::Operations => amount.value,
+    }
+}
+
+fn counted(moves: usize) -> String {
+    if moves == 1 { "1 collective".to_owned() } else { format!("{moves} collectives") }
+}
+
+/// Whether a step sends anything: a slice does not.
+fn is_move(plan: &Plan, id: StepId) -> bool {
+    use crate::collective::CollectiveKind::Slice;
+    matches!(&plan.step(id).op, StepOp::Collective(collective) if collective.kind() != Slice)
+}
+
+fn source(plan: &Plan, id: StepId) -> String {
+    plan.operands(id).first().map(|operand| plan.array(*operand)).unwrap_or_default()
+}
+
+fn matches_move(plan: &Plan, id: StepId, expected: &ExpectedMove) -> bool {
+    let StepOp::Collective(collective) = &plan.step(id).op else { return false };
+    let from: &Layout = &plan.step(plan.operands(id)[0]).layout;
+    let to = &plan.step(id).layout.sharding;
+    let gains = |place: usize| !to.dims[place].set().without(from.sharding.dims[place].set()).is_empty();
+    let gaining = |dims: &Vec<_>| (0..to.dims.len()).any(|place| gains(place) && dims.contains(&from.dims[place].id));
+    collective.kind().name() == expected.kind
+        && expected.axes.is_none_or(|axes| axes == collective.axes(&from.sharding))
+        && expected.dim.as_ref().is_none_or(gaining)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::{self, Options};
+
+    /// The codes of what breaks, after the plan of an FSDP product on four devices.
+    fn breaches(lines: &str) -> Vec<(String, String)> {
+        let source = format!(
+            "mesh {{X: 4}} on tpu_v5e\ndims {{B: 16, D: 32, F: 64}}\n\
+             C[B_X, F] = A[B_X, D] * W[D_X, F]\n{lines}\noutput C\n"
+        );
+        let (program, diagnostics) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{diagnostics:?}"));
+        let options = Options::default();
+        let topology = compiler::machine(&program, &options).expect("a machine");
+        let found = match compiler::plan(&program, &topology, &options) {
+            Ok(plan) => judge(&plan, &topology, None),
+            Err(found) => found,
+        };
+        found.iter().map(|found| (found.code.clone(), found.message.clone())).collect()
+    }
+
+    #[test]
+    fn what_holds_is_quiet() {
+        // D * F = 2048 elements of two bytes; three quarters of them are received, the whole is held.
+        for line in [
+            "expect collectives C = [AllGather_X]",
+            "expect collectives C = [AllGather]",
+            "expect communication <= 3072B",
+            "expect communication < 1.001ms",
+            "expect time < 1ms",
+            "expect memory <= 1MiB",
+            "limit memory 1MiB",
+            "limit flops 4e12",
+            "limit communication 3.072kB",
+        ] {
+            assert_eq!(breaches(line), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_hold_is_told_with_its_numbers() {
+        let gather = "[AllGather_X]";
+        for (line, code, message) in [
+            ("expect no communication", "expect-failed", "expected no communication, found 1 collective"),
+            (
+                "expect communication < 3072B",
+                "expect-failed",
+                "expected communication < 3072B, found 3.07 kB on each device",
+            ),
+            ("expect collectives C = []", "expect-failed", &format!("expected collectives C = [], found {gather}")),
+            (
+                "expect collectives C = [ReduceScatter_{X,F}]",
+                "expect-failed",
+                &format!("expected collectives C = [ReduceScatter_{{X,F}}], found {gather}"),
+            ),
+            (
+                "limit communication 3071B",
+                "limit-exceeded",
+                "the plan takes 3.07 kB on each device, more than the limit of 3071B",
+            ),
+        ] {
+            assert_eq!(breaches(line), [(code.to_owned(), message.to_owned())], "{line}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! A page for each code of a diagnostic: what the rule is, why it is there, a program that breaks it, and one that
+//! does not.
+//!
+//! The pages are Markdown files, `pages/CODE.md`: a heading with the code, one sentence, the reasons, and the two
+//! programs.
+
+use crate::program::distance;
+
+/// A page about one code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The code, `axis-reused`.
+    pub code: &'static str,
+    /// All of the page, in Markdown.
+    pub text: &'static str,
+}
+
+macro_rules! pages {
+    ($($code:literal,)*) => {
+        &[$(Page { code: $code, text: include_str!(concat!("pages/", $code, ".md")) }),*]
+    };
+}
+
+/// All pages, in the order of their codes.
+pub const PAGES: &[Page] = pages![
+    "ambiguous-axis",
+    "array-redeclared",
+    "array-too-large",
+    "axis-repeated",
+    "axis-reused",
+    "bad-division",
+    "collective-axis",
+    "collective-dim",
+    "collective-result",
+    "contraction-unclear",
+    "default-hardware",
+    "dim-lost",
+    "dim-missing",
+    "dim-not-shared",
+    "dim-redeclared",
+    "dim-repeated",
+    "dims-left-out",
+    "dtype-mismatch",
+    "dtype-without-brackets",
+    "function-subscript",
+    "gather-major",
+    "hardware-profile",
+    "implicit-input",
+    "input-hole",
+    "input-mismatch",
+    "input-missing",
+    "layout-mismatch",
+    "layout-unknown",
+    "literal-contracted",
+    "local-layout",
+    "local-result",
+    "mesh-late",
+    "mesh-repeated",
+    "mesh-too-large",
+    "method-not-applicable",
+    "near-name",
+    "needs-float",
+    "needs-number",
+    "no-common-tick",
+    "no-mesh",
+    "no-plan",
+    "no-result",
+    "not-a-result",
+    "not-text",
+    "number-result",
+    "number-too-large",
+    "open-sum-invented",
+    "open-sum-misuse",
+    "operator-dtype",
+    "padded",
+    "partial-hole",
+    "rebind-mismatch",
+    "rename-dims",
+    "size-zero",
+    "source-too-large",
+    "statement-too-long",
+    "too-deep",
+    "too-large-to-compute",
+    "too-many-dims",
+    "too-many-errors",
+    "too-many-statements",
+    "two-results",
+    "unclosed-bracket",
+    "underscore-in-name",
+    "unexpected-end",
+    "unexpected-text",
+    "unknown-array",
+    "unknown-axis",
+    "unknown-dim",
+    "unknown-dtype",
+    "unknown-function",
+    "unknown-hardware",
+    "unknown-method",
+    "unknown-operator",
+    "unknown-statement",
+    "unknown-wiring",
+    "unused-array",
+];
+
+/// The page about a code.
+pub fn page(code: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|page| page.code == code)
+}
+
+/// The codes that an unknown one was probably meant to be, the likeliest first.
+///
+/// Near by letters, or made of the same words: `reused-axis` finds `axis-reused`.
+pub fn near(code: &str) -> Vec<&'static str> {
+    let code = code.to_lowercase();
+    let mut near: Vec<(usize, &str)> = PAGES
+        .iter()
+        .filter_map(|page| {
+            let edits = distance(&code, page.code);
+            let common = words(&code).filter(|word| words(page.code).any(|other| other == *word)).count();
+            let close = edits <= (page.code.len() / 3).max(2);
+            (close || common > 0).then_some((edits.saturating_sub(4 * common), page.code))
+        })
+        .collect();
+    near.sort_unstable();
+    near.into_iter().take(MOST_NEAR).map(|(_, code)| code).collect()
+}
+
+/// So many near codes are offered.
+const MOST_NEAR: usize = 4;
+
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    code.split(['-', '_', ' ']).filter(|word| !word.is_empty())
+}
+
+impl Page {
+    /// What the rule says, in one sentence.
+    pub fn sentence(&self) -> &'static str {
+        self.text.split("\n\n").nth(1).unwrap_or_default()
+    }
+
+    /// A program that breaks the rule, if one fits on a page.
+    pub fn wrong(&self) -> Option<&'static str> {
+        self.program("Wrong:")
+    }
+
+    /// What to write instead.
+    pub fn right(&self) -> Option<&'static str> {
+        self.program("Instead:").or_else(|| self.program("Right:"))
+    }
+
+    /// The program below a line.
+    fn program(&self, line: &str) -> Option<&'static str> {
+        let (_, below) = self.text.split_once(&format!("\n{line}\n"))?;
+        let (_, program) = below.split_once("```shard\n")?;
+        program.split_once("```").map(|(program, _)| program)
+    }
+}

@@ -1,0 +1,145 @@
+//! The algebra of open sums: what may be done to the pieces before they are combined.
+//!
+//! An operation passes if doing it to the pieces and combining then is the same as combining first. Arithmetic of
+//! floats is taken as exact, that of integers wraps.
+//!
+//! | open | passes |
+//! | --- | --- |
+//! | `U` | neg, scale, a sum or difference of two, a quotient or product with a closed partner |
+//! | `MEAN` | the same, and adding a closed value or a number |
+//! | `MAX`, `MIN` | what never falls: relu, exp, tanh, sigmoid, + c, × c >= 0, a cast to a wider type, the larger (smaller) of two; neg swaps them |
+//! | `MUL` | products of two, abs |
+//! | `AND`, `OR` | not, which swaps them |
+//! | `SQUARE_ADD` | nothing |
+//!
+//! A filler passes if combining it with itself gives it again.
+//!
+//! A transposition passes all of them.
+
+use crate::dtype::DType;
+use crate::function::{Filler, Function, Scalar};
+use crate::operator::Operator;
+
+/// How an operation passes an open sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// The choices of operands, by their places, that may be open together; all others are closed.
+    pub operands: &'static [&'static [usize]],
+    /// The operator of the result.
+    pub result: Operator,
+}
+
+const ONE: &[&[usize]] = &[&[0]];
+const BOTH: &[&[usize]] = &[&[0, 1]];
+const EITHER: &[&[usize]] = &[&[0], &[1]];
+const ANY: &[&[usize]] = &[&[0, 1], &[0], &[1]];
+
+/// How a function of elements of the types `from`, which gives elements of the type `to`, passes an operator.
+pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
+    // A sum of small integers that wraps in their own type does not wrap in a wider one.
+    let exact = from.iter().all(|from| *from == to || from.is_float());
+    let passage = |operands, result| Some(Passage { operands, result });
+    match (operator, function) {
+        (_, Function::Identity) => passage(ONE, operator),
+        (_, Function::Fill { with, .. }) => {
+            stays(with, operator).then_some(Passage { operands: ONE, result: operator })
+        }
+        (Operator::Sum | Operator::Mean, Function::Neg | Function::Over(_)) => passage(ONE, operator),
+        (Operator::Sum | Operator::Mean, Function::Scale(Scalar(c))) => {
+            (to.is_float() || c.fract() == 0.0).then_some(Passage { operands: ONE, result: operator })
+        }
+        (Operator::Sum | Operator::Mean, Function::Div) => passage(ONE, operator),
+        (Operator::Sum, Function::Add | Function::Sub) if exact => passage(BOTH, operator),
+        (Operator::Mean, Function::Add | Function::Sub) => passage(ANY, operator),
+        (Operator::Mean, Function::Shift(_)) => passage(ONE, operator),
+        (Operator::Max | Operator::Min, function) => extreme(function, operator, from, to),
+        (Operator::Mul, Function::Abs) if to.is_float() => passage(ONE, operator),
+        (Operator::And, Function::Not) => passage(ONE, Operator::Or),
+        (Operator::Or, Function::Not) => passage(ONE, Operator::And),
+        (Operator::Sum | Operator::Mean | Operator::Mul | Operator::And | Operator::Or | Operator::SquareAdd, _) => {
+            None
+        }
+    }
+}
+
+/// The same for the largest and the smallest: functions that never fall, and those that never rise.
+///
+/// With integers that wrap, adding a number and negation are neither.
+fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
+    let float = to.is_float();
+    let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
+    let (passes, operands, result) = match function {
+        Function::Relu | Function::Exp | Function::Tanh | Function::Sigmoid => (true, ONE, operator),
+        Function::Shift(_) => (float, ONE, operator),
+        Function::Scale(Scalar(c)) => (float && c >= 0.0, ONE, operator),
+        Function::Neg => (float, ONE, swapped),
+        Function::Cast(dtype) => (from.iter().all(|from| widens(*from, dtype)), ONE, operator),
+        Function::Larger => (operator == Operator::Max, BOTH, operator),
+        Function::Smaller => (operator == Operator::Min, BOTH, operator),
+        Function::Identity
+        | Function::Add
+        | Function::Sub
+        | Function::Div
+        | Function::Gelu
+        | Function::Silu
+        | Function::Sqrt
+        | Function::Rsqrt
+        | Function::Abs
+        | Function::Log
+        | Function::Square
+        | Function::Recip
+        | Function::Not
+        | Function::Over(_)
+        | Function::Fill { .. }
+        | Function::Softmax { .. } => (false, ONE, operator),
+    };
+    passes.then_some(Passage { operands, result })
+}
+
+/// Whether pieces that all hold a filler make that filler.
+fn stays(filler: Filler, operator: Operator) -> bool {
+    match operator {
+        Operator::Sum | Operator::Mean => filler == Filler::Zero,
+        Operator::Mul => matches!(filler, Filler::Zero | Filler::One),
+        Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+        Operator::SquareAdd => false,
+    }
+}
+
+/// Whether every element of one type is an element of the other.
+pub fn widens(from: DType, to: DType) -> bool {
+    use DType::{Bf16, Bool, F16, F32, F64, I8, I32, I64};
+    match from {
+        Bool => to == Bool,
+        I8 => to != Bool,
+        I32 => matches!(to, I32 | I64 | F64),
+        I64 => to == I64,
+        Bf16 => matches!(to, Bf16 | F32 | F64),
+        F16 => matches!(to, F16 | F32 | F64),
+        F32 => matches!(to, F32 | F64),
+        F64 => to == F64,
+    }
+}
+
+/// How a product passes an operator; `contracts` if it sums any index away.
+pub fn product(operator: Operator, from: &[DType], to: DType, contracts: bool) -> Option<Passage> {
+    let exact = from.iter().all(|from| *from == to || from.is_float());
+    let operands = match operator {
+        Operator::Sum if exact => EITHER,
+        Operator::Mean => EITHER,
+        Operator::Mul if exact && !contracts => BOTH,
+        Operator::Sum
+        | Operator::Mul
+        | Operator::Max
+        | Operator::Min
+        | Operator::And
+        | Operator::Or
+        | Operator::SquareAdd => return None,
+    };
+    Some(Passage { operands, result: operator })
+}
+
+/// How a reduction over dims passes an operator: only its own.
+pub fn reduce(reduction: Operator, operator: Operator, from: DType, to: DType) -> Option<Passage> {
+    (reduction == operator && from == to).then_some(Passage { operands: ONE, result: operator })
+}

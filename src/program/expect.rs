@@ -1,0 +1,132 @@
+//! What a program expects of its plan, with names resolved.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked};
+use super::names::nearest;
+use super::{Definition, ValueId};
+use crate::layout::DimId;
+use crate::mesh::AxisSet;
+use crate::span::Span;
+use crate::syntax::{self, Amount, Measure, Name, NamedMove};
+
+/// The moves that can be expected.
+const KINDS: [&str; 6] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Broadcast"];
+
+/// What one line expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// What that is.
+    pub kind: ExpectationKind,
+    /// The line, as it prints: `time < 500us`.
+    pub text: String,
+    /// The statement.
+    pub span: Span,
+}
+
+/// What can be expected of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpectationKind {
+    /// So much at most.
+    Bound {
+        /// Of what.
+        measure: Measure,
+        /// The amount itself is too much.
+        strict: bool,
+        /// How much.
+        amount: Amount,
+    },
+    /// No device sends anything.
+    NoCommunication,
+    /// These moves, in this order, in the statements that make an array.
+    Collectives {
+        /// The array's name.
+        array: String,
+        /// The statements.
+        statements: Vec<Span>,
+        /// The moves.
+        moves: Vec<ExpectedMove>,
+    },
+}
+
+/// A move that is expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpectedMove {
+    /// `AllGather`
+    pub kind: String,
+    /// Over which axes; `None` for any.
+    pub axes: Option<AxisSet>,
+    /// The dim that gets them; `None` for any.
+    pub dim: Option<Vec<DimId>>,
+}
+
+/// What no plan may exceed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Of what.
+    pub measure: Measure,
+    /// How much.
+    pub amount: Amount,
+    /// The statement.
+    pub span: Span,
+}
+
+impl Checker {
+    /// Resolves the names of an `expect` line; those are names as they stand at its place.
+    pub(super) fn expect(&mut self, said: &syntax::Expectation, span: Span) -> Checked<()> {
+        let kind = match said {
+            syntax::Expectation::Bound { measure, strict, amount } => {
+                ExpectationKind::Bound { measure: *measure, strict: *strict, amount: amount.clone() }
+            }
+            syntax::Expectation::NoCommunication => ExpectationKind::NoCommunication,
+            syntax::Expectation::Collectives { array, moves } => {
+                let id = self.expected_array(array)?;
+                let moves = moves.iter().map(|expected| self.expected_move(expected)).collect::<Checked<_>>()?;
+                ExpectationKind::Collectives { array: array.node.clone(), statements: self.makers(array, id), moves }
+            }
+        };
+        self.expectations.push(Expectation { kind, text: said.to_string(), span });
+        Ok(())
+    }
+
+    /// The array of that name; to expect something of it is no use of it.
+    fn expected_array(&mut self, name: &Name) -> Checked<ValueId> {
+        let used = self.binding(&name.node).is_some_and(|binding| binding.used);
+        let id = self.lookup(name, "an array is declared or computed above")?;
+        if let Some(place) = self.scope.get(&name.node) {
+            self.bindings[*place].used = used;
+        }
+        Ok(id)
+    }
+
+    /// The statements that make an array: every one that has bound its name so far.
+    fn makers(&self, name: &Name, id: ValueId) -> Vec<Span> {
+        let same = |value: &&super::Value| value.name.as_deref() == Some(&name.node);
+        let made = self.values.iter().filter(same).filter(|value| value.definition != Definition::Input);
+        let mut spans: Vec<Span> = made.map(|value| value.span).chain([self.value(id).span]).collect();
+        spans.sort_unstable();
+        spans.dedup();
+        spans
+    }
+
+    fn expected_move(&mut self, expected: &NamedMove) -> Checked<ExpectedMove> {
+        let (kind, at) = (expected.kind.node.as_str(), expected.kind.span);
+        if !KINDS.contains(&kind) {
+            let help = match nearest(kind, KINDS.into_iter()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("a plan moves by {}", KINDS.join(", ")),
+            };
+            return Err(CheckError::UnknownMove { name: kind.to_owned(), at, help }.into());
+        }
+        let mut words = expected.subscript.as_slice();
+        let mut dim = None;
+        if let ([axes @ .., last], "ReduceScatter" | "AllToAll") = (words, kind)
+            && !axes.is_empty()
+            && self.axes_named(&last.node).is_none()
+        {
+            dim = Some(self.dims_named(&last.node, last.span)?.into_iter().map(|dim| dim.id).collect());
+            words = axes;
+        }
+        let axes: AxisSet = self.axes(words)?.into_iter().map(|(axis, _)| axis).collect();
+        Ok(ExpectedMove { kind: kind.to_owned(), axes: (!words.is_empty()).then_some(axes), dim })
+    }
+}

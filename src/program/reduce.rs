@@ -1,0 +1,79 @@
+//! Reductions over dims: `sum_J(A)`, `max_{J,K}(A)`.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked};
+use super::layouts::Wish;
+use super::{Definition, ValueId};
+use crate::dtype::DType;
+use crate::function::{Function, Scalar};
+use crate::layout::Dim;
+use crate::operator::Operator;
+use crate::span::Span;
+use crate::syntax::{Expr, Name};
+
+impl Checker {
+    /// A reduction; a mean is a sum that is scaled.
+    pub(super) fn reduction(
+        &mut self,
+        function: &Name,
+        subscript: &[Name],
+        argument: &Expr,
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let along: Vec<Dim> = subscript.iter().map(|dim| self.dim(&dim.node, dim.span)).collect::<Checked<_>>()?;
+        let operand = self.array_expr(argument, None)?;
+        let name = format!("`{}`", function.node);
+        let operator = match function.node.as_str() {
+            "max" => Operator::Max,
+            "min" => Operator::Min,
+            _ => Operator::Sum,
+        };
+        let (dtype, at) = (self.value(operand).dtype, self.use_place(operand));
+        if !operator.takes(dtype) {
+            return Err(CheckError::NeedsNumber { operation: name, dtype, at }.into());
+        }
+        let mean = function.node == "mean";
+        if mean && !dtype.is_float() {
+            return Err(CheckError::NeedsFloat { operation: name, dtype, at }.into());
+        }
+        let id = self.reduce(operator, operand, subscript, &along, wishes, span)?;
+        if !mean {
+            return Ok(id);
+        }
+        let count: u64 = along.iter().map(|dim| dim.size).product();
+        self.map(Function::Scale(Scalar(1.0 / count as f64)), &[id], wishes, span)
+    }
+
+    fn reduce(
+        &mut self,
+        operator: Operator,
+        operand: ValueId,
+        subscript: &[Name],
+        along: &[Dim],
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let own = self.value(operand).dims.clone();
+        for (place, (dim, word)) in along.iter().zip(subscript).enumerate() {
+            let twice = along[..place].contains(dim);
+            if twice || !own.contains(dim) {
+                let help = if twice {
+                    format!("`{}` stands twice; drop one", word.node)
+                } else {
+                    format!("its operand is `{}`", self.show(operand))
+                };
+                let name = format!("{operator}_{}", word.node);
+                return Err(CheckError::FunctionSubscript { name, at: word.span, help }.into());
+            }
+        }
+        let kept: Vec<Dim> = own.into_iter().filter(|dim| !along.contains(dim)).collect();
+        let dims = wishes.map_or(kept.clone(), |wishes| self.granted(wishes, &kept));
+        if let Some(lost) = kept.iter().find(|dim| !dims.contains(dim)) {
+            return Err(self.dim_lost(*lost, operand));
+        }
+        let dtype: DType = operator.reduced(self.value(operand).dtype);
+        self.check_reduce_open(operator, operand, dtype)?;
+        self.add(dtype, dims, Definition::Reduce { operator, operand }, span)
+    }
+}

@@ -1,0 +1,51 @@
+//! All elements of a block along some dims, combined.
+
+use super::combine::times;
+use super::element::{Arithmetic, Element, with_dtype};
+use super::product::result_extents;
+use super::tensor::Tensor;
+use super::view::View;
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::operator::Operator;
+
+/// The reduction of a block over the indices that the einsum contracts.
+///
+/// Sums and products of bf16 and f16 live in f32 and are rounded once; integers wrap at the end.
+///
+/// # Errors
+/// What is wrong, in words: extents that do not fit, or an operator without meaning for the dtype.
+pub(super) fn reduce(operator: Operator, einsum: &Einsum, a: &Tensor, dtype: DType) -> Result<Tensor, String> {
+    let (lengths, extents) = result_extents(einsum, &[&a.view().extents])?;
+    if !operator.folds() || !operator.takes(a.dtype()) || a.dtype().is_float() != dtype.is_float() {
+        return Err(format!("`{operator}` of {} has no meaning in {dtype}", a.dtype()));
+    }
+    // The indices that are left come first: then what is combined lies side by side.
+    let order: Vec<Index> = einsum.result.iter().copied().chain(einsum.contracted()).collect();
+    let stride = |index: &Index| -> usize {
+        let places = einsum.operands[0].iter().zip(&a.view().strides);
+        places.filter(|(other, _)| *other == index).map(|(_, stride)| stride).sum()
+    };
+    let strides = order.iter().map(stride).collect();
+    let all: Vec<usize> = order.iter().map(|index| lengths[usize::from(*index)]).collect();
+    let run = all[extents.len()..].iter().product();
+    let lined_up = a.with_view(View { offset: a.view().offset, extents: all, strides });
+    Ok(match dtype {
+        DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(operator, &lined_up, &extents, run, dtype),
+        DType::F64 => through::<f64>(operator, &lined_up, &extents, run, dtype),
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 => through::<i64>(operator, &lined_up, &extents, run, dtype),
+    })
+}
+
+/// The same in one arithmetic: each run of elements becomes one.
+fn through<C: Arithmetic>(operator: Operator, a: &Tensor, extents: &[usize], run: usize, dtype: DType) -> Tensor {
+    let elements: Vec<C> = with_dtype!(a.dtype(), S => a.collect(|element: S| C::read(element)));
+    let combine: fn(C, C) -> C = match operator {
+        Operator::Sum | Operator::Mean | Operator::SquareAdd => Element::sum,
+        Operator::Max | Operator::Or => Element::largest,
+        Operator::Min | Operator::And => Element::smallest,
+        Operator::Mul => times,
+    };
+    let folded = elements.chunks(run.max(1)).filter_map(|run| run.iter().copied().reduce(combine));
+    with_dtype!(dtype, T => Tensor::owned(extents, folded.map(C::write::<T>).collect()))
+}

@@ -1,0 +1,169 @@
+//! Open sums of every operator and reductions over dims, from program text to numbers.
+#![allow(clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{collectives, compile};
+use itertools::Itertools;
+use shardc::compiler::Compiled;
+use shardc::sim::values;
+
+/// Proven by `compile`; equal to the dense result, and for i64 also under an interpreter of the tests' own.
+#[track_caller]
+fn equal(source: &str) -> Compiled {
+    let compiled = compile(source);
+    for seed in 0..2 {
+        let inputs = values::inputs(&compiled.schedule, seed).expect("small");
+        let dense = values::dense(&compiled.schedule, &inputs).expect("small");
+        let run = values::run(&compiled.schedule, &inputs).expect("small");
+        let numerics = values::compare(&compiled.schedule, &inputs, &dense, &run).expect("comparable");
+        assert!(numerics.equal, "{source}\n{numerics:?}\n{}", compiled.schedule);
+    }
+    compiled
+}
+
+const GROUND: &str = "mesh {X: 2 ring, Y: 3 ring}\ndims {I: 6, J: 12, K: 6}\n";
+
+/// Every layout of a small array, every set of dims, several results, against an interpreter that shares nothing
+/// with the library's.
+#[test]
+fn reductions_of_every_layout() {
+    let lists = ["", "_X", "_Y", "_XY", "_YX"];
+    let mut count = 0;
+    for (i, j) in lists.iter().cartesian_product(lists) {
+        if i.len() > 1 && j.len() > 1 && (i.len() > 2 || j.len() > 2 || *i == j) {
+            continue;
+        }
+        let words = [("sum", "U"), ("max", "MAX"), ("min", "MIN")];
+        for (word, operator) in words {
+            let open = if j.is_empty() {
+                String::new()
+            } else {
+                format!("{{{operator}_{}}}", j[1..].chars().sorted().collect::<String>())
+            };
+            let results = ["I".to_owned(), "I_X".to_owned(), "I_YX".to_owned(), format!("I{i}")];
+            let closed = results.iter().map(|result| format!("R[{result}] = {word}_J(A)"));
+            let left = format!("R[I{i}]{open} = {word}_J(A)");
+            let all = format!("R = {word}_{{I,J}}(A)");
+            for body in closed.chain([left, all]) {
+                let source = format!("{GROUND}A: i64[I{i}, J{j}]\n{body}");
+                let compiled = compile(&source);
+                assert!(common::numeric::computes(&compiled.schedule, 5), "{source}\n{}", compiled.schedule);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
+}
+
+/// A reduced dim that is sharded leaves an open sum, and what closes it is what the result asks for.
+#[test]
+fn a_sharded_dim_leaves_an_open_sum() {
+    let of = |body: &str| {
+        collectives(&equal(&format!("mesh {{X: 4 ring}}\ndims {{I: 8192, J: 64, K: 4}}\nA: f32[I, J_X]\n{body}")))
+    };
+    assert_eq!(of("R[I] = sum_J(A)"), ["AllReduce_X -> R[I]"]);
+    assert_eq!(of("R[I_X] = max_J(A)"), ["ReduceScatter_{X,I} -> R[I_X]"]);
+    assert_eq!(of("R[I]{MAX_X} = max_J(A)"), Vec::<String>::new());
+    assert_eq!(of("R[I] = relu(max_J(A))").len(), 1);
+    assert_eq!(of("R[I] = mean_J(A)").len(), 1);
+}
+
+/// Every operator, closed whole, in part and scattered.
+#[test]
+fn every_operator_is_closed() {
+    let operators = [
+        ("U", "f32"),
+        ("U", "i8"),
+        ("MAX", "bf16"),
+        ("MIN", "i32"),
+        ("MUL", "f32"),
+        ("MUL", "i64"),
+        ("AND", "bool"),
+        ("LOGICAL_OR", "bool"),
+        ("MEAN", "f32"),
+        ("MEAN", "f64"),
+        ("SQUARE_ADD", "f32"),
+        ("SQUARE_ADD", "i32"),
+    ];
+    for (operator, dtype) in operators {
+        let input = format!("{GROUND}A: {dtype}[I, J]{{{operator}_XY}}\n");
+        let rest = if operator == "SQUARE_ADD" { "U" } else { operator };
+        for body in [
+            "A -> R[I, J]".to_owned(),
+            "A -> R[I_X, J_Y]".to_owned(),
+            "A -> R[I_YX, J]".to_owned(),
+            format!("A -> R[I, J]{{{operator}_XY}}"),
+            format!("A -> R[I, J]{{{rest}_Y}}"),
+            format!("A -> R[I_X, J]{{{rest}_Y}}"),
+            format!("P[I, J]{{{rest}_Y}} = AllReduce_X(A)\nR[I, J] = AllReduce_Y(P)"),
+            format!("P[I, J]{{{rest}_X}} = AllReduce_Y(A)\nR[I, J_X] = ReduceScatter_{{X,J}}(P)"),
+        ] {
+            equal(&format!("{input}{body}"));
+        }
+    }
+}
+
+/// An axis of one device is reduced as any other: squares are squared.
+#[test]
+fn groups_of_one() {
+    for (operator, dtype) in [("SQUARE_ADD", "i32"), ("MEAN", "f32"), ("MUL", "f32")] {
+        let ground = "mesh {X: 1, Y: 2}\ndims {I: 4}\n";
+        let rest = if operator == "SQUARE_ADD" { "U" } else { operator };
+        compile(&format!("{ground}A: {dtype}[I]{{{operator}_X}}\nAllReduce_X(A) -> A[I]"));
+        compile(&format!(
+            "{ground}A: {dtype}[I]{{{operator}_XY}}\nAllReduce_X(A) -> A[I]{{{rest}_Y}}\nAllReduce_Y(A) -> A[I]"
+        ));
+    }
+}
+
+/// What passes an open sum passes it in the plan too: nothing moves where the result may stay open.
+#[test]
+fn functions_pass_their_operators() {
+    for (inputs, result, value, open) in [
+        ("A: f32[I]{MAX_X}", "[I]", "relu(A)", "MAX"),
+        ("A: f32[I]{MAX_X}", "[I]", "-A", "MIN"),
+        ("A: bf16[I]{MIN_X}", "[I]", "f32(A)", "MIN"),
+        ("A: f32[I]{MAX_X}", "[I]", "2 * A + 1", "MAX"),
+        ("A: f32[I]{MUL_X}", "[I]", "abs(A)", "MUL"),
+        ("A: i64[I]{MUL_X}\nB: i64[I]{MUL_X}", "[I]", "A * B", "MUL"),
+        ("A: bool[I]{AND_X}", "[I]", "not(A)", "OR"),
+        ("A: f32[I]{MEAN_X}", "[I]", "A + 3", "MEAN"),
+        ("A: f32[I]{MEAN_X}\nB: f32[I]", "[I]", "A - B", "MEAN"),
+        ("A: f32[I]{MEAN_X}\nB: f32[I]", "[I]", "B - A", "MEAN"),
+        ("A: f32[I]{MEAN_X}\nB: f32[I]{MEAN_X}", "[I]", "A + B", "MEAN"),
+        ("A: f32[I, J]{MEAN_X}\nB: f32[J]", "[I]", "2 * (A *_J B)", "MEAN"),
+        ("A: f32[I, J]{MEAN_X}\nB: f32[I]", "[J, I]", "A / (B * B + 1)", "MEAN"),
+        ("A: f32[I]{U_X}\nB: f32[I]{U_X}", "[I]", "A - B", "U"),
+        ("A: f32[I]{U_X}\nB: f32[I]", "[I]", "A / (B * B + 1)", "U"),
+        ("A: f32[I, J]{U_X}", "[I]", "sum_J(A)", "U"),
+        ("A: f32[I, J]{MAX_X}", "[I]", "max_J(A)", "MAX"),
+        ("A: f32[J, I]{SQUARE_ADD_X}", "[I, J]", "A", "SQUARE_ADD"),
+    ] {
+        let ground = format!("mesh {{X: 4 ring}}\ndims {{I: 16, J: 8}}\n{inputs}\n");
+        let compiled = equal(&format!("{ground}R{result}{{{open}_X}} = {value}"));
+        assert_eq!(collectives(&compiled), Vec::<String>::new(), "{value}");
+        // The same, closed in the end, or reduced and scattered.
+        equal(&format!("{ground}R{result} = {value}"));
+        equal(&format!("{ground}R{} = {value}", result.replacen('I', "I_X", 1)));
+    }
+}
+
+/// Shares of means over two axes, reduced in two steps with a number added between them.
+#[test]
+fn a_mean_of_means() {
+    let of = |steps: &str| {
+        equal(&format!("mesh {{X: 2, Y: 4}}\ndims {{I: 8}}\nA: f32[I]{{MEAN_XY}}\nB: f32[I]\n{steps}"));
+    };
+    of("P[I]{MEAN_Y} = AllReduce_X(A)\nR[I] = P + 1");
+    of("P[I]{MEAN_Y} = AllReduce_X(A)\nQ[I]{MEAN_Y} = P - B\nR[I] = Q + P");
+    of("P[I]{MEAN_X} = AllReduce_Y(A)\nR[I_Y] = -P");
+}
+
+/// Both paths of an adapter stay open until they meet.
+#[test]
+fn an_adapter_needs_one_all_reduce() {
+    let source =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/lora.shard")).expect("an example");
+    assert_eq!(collectives(&compile(&source)), ["AllReduce_Y -> y[B, F]"]);
+}

@@ -1,0 +1,261 @@
+//! The table of what passes an open sum, against all small numbers: what passes is equal for every choice of pieces,
+//! and for what does not there is a choice that is not, or it is named here as more than the language promises.
+#![allow(clippy::cast_possible_truncation)]
+
+use itertools::Itertools;
+use shardc::dtype::DType;
+use shardc::function::{Filler, Function, Scalar};
+use shardc::operator::Operator;
+use shardc::passes;
+
+/// Elements of i8 are kept as the numbers they are; bools are 0 and 1.
+fn wrap(dtype: DType, x: f64) -> f64 {
+    match dtype {
+        DType::I8 => f64::from(x as i64 as i8),
+        DType::I32 => f64::from(x as i64 as i32),
+        DType::I64 | DType::Bool | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => x,
+    }
+}
+
+fn combine(operator: Operator, dtype: DType, pieces: &[f64]) -> f64 {
+    let sum = |pieces: &[f64]| pieces.iter().fold(0.0, |sum, piece| wrap(dtype, sum + piece));
+    let nan = pieces.iter().any(|piece| piece.is_nan());
+    match operator {
+        Operator::Sum => sum(pieces),
+        Operator::Max | Operator::Min | Operator::Or | Operator::And if nan => f64::NAN,
+        Operator::Max | Operator::Or => pieces.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        Operator::Min | Operator::And => pieces.iter().copied().fold(f64::INFINITY, f64::min),
+        Operator::Mul => pieces.iter().fold(1.0, |product, piece| wrap(dtype, product * piece)),
+        Operator::Mean => sum(pieces) / pieces.len() as f64,
+        Operator::SquareAdd => sum(&pieces.iter().map(|piece| wrap(dtype, piece * piece)).collect::<Vec<f64>>()),
+    }
+}
+
+fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
+    let y = match function {
+        Function::Identity => x[0],
+        Function::Add => x[0] + x[1],
+        Function::Sub => x[0] - x[1],
+        // Nothing is promised of a division by zero.
+        Function::Div if x[1] == 0.0 => f64::NAN,
+        Function::Div => x[0] / x[1],
+        Function::Neg => -x[0],
+        Function::Scale(Scalar(c)) => c * x[0],
+        Function::Shift(Scalar(c)) => x[0] + c,
+        Function::Relu => x[0].max(0.0),
+        Function::Gelu => {
+            0.5 * x[0] * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x[0] + 0.044715 * x[0].powi(3))).tanh())
+        }
+        Function::Exp => x[0].exp(),
+        Function::Tanh => x[0].tanh(),
+        Function::Sigmoid => 1.0 / (1.0 + (-x[0]).exp()),
+        Function::Silu => x[0] / (1.0 + (-x[0]).exp()),
+        Function::Sqrt => x[0].sqrt(),
+        Function::Rsqrt => 1.0 / x[0].sqrt(),
+        Function::Abs => x[0].abs(),
+        Function::Log => x[0].ln(),
+        Function::Square => x[0] * x[0],
+        Function::Recip => 1.0 / x[0],
+        Function::Not => 1.0 - x[0],
+        Function::Over(n) => x[0] / n as f64,
+        Function::Larger => x[0].max(x[1]),
+        Function::Smaller => x[0].min(x[1]),
+        Function::Softmax { .. } => unreachable!("not elementwise"),
+        // In the lanes that are padding; the others stay as they are.
+        Function::Fill { with, .. } => filler(to, with),
+        Function::Cast(dtype) if !dtype.is_float() => x[0].trunc().clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
+        Function::Cast(_) => x[0],
+    };
+    wrap(to, y)
+}
+
+fn filler(dtype: DType, with: Filler) -> f64 {
+    let (least, greatest) = match dtype {
+        DType::Bool => (0.0, 1.0),
+        DType::I8 => (-128.0, 127.0),
+        DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
+            (f64::NEG_INFINITY, f64::INFINITY)
+        }
+    };
+    match with {
+        Filler::Zero => 0.0,
+        Filler::One => 1.0,
+        Filler::Least => least,
+        Filler::Greatest => greatest,
+    }
+}
+
+fn same(a: f64, b: f64) -> bool {
+    a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-9 * (1.0 + a.abs())
+}
+
+fn values(dtype: DType) -> Vec<f64> {
+    match dtype {
+        DType::Bool => vec![0.0, 1.0],
+        DType::I8 => vec![-128.0, -127.0, -100.0, -2.0, -1.0, 0.0, 1.0, 7.0, 16.0, 100.0, 127.0],
+        DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
+            vec![-6.0, -2.0, -0.5, 0.0, 0.75, 1.0, 3.0]
+        }
+    }
+}
+
+/// Whether `f` of the combination is the combination of the values of `f`, for all pieces on three devices (two where
+/// both operands are open), those of the operands that are not open being equal on all.
+fn holds(f: &dyn Fn(&[f64]) -> f64, arity: usize, open: &[usize], operators: [Operator; 2], types: [DType; 2]) -> bool {
+    let devices = if open.len() > 1 { 2 } else { 3 };
+    let slots = open.len() * devices + (arity - open.len());
+    (0..slots).map(|_| values(types[0])).multi_cartesian_product().all(|given| {
+        let (pieces, closed) = given.split_at(open.len() * devices);
+        let mut closed = closed.iter();
+        let operands: Vec<Vec<f64>> = (0..arity)
+            .map(|place| match open.iter().position(|other| *other == place) {
+                Some(at) => pieces[at * devices..(at + 1) * devices].to_vec(),
+                None => vec![*closed.next().expect("one for each"); devices],
+            })
+            .collect();
+        let whole: Vec<f64> = operands
+            .iter()
+            .enumerate()
+            .map(
+                |(place, pieces)| {
+                    if open.contains(&place) { combine(operators[0], types[0], pieces) } else { pieces[0] }
+                },
+            )
+            .collect();
+        let each: Vec<f64> =
+            (0..devices).map(|device| f(&operands.iter().map(|pieces| pieces[device]).collect::<Vec<f64>>())).collect();
+        same(f(&whole), combine(operators[1], types[1], &each))
+    })
+}
+
+fn functions(from: DType) -> Vec<(Function, DType)> {
+    let numbers = [Function::Scale(Scalar(2.0)), Function::Scale(Scalar(-3.0)), Function::Shift(Scalar(1.0))];
+    let fractions = [Function::Scale(Scalar(0.5)), Function::Shift(Scalar(-0.25)), Function::Over(4)];
+    let casts = [DType::I8, DType::I32, DType::F32, DType::F64].map(Function::Cast);
+    let fits = |function: &Function| match from {
+        DType::Bool => matches!(function, Function::Identity | Function::Not | Function::Fill { .. }),
+        _ if *function == Function::Not => false,
+        _ if from.is_float() => true,
+        _ => !function.needs_float() && !fractions.contains(function),
+    };
+    let fillers = Filler::ALL.map(|with| Function::Fill { dim: 0, valid: 1, with });
+    let all = Function::PLAIN.into_iter().chain(numbers).chain(fractions).chain(casts).chain(fillers).filter(fits);
+    all.filter(|function| *function != Function::Cast(from))
+        .map(|function| (function, if let Function::Cast(dtype) = function { dtype } else { from }))
+        .collect()
+}
+
+/// True, but not promised: the language names a short list.
+fn is_conservative(function: Function, operator: Operator, from: DType, open: &[usize]) -> bool {
+    let widens = matches!(function, Function::Cast(to) if passes::widens(from, to));
+    let fills = matches!(function, Function::Fill { .. });
+    match operator {
+        // Infinities, a mean of ones, three times -128.
+        Operator::Sum | Operator::Mean | Operator::Mul if fills => true,
+        // Two roundings are one where arithmetic is exact; a hardware cast rounds each piece.
+        Operator::Sum | Operator::Mean => widens && from.is_float(),
+        Operator::Max | Operator::Min => match function {
+            Function::Cast(_) => true,
+            // A closed number may be met on every device.
+            Function::Larger | Function::Smaller => true,
+            Function::Add => from.is_float() && open.len() == 1,
+            Function::Sub => from.is_float() && open == [0],
+            Function::Over(_) | Function::Scale(_) => true,
+            // Of a maximum a negative piece beside a positive one is a NaN that the maximum does not have.
+            Function::Sqrt | Function::Log => operator == Operator::Min,
+            _ => false,
+        },
+        Operator::Mul => match function {
+            Function::Square | Function::Recip | Function::Sqrt | Function::Rsqrt | Function::Div => true,
+            Function::Cast(_) => true,
+            // An odd number of devices would do.
+            Function::Neg => true,
+            _ => false,
+        },
+        // Of a sum of squares only moves are promised.
+        Operator::SquareAdd => true,
+        Operator::And | Operator::Or => false,
+    }
+}
+
+#[test]
+fn every_function_and_operator() {
+    let (mut passed, mut wrong) = (0, Vec::new());
+    for from in [DType::F32, DType::I8, DType::Bool] {
+        for ((function, to), operator) in functions(from).into_iter().cartesian_product(Operator::ALL) {
+            if !operator.takes(from) {
+                continue;
+            }
+            let arity = function.arity();
+            let passage = passes::map(function, operator, &vec![from; arity], to);
+            let places: Vec<Vec<usize>> = (0..arity).powerset().filter(|open| !open.is_empty()).collect();
+            for open in places {
+                let choice = passage.filter(|passage| passage.operands.contains(&open.as_slice()));
+                let result = choice.map_or(operator, |passage| passage.result);
+                let right = holds(&|x| apply(function, to, x), arity, &open, [operator, result], [from, to]);
+                let what = format!("{function} of {from} to {to}, open {operator} at {open:?}");
+                match choice {
+                    Some(_) if !right => wrong.push(format!("{what} passes and should not")),
+                    None if right && !is_conservative(function, operator, from, &open) => {
+                        wrong.push(format!("{what} could pass"));
+                    }
+                    Some(_) | None => {}
+                }
+                passed += usize::from(choice.is_some());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(passed > 40, "{passed}");
+}
+
+/// Products without a contraction, and with one over two elements.
+#[test]
+fn every_product_and_operator() {
+    for (from, operator) in [DType::F32, DType::I8].into_iter().cartesian_product(Operator::ALL) {
+        if !operator.takes(from) {
+            continue;
+        }
+        for (to, open) in
+            [from, from.product(from).expect("numbers")].into_iter().cartesian_product([&[0][..], &[1], &[0, 1]])
+        {
+            let passage = passes::product(operator, &[from, from], to, false);
+            let right = holds(&|x| wrap(to, x[0] * x[1]), 2, open, [operator, operator], [from, to]);
+            let passes = passage.is_some_and(|passage| passage.operands.contains(&open));
+            // A product of -128 and 1 fits everywhere; sums that wrap do not.
+            assert!(!passes || right, "product of {operator} {from} {to} {open:?}");
+            let conservative = matches!(operator, Operator::Max | Operator::Min);
+            assert!(passes || !right || conservative, "product of {operator} {from} {to} {open:?} could pass");
+        }
+        let contracted = passes::product(operator, &[from, from], from, true);
+        if let Some(passage) = contracted {
+            assert!(operator != Operator::Mul && passage.operands.iter().all(|open| open.len() == 1));
+        }
+    }
+    // (a * b) + (c * d) is not (a + c) * (b + d).
+    assert_eq!(passes::product(Operator::Mul, &[DType::F32; 2], DType::F32, true), None);
+}
+
+/// A reduction over two elements of each piece.
+#[test]
+fn every_reduction_and_operator() {
+    for (reduction, operator) in Operator::ALL.into_iter().cartesian_product(Operator::ALL) {
+        let dtype = if operator.takes(DType::F32) { DType::F32 } else { DType::Bool };
+        if !reduction.folds() || !reduction.takes(dtype) {
+            continue;
+        }
+        let right = (0..4).map(|_| values(dtype)).multi_cartesian_product().all(|given| {
+            let of = |operator, a, b| combine(operator, dtype, &[a, b]);
+            let [a, b, c, d] = [given[0], given[1], given[2], given[3]];
+            same(
+                of(reduction, of(operator, a, b), of(operator, c, d)),
+                of(operator, of(reduction, a, c), of(reduction, b, d)),
+            )
+        });
+        let passes = passes::reduce(reduction, operator, dtype, dtype).is_some();
+        assert!(!passes || right, "{reduction} of {operator}");
+        let conservative = (reduction, operator) == (Operator::Sum, Operator::Mean);
+        assert!(passes || !right || conservative, "{reduction} of {operator} could pass");
+    }
+    assert_eq!(passes::reduce(Operator::Sum, Operator::Sum, DType::I8, DType::I32), None);
+}
