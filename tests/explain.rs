@@ -3,6 +3,7 @@
 mod common;
 
 use shardc::compiler::{self, Options};
+use shardc::expect;
 use shardc::explain::{self, PAGES};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -54,10 +55,10 @@ fn codes_of_sources() -> BTreeSet<String> {
 /// All codes that a program brings forth, whatever their severity, up to its schedule.
 fn codes(source: &str) -> BTreeSet<String> {
     let (program, mut diagnostics) = compiler::check(source);
-    if let Some(program) = program
-        && let Err(found) = compiler::compile(&program, &Options::default())
-    {
-        diagnostics.extend(found);
+    match program.map(|program| compiler::compile(&program, &Options::default())) {
+        None => {}
+        Some(Err(found)) => diagnostics.extend(found),
+        Some(Ok(compiled)) => diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None)),
     }
     diagnostics.iter().map(|found| found.code.clone()).collect()
 }

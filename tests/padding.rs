@@ -85,6 +85,86 @@ fn two_axes_that_do_not_fit() {
     }
 }
 
+/// Reductions over I and J, over values whose padding is none of the neutral numbers.
+const REDUCTIONS: [(&str, bool); 20] = [
+    ("A: i32[I, J_X]\nR[I] = sum_J(A + 1)", true),
+    ("A: i32[I, J_X]\nR[I] = max_J(A - 10)", true),
+    ("A: i32[I, J_X]\nR[I] = min_J(A + 10)", true),
+    ("A: i64[I_X, J]\nR[I_X] = max_J(A - 10)\nS = min_I(R)", true),
+    ("A: i8[I, J_X]\nR[I_X] = sum_J(relu(A) + 1)", true),
+    ("A: i8[I, J_X]\nR[I_X] = min_J(relu(A) + 1)", true),
+    ("A: i32[I, J_X]\nR = sum_{I,J}(A + 1)", true),
+    ("A: i32[I_X, J]\nR = max_{I,J}(A - 10)", true),
+    ("A: i32[I_X, J]\nR = min_{J,I}(A + 10)", true),
+    ("A: i32[I_X, J]\nR[J] = sum_I(A)\nT = R - max_J(R - 9)\nU[J_X] = T\nV = min_J(U + 30)", true),
+    ("A: i32[I, J_X]\nT = A + 1\nR[I] = max_J(T) + min_J(T) + sum_J(T)", true),
+    ("A: i32[I, J_X]\nR[I]{U_X} = sum_J(A + 1)", true),
+    ("A: i32[I, J_X]\nR[I]{MAX_X} = max_J(A - 10)", true),
+    ("A: i32[I_X, J]\nR[J]{MIN_X} = min_I(A + 10)\nS[J_X] = R", true),
+    ("A: f64[I, J_X]\nR[I] = mean_J(A + 1)", false),
+    ("A: bf16[I, J_X]\nR[I] = max_J(A - 10)", true),
+    ("A: f16[I, J_X]\nR[I_X] = min_J(A + 10)", true),
+    ("A: f32[I, J_X]\nM[I] = max_J(A)\nE = exp(A - M)\nR[I, J_X] = E / sum_J(E)", false),
+    ("A: bool[I, J_X]\nR[I] = sum_J(i32(not(A)))", true),
+    ("A: i32[I_X, J]\nB: i32[I_X, J]\nP[I, J] = A * B\nR[J] = sum_I(P)\nS[J_X] = R\nT = sum_J(S)", true),
+];
+
+#[test]
+fn reductions_of_every_small_size() {
+    for (n, size, i) in itertools::iproduct!(2..=4, 1..=7, [3, 4]) {
+        for (body, exact) in REDUCTIONS {
+            check(&format!("mesh {{X: {n} ring}} on tpu_v5e\ndims {{I: {i}, J: {size}}}\n{body}\n"), exact);
+        }
+    }
+}
+
+/// A filler is put into the pieces of an open sum where that is right, and behind its end where it is not.
+#[test]
+fn open_sums_with_padding() {
+    let bodies = [
+        ("A: f32[I, J]{MAX_X}\nT[I, J_Y] = A\nR[I] = max_J(A - 10) + max_J(T)", true),
+        ("A: f32[I, J]{MIN_X}\nT[I, J_Y] = A\nR[I] = min_J(A + 10) + sum_J(T)", true),
+        (
+            "A: i32[I, J]{MUL_X}\nB: i32[I, J]{MUL_X}\nT[I, J_Y] = A\nP[I, J]{MUL_X} = A * B\nQ[I, J] = P\nR[I] = sum_J(Q) + max_J(T)",
+            true,
+        ),
+        ("A: f32[I, J]{MEAN_X}\nT[I, J_Y] = A + 3\nR[I] = sum_J(T)", false),
+        ("A: f32[I, J]{MEAN_X}\nT[I, J_Y] = A\nB[I, J] = A + 9\nR[I] = max_J(T) + min_J(B)", false),
+        ("A: bool[I, J]{AND_X}\nT[I, J_Y] = not(A)\nR[I] = sum_J(i32(T))", true),
+        ("A: bool[I, J]{OR_X}\nT[I, J_Y] = not(A)\nR[I] = min_J(i32(T))", true),
+        ("A: i32[I, J]{SQUARE_ADD_X}\nT[I, J_Y] = A\nR[I] = sum_J(T + 1) + max_J(T)", true),
+        ("A: i32[I, J]{U_X}\nT[I, J_Y] = A\nB[I, J] = A\nR[I] = max_J(B - 10) + min_J(T + 10)\nS[I] = sum_J(A)", true),
+        ("A: i32[I_Y, J_X]\nB: i32[J_X, K]\nC[I, K] = A * B\nR[I] = max_K(C - 100)\nS = sum_I(R + 1)", true),
+    ];
+    for (size, (body, exact)) in (1..=7).cartesian_product(bodies) {
+        check(&format!("mesh {{X: 2, Y: 3}} on tpu_v5e\ndims {{I: 4, J: {size}, K: 5}}\n{body}\n"), exact);
+    }
+}
+
+/// The padding of a softmax is 0, that of what is made of it infinite or no number at all; a sum reads neither.
+#[test]
+fn every_function_of_zeros_in_the_padding() {
+    let ground = "mesh {X: 4 ring} on tpu_v5e\ndims {I: 3, J: 6}\nA: f32[I, J_X]\nS[I, J_X] = softmax_J(A)\n";
+    let words = [
+        "relu", "gelu", "exp", "tanh", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square", "recip", "-1 *",
+        "A /",
+    ];
+    for word in words {
+        let value = if word == "A /" { "A / S".to_owned() } else { format!("{word}(S)") };
+        for rest in ["sum_J(F)", "min_J(F) + max_J(F)", "sum_J(P)", "F *_J A", "sum_J(A + F)", "softmax_J(F)"] {
+            check(&format!("{ground}F = {value}\nP[I, J] = F * A\nR = {rest}\noutput R\n"), false);
+        }
+    }
+}
+
+/// A dim that stands for several is padded in its last part.
+#[test]
+fn the_last_part_of_a_dim_is_padded() {
+    let ground = "mesh {X: 2, Y: 4} on tpu_v5e\ndims {K: 2, M: 6, D: 5, N = K*M}\n";
+    check(&format!("{ground}A: i32[D, N_XY]\nB: i32[N_XY, D]\nC[D, K_X, M_Y] = A + 1\nR[D] = C * B"), true);
+    check(&format!("{ground}A: i32[D, N_XY]\nC[D, N] = relu(A)\nR[D] = max_{{K,M}}(A - 10)"), true);
+}
+
 #[test]
 fn products_of_inputs_need_no_filler() {
     let ground = "mesh {X: 4} on tpu_v5e\ndims {I: 5, J: 6, K: 7}\n";
@@ -93,6 +173,8 @@ fn products_of_inputs_need_no_filler() {
     assert_eq!(count("A: i32[I, J_X]\nB: i32[J_X, K]\nC[I, K] = 2 * A * B - A * B", true), 0);
     assert_eq!(count("A: i32[I, J_X]\nB: i32[J_X, K]\nC[I, K] = (A + 1) * B", true), 1);
     assert_eq!(count("A: f32[I, J_X]\nC[I, J_X] = exp(A)", false), 0);
+    assert_eq!(count("A: i32[I, J_X]\nR[I] = sum_J(abs(A) + A)", true), 0);
+    assert_eq!(count("A: i32[I, J_X]\nR[I] = max_J(A)", true), 1);
 }
 
 #[test]

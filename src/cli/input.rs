@@ -63,7 +63,7 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
     if let Some(hardware) = topology::Hardware::named(name) {
         return Ok(hardware);
     }
-    if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+    if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
         let names: Vec<String> = topology::Hardware::names().map(|name| name.to_string()).collect();
         return Err(Failure::Call(format!(
             "no hardware is called `{name}`; known are {}, or a .toml file",

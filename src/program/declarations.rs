@@ -175,7 +175,7 @@ impl<'a> Sizes<'a> {
     }
 
     /// The dims that another one is made of; one that is made of others counts as those.
-    fn split(&self, parts: &[Name], diagnostics: &mut Diagnostics) -> Option<Vec<Dim>> {
+    fn split(&mut self, parts: &[Name], diagnostics: &mut Diagnostics) -> Option<Vec<Dim>> {
         let mut found: Vec<Dim> = Vec::new();
         for part in parts {
             let dims = match (self.named.get(&part.node), self.parts.get(&part.node)) {
@@ -187,6 +187,8 @@ impl<'a> Sizes<'a> {
                         None => format!("give it a size before: `dims {{{}: 8}}`", part.node),
                     };
                     diagnostics.push(&CheckError::UnknownDim { name: part.node.clone(), at: part.span, help });
+                    // Told once; later uses rest on this.
+                    self.named.insert(part.node.clone(), None);
                     return None;
                 }
                 (Some(None), _) | (None, Some(_)) => return None,

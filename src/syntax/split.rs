@@ -171,9 +171,28 @@ impl Cutter<'_> {
             }
             return !goes_on;
         }
+        // A dim that is made of others: the one place where a `=` stands inside a brace.
+        if matches!(self.stack[..], [('{', _)]) && is_dim_of_parts(line) {
+            return false;
+        }
         let inside = !self.stack.is_empty();
         !(inside || self.open_ended) || begins_statement(line, inside)
     }
+}
+
+/// Whether the line begins with `N = K*M` and goes on with `,`, `}` or nothing.
+fn is_dim_of_parts(line: &str) -> bool {
+    let Some((name, parts)) = line.split_once('=') else { return false };
+    let parts = parts.split([',', '}', '#']).next().unwrap_or_default();
+    let is_word = |text: &str| text.trim().chars().all(|c| c.is_ascii_alphanumeric() || is_prime(c));
+    let factors = parts.replace("\\cdot", "*");
+    let factors: Vec<&str> = factors.split(['*', '·', '⋅', '•', '∙', '@']).collect();
+    let before = name.rsplit_once(',').map_or("", |(before, _)| before);
+    let name = name.rsplit(',').next().unwrap_or_default();
+    !before.contains(['[', '('])
+        && is_word(name)
+        && factors.iter().all(|factor| is_word(factor))
+        && (factors.len() > 1 || parts.trim().is_empty())
 }
 
 /// The first place after the newline at `at` where a word stands, behind empty lines and lines of comments.

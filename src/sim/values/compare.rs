@@ -33,7 +33,7 @@ pub struct Numerics {
 /// # The tolerance
 /// An order of additions other than the dense one rounds differently. How much that matters is measured: the dense
 /// computation is done once more in f64, and what the dtype's own dense result is off by there is what rounding costs
-/// (of an f64, what an f32 is off by, times the ratio of the roundoffs, 2^-29). Another order may be off by [`ROUNDINGS`] times as much. Where the dense result happens to be exact, partial sums
+/// (of an f64, what an f32 is off by, times the ratio of the roundoffs, 2^-29). Another order may be off by 16 times as much. Where the dense result happens to be exact, partial sums
 /// may still have been rounded: each device of the mesh may add one roundoff of the largest magnitude (u = 2^-8 for
 /// bf16, 2^-11 for f16, 2^-24 and 2^-53 for f32 and f64). Integers have to be equal.
 ///

@@ -62,7 +62,11 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
     });
     match schedule.array(id).dtype {
         // In 256ths, at least one; the conversion saturates.
-        DType::Bf16 | DType::F16 => (512.0 / terms.fold(1.0, f64::max).sqrt()).clamp(1.0, 170.0).round() as u8,
+        DType::Bf16 | DType::F16 => {
+            // The largest share of which the square is below 512^2 a term; 170 leaves two thirds.
+            let most = terms.fold(1.0, f64::max);
+            (1..=170).rev().find(|share| f64::from(*share).powi(2) * most <= 512.0 * 512.0).unwrap_or(1)
+        }
         DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::F32 | DType::F64 => u8::MAX,
     }
 }
