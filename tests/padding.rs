@@ -205,6 +205,8 @@ fn padded_schedules_are_proven_as_they_are_written() {
     let bodies = [
         "A: f32[I, J_X]\nB: f32[J_X, K]\nC[I, K] = exp(A) * B",
         "A: f32[I, J_X]\nS[I, J_X] = softmax_J(A)\nC[I, K] = S * f32[J, K_X]",
+        "A: i64[I, J_X]\nR[I] = min_J(A + 9)",
+        "A: i64[I, J_X]\nR[I] = max_J(A) - sum_J(A + 1)",
     ];
     for body in bodies {
         let compiled = compile(&format!("{ground}{body}"));

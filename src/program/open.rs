@@ -26,7 +26,7 @@ impl Checker {
         let (value, sharding) = (self.value(id), self.exact(id).cloned().unwrap_or_default());
         let (axes, has) = (sharding.open.names(&self.mesh), self.show(id));
         let group = sharding.open.group_size(&self.mesh);
-        let fits = |(dim, axes): &(&Dim, &Axes)| dim.size.is_multiple_of(axes.group_size(&self.mesh) * group);
+        let fits = |(dim, axes): &(&Dim, &Axes)| self.padded(dim).is_multiple_of(axes.group_size(&self.mesh) * group);
         let scatter = value.dims.iter().zip(&sharding.dims).find(fits).map(|(dim, _)| self.dims.name(dim.id));
         let closed = Value { wanted: Wanted::Exact(sharding.closed()), ..value.clone() };
         let closed = closed.brackets(&self.mesh, &self.dims);
@@ -55,7 +55,8 @@ impl Checker {
             to
         }));
         let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
-        let steps = after.iter().filter(|to| to.divides(&value.dims, &self.mesh)).filter_map(|to| {
+        let dims: Vec<Dim> = value.dims.iter().map(|dim| Dim { size: self.padded(dim), ..*dim }).collect();
+        let steps = after.iter().filter(|to| to.divides(&dims, &self.mesh)).filter_map(|to| {
             let step = one_step(from, to, &self.mesh)?.name(from, &self.mesh, dim_name);
             let closed = Value { wanted: Wanted::Exact(to.clone()), ..value.clone() };
             Some((format!("{step}({has})"), closed.brackets(&self.mesh, &self.dims)))
