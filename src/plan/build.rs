@@ -64,7 +64,7 @@ impl Builder<'_> {
         let ways = if settled_elsewhere { found.offered() } else { &found.made };
         let (_, back) = ways.get(node).expect("asked for only where it was reached");
         let step = match back.clone() {
-            Back::Move(from, collective) => {
+            Back::Move(from, collective, _) => {
                 let operand =
                     if settled_elsewhere { self.make(id, from, user) } else { self.make_inside(id, from, user) };
                 self.push_collective(id, collective, operand, user)
@@ -82,7 +82,7 @@ impl Builder<'_> {
     fn make_inside(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
         let (_, back) = self.search.found[id.index()].made.get(node).expect("on a way that was found").clone();
         match back {
-            Back::Move(from, collective) => {
+            Back::Move(from, collective, _) => {
                 let operand = self.make_inside(id, from, user);
                 self.push_collective(id, collective, operand, user)
             }
@@ -181,7 +181,7 @@ impl Builder<'_> {
     /// The ways in which the product could have been done, cheapest first.
     fn choice(&mut self, id: ValueId, target: Node) -> Choice {
         let operands = self.program.value(id).definition.operands().to_vec();
-        let mut alternatives: Vec<Alternative> = Vec::new();
+        let mut found: Vec<Way> = Vec::new();
         let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
         for assignment in self.search.assignments(id) {
             let (program, costs) = (self.search.program, self.search.costs);
@@ -197,13 +197,20 @@ impl Builder<'_> {
                 let ways = self.search.found[operand.index()].offered();
                 let moves = space.known(sharding).and_then(|node| walk_back(ways, node));
                 reachable &= moves.is_some();
-                path.extend(moves.into_iter().flatten().map(|(from, collective)| (*operand, from, collective)));
+                path.extend(
+                    moves.into_iter().flatten().map(|(from, collective, time)| (*operand, from, collective, time)),
+                );
             }
             let Some(after) = walk_back(ways, target).filter(|_| reachable) else { continue };
-            path.extend(after.into_iter().map(|(from, collective)| (id, from, collective)));
+            path.extend(after.into_iter().map(|(from, collective, time)| (id, from, collective, time)));
             let (compute, _) = self.search.compute_cost(id, &assignment);
-            alternatives.push(self.alternative(&path, compute.time));
+            let communication = path.iter().map(|(_, _, _, time)| *time).sum();
+            found.push(Way { time: communication + compute.time, communication, path });
         }
+        // Names are made for the few that are kept, and some of those have the same.
+        found.sort_by_key(|way| (way.time, way.path.len()));
+        found.truncate(2 * MOST_ALTERNATIVES);
+        let mut alternatives: Vec<Alternative> = found.iter().map(|way| self.alternative(way)).collect();
         alternatives.sort_by(|a, b| (a.time, a.moves.len(), &a.moves).cmp(&(b.time, b.moves.len(), &b.moves)));
         alternatives.dedup_by(|a, b| a.moves == b.moves);
         alternatives.truncate(MOST_ALTERNATIVES);
@@ -222,33 +229,34 @@ impl Builder<'_> {
         self.steps[step].layout.clone()
     }
 
-    fn alternative(&self, path: &[(ValueId, Node, Collective)], compute: Time) -> Alternative {
+    fn alternative(&self, way: &Way) -> Alternative {
         let (mesh, dims) = (&self.program.mesh, &self.program.dims);
-        let mut communication = Time::ZERO;
-        let mut moves = Vec::new();
-        for (id, from, collective) in path {
+        let name = |(id, from, collective, _): &(ValueId, Node, Collective, Time)| {
             let from = self.search.space(*id).layout(*from);
-            communication += self.search.costs.collective(collective, &from).time;
-            let name = self.program.name(*id);
-            moves.push(format!(
-                "{}({name}{})",
-                collective_name(collective, &from, mesh, dims),
-                from.brackets(mesh, dims)
-            ));
-        }
-        Alternative { moves, time: communication + compute, communication }
+            let (move_name, brackets) = (collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims));
+            format!("{move_name}({}{brackets})", self.program.name(*id))
+        };
+        let moves = way.path.iter().map(name).collect();
+        Alternative { moves, time: way.time, communication: way.communication }
     }
 }
 
-/// The moves from a source to a node, in order, each with where it starts.
-fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Collective)>> {
+/// One way to do a product: its moves, each with the array, where it starts and its time.
+struct Way {
+    time: Time,
+    communication: Time,
+    path: Vec<(ValueId, Node, Collective, Time)>,
+}
+
+/// The moves from a source to a node, in order, each with where it starts and its time.
+fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Collective, Time)>> {
     let mut moves = Vec::new();
     let mut node = target;
     loop {
         match &ways.get(node)?.1 {
             Back::Source(_) => break,
-            Back::Move(from, collective) => {
-                moves.push((*from, collective.clone()));
+            Back::Move(from, collective, time) => {
+                moves.push((*from, collective.clone(), *time));
                 node = *from;
             }
         }

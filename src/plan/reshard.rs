@@ -7,7 +7,7 @@ use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
-use crate::units::Bytes;
+use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -51,6 +51,7 @@ pub(super) struct Edge {
     pub(super) to: Node,
     pub(super) collective: Collective,
     pub(super) score: Score,
+    pub(super) time: Time,
 }
 
 /// The shardings of one array type that have been met, and the moves between them.
@@ -73,8 +74,8 @@ pub(super) struct Distances<Origin> {
 pub(super) enum Back<Origin> {
     /// It was a source.
     Source(Origin),
-    /// By a move from another node.
-    Move(Node, Collective),
+    /// By a move from another node, in so much time.
+    Move(Node, Collective, Time),
 }
 
 impl<Origin> Distances<Origin> {
@@ -154,7 +155,7 @@ impl Space {
             for edge in self.edges[node].iter().flatten() {
                 let through = score + edge.score;
                 if !settled[edge.to] && reached.get(&edge.to).is_none_or(|(known, _)| through < *known) {
-                    reached.insert(edge.to, (through, Back::Move(node, edge.collective.clone())));
+                    reached.insert(edge.to, (through, Back::Move(node, edge.collective.clone(), edge.time)));
                     heap.push(Reverse((through, edge.to)));
                 }
             }
@@ -176,7 +177,7 @@ impl Space {
             }
             let cost = costs.collective(&collective, &from);
             let score = Score::new(costs.objective(), cost, collective.bytes_received(&from, mesh), 0);
-            edges.push(Edge { to: self.node(&to), collective, score });
+            edges.push(Edge { to: self.node(&to), collective, score, time: cost.time });
         }
         self.edges[node] = Some(edges);
     }

@@ -7,6 +7,7 @@ use super::assignments::{Assignment, OpenWay, assignments};
 use super::reshard::{Distances, Node, Score, Space};
 use super::{Cost, Costs, LocalWork, PlanError};
 use crate::dtype::DType;
+use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::AxisSet;
@@ -15,6 +16,8 @@ use crate::passes;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
+use std::cell::OnceCell;
+use std::rc::Rc;
 
 /// The shardings in which the operands of a local computation are taken, a node in the space of each.
 #[derive(Clone, Debug)]
@@ -47,6 +50,8 @@ pub(super) struct Search<'a> {
     pub(super) spaces: Vec<Space>,
     /// The space of each value.
     space_of: Vec<usize>,
+    /// How the operands of each value meet, once that was asked.
+    einsums: Vec<OnceCell<Rc<Einsum>>>,
     /// As far as the search has come.
     pub(super) found: Vec<Found>,
     /// Whether the program is a tree, so that the least score is found.
@@ -70,12 +75,26 @@ impl<'a> Search<'a> {
         }
         let uses = count_uses(program);
         let exact = uses.iter().all(|uses| *uses <= 1);
-        let mut search = Search { program, costs, spaces, space_of, found: Vec::new(), exact };
+        let mut search = Search {
+            program,
+            costs,
+            spaces,
+            space_of,
+            einsums: vec![OnceCell::new(); program.values.len()],
+            found: Vec::new(),
+            exact,
+        };
         for id in program.value_ids() {
             let found = search.find(id, uses[id.index()])?;
             search.found.push(found);
         }
         Ok(search)
+    }
+
+    /// How the operands of a value meet.
+    fn einsum(&self, id: ValueId) -> Rc<Einsum> {
+        let einsum = self.einsums[id.index()].get_or_init(|| Rc::new(self.program.einsum(id)));
+        Rc::clone(einsum)
     }
 
     /// The space of a value's shardings.
@@ -158,7 +177,7 @@ impl<'a> Search<'a> {
 
     /// The same blocks under another order or other names of the dims; moves come after, as moves of the new value.
     fn relabelled(&mut self, id: ValueId, operand: ValueId) -> Vec<(Node, Score, Origin)> {
-        let einsum = self.program.einsum(id);
+        let einsum = self.einsum(id);
         let offered: Vec<(Node, Score)> = self.found[operand.index()].offered().sources().collect();
         let mut sources = Vec::new();
         for (node, score) in offered {
@@ -176,7 +195,7 @@ impl<'a> Search<'a> {
         let program = self.program;
         let value = program.value(id);
         let operands = value.definition.operands();
-        let einsum = program.einsum(id);
+        let einsum = self.einsum(id);
         let extents: Vec<Vec<u64>> =
             operands.iter().map(|id| program.value(*id).dims.iter().map(|dim| dim.size).collect()).collect();
         let lengths = einsum.lengths(&extents).unwrap_or_default();
@@ -212,7 +231,7 @@ impl<'a> Search<'a> {
         let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
         let passage = match &value.definition {
             Definition::Product { .. } => {
-                let contracts = !self.program.einsum(id).contracted().is_empty();
+                let contracts = !self.einsum(id).contracted().is_empty();
                 passes::product(operator, &from, value.dtype, contracts)
             }
             Definition::Map { function, .. } => passes::map(*function, operator, &from, value.dtype),
@@ -273,7 +292,7 @@ impl<'a> Search<'a> {
         let operands = program.value(id).definition.operands().iter().zip(&assignment.operands);
         let layouts: Vec<Layout> = operands.map(|(id, sharding)| program.layout(*id, sharding.clone())).collect();
         let result = program.layout(id, assignment.result.clone());
-        let work = LocalWork::new(&program.einsum(id), &layouts, &result, &program.mesh);
+        let work = LocalWork::new(&self.einsum(id), &layouts, &result, &program.mesh);
         match &program.value(id).definition {
             Definition::Product { .. } => (self.costs.product(&work), work.flops),
             Definition::Input
