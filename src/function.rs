@@ -1,6 +1,7 @@
 //! Elementwise functions, and the few others that need no communication of their own.
 
 use crate::dtype::DType;
+use crate::operator::Operator;
 use std::fmt;
 
 /// A number written in a program; floats are compared and hashed by their bits.
@@ -18,6 +19,44 @@ impl Eq for Scalar {}
 impl std::hash::Hash for Scalar {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.0.to_bits().hash(state);
+    }
+}
+
+/// What stands in lanes that are padding, so that what comes next passes over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Filler {
+    /// 0, for sums.
+    Zero,
+    /// 1, for products.
+    One,
+    /// The least number of the dtype, minus infinity of a float, for what looks for the largest.
+    Least,
+    /// The greatest number of the dtype, infinity of a float and true of a bool, for what looks for the smallest.
+    Greatest,
+}
+
+impl Filler {
+    /// All of them.
+    pub const ALL: [Filler; 4] = [Filler::Zero, Filler::One, Filler::Least, Filler::Greatest];
+
+    /// `zero`, `one`, `least` or `greatest`
+    pub fn word(self) -> &'static str {
+        match self {
+            Filler::Zero => "zero",
+            Filler::One => "one",
+            Filler::Least => "least",
+            Filler::Greatest => "greatest",
+        }
+    }
+
+    /// What a reduction by this operator passes over; of a mean and a sum of squares, what is added passes.
+    pub fn neutral(operator: Operator) -> Filler {
+        match operator {
+            Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or => Filler::Zero,
+            Operator::Mul => Filler::One,
+            Operator::Max => Filler::Least,
+            Operator::Min | Operator::And => Filler::Greatest,
+        }
     }
 }
 
@@ -75,6 +114,15 @@ pub enum Function {
         /// Place of the dim.
         dim: u8,
     },
+    /// The operand, but a filler in the lanes of one dim that are padding.
+    Fill {
+        /// Place of the dim in the result.
+        dim: u8,
+        /// The lanes before this one are kept.
+        valid: u64,
+        /// What the others become.
+        with: Filler,
+    },
     /// Another element type; floats round to nearest even, integers wrap, float to integer saturates.
     Cast(DType),
 }
@@ -107,6 +155,7 @@ impl Function {
             Function::Larger => "larger",
             Function::Smaller => "smaller",
             Function::Softmax { .. } => "softmax",
+            Function::Fill { .. } => "fill",
             Function::Cast(_) => "cast",
         }
     }
@@ -134,6 +183,7 @@ impl Function {
             | Function::Not
             | Function::Over(_)
             | Function::Softmax { .. }
+            | Function::Fill { .. }
             | Function::Cast(_) => 1,
         }
     }
@@ -160,6 +210,7 @@ impl Function {
             | Function::Scale(_)
             | Function::Shift(_)
             | Function::Relu
+            | Function::Fill { .. }
             | Function::Abs
             | Function::Square
             | Function::Not
@@ -200,6 +251,7 @@ impl fmt::Display for Function {
         match self {
             Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => write!(f, "{}({c})", self.word()),
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
+            Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
             Function::Over(n) => write!(f, "over({n})"),
             Function::Identity

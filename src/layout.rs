@@ -16,7 +16,7 @@ pub struct DimId(pub u32);
 pub struct Dim {
     /// Arrays that share an id share the dim: it is contracted or batched where they meet.
     pub id: DimId,
-    /// Global size, at least 1.
+    /// Global size, at least 1; in a checked program with the padding that its layouts need.
     pub size: u64,
 }
 
@@ -49,6 +49,11 @@ impl Dims {
     pub fn name(&self, dim: DimId) -> String {
         let (name, size) = &self.table[dim.0 as usize];
         name.clone().unwrap_or_else(|| size.to_string())
+    }
+
+    /// The size that was declared, without padding.
+    pub fn size(&self, dim: DimId) -> u64 {
+        self.table[dim.0 as usize].1
     }
 
     /// Whether the dim is a literal size, which meets no other dim.

@@ -12,10 +12,12 @@
 //! | `AND`, `OR` | not, which swaps them |
 //! | `SQUARE_ADD` | nothing |
 //!
+//! A filler passes if combining it with itself gives it again.
+//!
 //! A transposition passes all of them.
 
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
+use crate::function::{Filler, Function, Scalar};
 use crate::operator::Operator;
 
 /// How an operation passes an open sum.
@@ -39,6 +41,9 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let passage = |operands, result| Some(Passage { operands, result });
     match (operator, function) {
         (_, Function::Identity) => passage(ONE, operator),
+        (_, Function::Fill { with, .. }) => {
+            stays(with, operator).then_some(Passage { operands: ONE, result: operator })
+        }
         (Operator::Sum | Operator::Mean, Function::Neg | Function::Over(_)) => passage(ONE, operator),
         (Operator::Sum | Operator::Mean, Function::Scale(Scalar(c))) => {
             (to.is_float() || c.fract() == 0.0).then_some(Passage { operands: ONE, result: operator })
@@ -85,9 +90,20 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         | Function::Recip
         | Function::Not
         | Function::Over(_)
+        | Function::Fill { .. }
         | Function::Softmax { .. } => (false, ONE, operator),
     };
     passes.then_some(Passage { operands, result })
+}
+
+/// Whether pieces that all hold a filler make that filler.
+fn stays(filler: Filler, operator: Operator) -> bool {
+    match operator {
+        Operator::Sum | Operator::Mean => filler == Filler::Zero,
+        Operator::Mul => matches!(filler, Filler::Zero | Filler::One),
+        Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+        Operator::SquareAdd => false,
+    }
 }
 
 /// Whether every element of one type is an element of the other.

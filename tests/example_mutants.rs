@@ -25,7 +25,8 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
-const SIZES: [(&str, &str); 12] = [
+const SIZES: [(&str, &str); 13] = [
+    ("padded_attention", "S: 3, T: 6, H: 5"),
     ("flash_decoding", "B: 2, N: 1, T: 16, H: 4"),
     ("lora", "B: 4, D: 16, F: 8, R: 2"),
     ("vocab_parallel_loss", "B: 4, D: 4, V: 16"),
@@ -142,7 +143,14 @@ fn collective(kind: CollectiveKind, method: Method, wiring: Wiring, n: u32) -> S
     let mut schedule = Schedule::new(mesh);
     let extents = vec![2 * n64, n64];
     let dims = vec!["I".to_owned(), "J".to_owned()];
-    schedule.arrays.push(Array { name: "A".into(), dtype: DType::I64, dims, extents, definition: Dense::Input });
+    schedule.arrays.push(Array {
+        name: "A".into(),
+        dtype: DType::I64,
+        dims,
+        valid: extents.clone(),
+        extents,
+        definition: Dense::Input,
+    });
     let closed = |on: [Axes; 2]| Sharding { dims: on.to_vec(), ..Sharding::default() };
     let open = Sharding { open: AxisSet::one(x), ..closed([Axes::NONE; 2]) };
     let rows = closed([Axes::one(x), Axes::NONE]);

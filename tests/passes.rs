@@ -4,7 +4,7 @@
 
 use itertools::Itertools;
 use shardc::dtype::DType;
-use shardc::function::{Function, Scalar};
+use shardc::function::{Filler, Function, Scalar};
 use shardc::operator::Operator;
 use shardc::passes;
 
@@ -61,10 +61,28 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Larger => x[0].max(x[1]),
         Function::Smaller => x[0].min(x[1]),
         Function::Softmax { .. } => unreachable!("not elementwise"),
+        // In the lanes that are padding; the others stay as they are.
+        Function::Fill { with, .. } => filler(to, with),
         Function::Cast(dtype) if !dtype.is_float() => x[0].trunc().clamp(f64::from(i32::MIN), f64::from(i32::MAX)),
         Function::Cast(_) => x[0],
     };
     wrap(to, y)
+}
+
+fn filler(dtype: DType, with: Filler) -> f64 {
+    let (least, greatest) = match dtype {
+        DType::Bool => (0.0, 1.0),
+        DType::I8 => (-128.0, 127.0),
+        DType::I32 | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => {
+            (f64::NEG_INFINITY, f64::INFINITY)
+        }
+    };
+    match with {
+        Filler::Zero => 0.0,
+        Filler::One => 1.0,
+        Filler::Least => least,
+        Filler::Greatest => greatest,
+    }
 }
 
 fn same(a: f64, b: f64) -> bool {
@@ -115,12 +133,13 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
     let fractions = [Function::Scale(Scalar(0.5)), Function::Shift(Scalar(-0.25)), Function::Over(4)];
     let casts = [DType::I8, DType::I32, DType::F32, DType::F64].map(Function::Cast);
     let fits = |function: &Function| match from {
-        DType::Bool => matches!(function, Function::Identity | Function::Not),
+        DType::Bool => matches!(function, Function::Identity | Function::Not | Function::Fill { .. }),
         _ if *function == Function::Not => false,
         _ if from.is_float() => true,
         _ => !function.needs_float() && !fractions.contains(function),
     };
-    let all = Function::PLAIN.into_iter().chain(numbers).chain(fractions).chain(casts).filter(fits);
+    let fillers = Filler::ALL.map(|with| Function::Fill { dim: 0, valid: 1, with });
+    let all = Function::PLAIN.into_iter().chain(numbers).chain(fractions).chain(casts).chain(fillers).filter(fits);
     all.filter(|function| *function != Function::Cast(from))
         .map(|function| (function, if let Function::Cast(dtype) = function { dtype } else { from }))
         .collect()
@@ -129,7 +148,10 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
 /// True, but not promised: the language names a short list.
 fn is_conservative(function: Function, operator: Operator, from: DType, open: &[usize]) -> bool {
     let widens = matches!(function, Function::Cast(to) if passes::widens(from, to));
+    let fills = matches!(function, Function::Fill { .. });
     match operator {
+        // Infinities, a mean of ones, three times -128.
+        Operator::Sum | Operator::Mean | Operator::Mul if fills => true,
         // Two roundings are one where arithmetic is exact; a hardware cast rounds each piece.
         Operator::Sum | Operator::Mean => widens && from.is_float(),
         Operator::Max | Operator::Min => match function {

@@ -29,6 +29,7 @@ pub fn simulate(
         dtype,
         dims: vec![String::new(); extents.len()],
         extents: extents.to_vec(),
+        valid: extents.to_vec(),
         definition: Dense::Input,
     });
     let mut builder = Builder::new(&mut schedule, 0, Span::default());

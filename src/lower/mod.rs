@@ -7,8 +7,9 @@ mod permute;
 pub use auto::simulate;
 pub use collective::Lowerer;
 
+use crate::function::Function;
 use crate::layout::Dim;
-use crate::mesh::Wiring;
+use crate::mesh::{AxisId, Wiring};
 use crate::plan::{Plan, StepOp};
 use crate::program::{Definition, Program, ValueId};
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
@@ -62,6 +63,11 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Sch
             StepOp::Product { einsum } => {
                 builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype)
             }
+            StepOp::Map { function: Function::Fill { dim, valid, with }, .. } => {
+                let dim = usize::from(*dim);
+                let axes: Vec<AxisId> = step.layout.sharding.dims[dim].iter().collect();
+                builder.fill(operands[0], dim, *valid, *with, &axes)
+            }
             StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
             StepOp::Collective(collective) => {
@@ -110,7 +116,7 @@ fn array(program: &Program, id: ValueId) -> Array {
         Definition::Map { function, .. } => Dense::Map { function: *function, operands, einsum: program.einsum(id) },
         // The same array in another layout, in another order of its dims, or under other names.
         Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
-            Dense::Map { function: crate::function::Function::Identity, operands, einsum: program.einsum(id) }
+            Dense::Map { function: Function::Identity, operands, einsum: program.einsum(id) }
         }
     };
     let name = |dim: &Dim| program.dims.name(dim.id);
@@ -119,6 +125,7 @@ fn array(program: &Program, id: ValueId) -> Array {
         dtype: value.dtype,
         dims: value.dims.iter().map(name).collect(),
         extents: value.dims.iter().map(|dim| dim.size).collect(),
+        valid: value.dims.iter().map(|dim| program.dims.size(dim.id)).collect(),
         definition,
     }
 }

@@ -347,6 +347,7 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Gelu
         | Function::Exp
         | Function::Tanh
+        | Function::Fill { .. }
         | Function::Sigmoid
         | Function::Silu
         | Function::Sqrt

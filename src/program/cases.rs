@@ -50,8 +50,6 @@ const WRONG: &[(&str, &str)] = &[
     ("A: bf16[I_X]{U_X}\noutput A", "axis-reused"),
     ("A: bf16[I]{U_XX}\noutput A", "axis-reused"),
     ("A: bf16[I, I]\noutput A", "dim-repeated"),
-    ("A: bf16[B_X]\noutput A", "size-not-divisible"),
-    ("A: bf16[L_{X,Y,Z}]\noutput A", "size-not-divisible"),
     ("C[I_X, K_?] = A[I, J] * B[J, K]", "partial-hole"),
     ("A: bf16[I_X, J]\nC = relu(A[I, J])", "layout-mismatch"),
     ("A: bf16[I_X, J]\nC = relu(A[J, I_X])", "layout-mismatch"),
@@ -130,7 +128,6 @@ const WRONG: &[(&str, &str)] = &[
     ("C = ReduceScatter_{X,K}(A[I, J]{U_X})", "collective-dim"),
     ("AllGather_X(A[I_X, J_Y]) -> A[I, J]", "collective-result"),
     ("C = AllGather_X(relu(A[I_X, J]))", "layout-unknown"),
-    ("ReduceScatter_{X,B}(A[I, B]{U_X}) -> A[I, B_X]", "size-not-divisible"),
 ];
 
 /// Whole programs with an error and its code.
@@ -323,6 +320,9 @@ fn warnings_and_notes() {
         codes(&diagnostics, severity).into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(found("A: bf16[I]\nB: bf16[I]\nC = relu(A)", Severity::Warning), ["unused-array"]);
+    assert_eq!(found("A: bf16[B_X]\nC = relu(A)", Severity::Warning), ["padded"]);
+    assert_eq!(found("A: bf16[L_{X,Y,Z}]\nC = relu(A)", Severity::Warning), ["padded"]);
+    assert_eq!(found("ReduceScatter_{X,B}(A[I, B]{U_X}) -> A[I, B_X]", Severity::Warning), ["padded"]);
     assert_eq!(found("C = relu(A[I])", Severity::Note), ["implicit-input"]);
     assert_eq!(found("W_in: bf16[I]\nC = relu(W_in) + W_im[I]", Severity::Warning), ["near-name"]);
     let (_, diagnostics) = check_text("mesh {X: 2}\ndims {I: 4}\nA: bf16[I]\nC = relu(A)");
@@ -402,7 +402,6 @@ fn help_shows_legal_fragments() {
             "C = relu(A[I]{U_X})",
             "close it first: `AllReduce_X(A[I]{U_X}) -> A[I]`, or `ReduceScatter_{X,I}(A[I]{U_X})`",
         ),
-        ("A: bf16[B_X]\noutput A", "the next multiple is 4"),
         ("C[I, K] = A[I, J_X] *_LOCAL B[J_X, K]", "write `C[I, K]{U_X}`"),
         ("W_in: bf16[I]\nC = W_inn", "did you mean `W_in`?"),
         ("A: bf16[I_x]\noutput A", "did you mean `X`?"),

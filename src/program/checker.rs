@@ -5,7 +5,7 @@ use super::error::{CheckError, Checked};
 use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
-use crate::layout::{Dim, Dims, Sharding};
+use crate::layout::{Dim, DimId, Dims, Sharding};
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
 use crate::operator::Operator;
@@ -20,6 +20,8 @@ pub(super) struct Checker {
     pub(super) dims: Dims,
     /// By name; `None` where that was told to be wrong.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
+    /// The least common multiple of the numbers of shards in which layouts so far cut each dim.
+    pub(super) splits: BTreeMap<DimId, u64>,
     /// Dims that stand for several, major first.
     pub(super) parts: BTreeMap<String, Vec<Dim>>,
     /// Names that stand for several axes, major first.
@@ -80,7 +82,7 @@ impl Checker {
     /// The most dims of an array.
     pub(super) const MOST_DIMS: usize = 32;
     /// Arrays have fewer elements than this.
-    const ELEMENTS: u64 = 1 << 60;
+    pub(super) const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
         let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
@@ -89,6 +91,7 @@ impl Checker {
             hardware,
             dims,
             named_dims,
+            splits: BTreeMap::new(),
             parts,
             views,
             told_axes: BTreeSet::new(),

@@ -54,7 +54,7 @@ impl Checker {
         };
         let (dims, dtype) = (self.value(operand).dims.clone(), self.value(operand).dtype);
         for (axes, dim) in to.dims.iter().zip(&dims) {
-            self.divides(*axes, dim.size, self.dims.name(dim.id), at)?;
+            self.note_split(*axes, dim.id);
         }
         let definition = Definition::Collective { collective, from: from.clone(), operand };
         let (text, wanted) = (call.text, Wanted::Exact(to));

@@ -278,17 +278,21 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("dim `{dim}` of size {size} does not divide by {group}, the devices along {axes}")]
-    #[diagnostic(code("size-not-divisible"))]
-    SizeNotDivisible {
+    #[error("dim `{dim}` of size {size} is padded to {padded}: {waste} % of it is waste")]
+    #[diagnostic(
+        code("padded"),
+        severity(Warning),
+        help(
+            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}"
+        )
+    )]
+    Padded {
         dim: String,
         size: u64,
-        axes: String,
-        group: u64,
-        #[label("{group} shards of {size} elements")]
+        padded: u64,
+        waste: String,
+        #[label("its shards do not fit")]
         at: Span,
-        #[help]
-        help: String,
     },
 
     #[error("{array} is too large: it has {elements} elements")]

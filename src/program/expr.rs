@@ -362,6 +362,7 @@ fn named(name: &str) -> Option<Function> {
         | Function::Larger
         | Function::Smaller
         | Function::Softmax { .. }
+        | Function::Fill { .. }
         | Function::Cast(_) => None,
     }
 }
@@ -392,6 +393,7 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Larger => "max",
         Function::Smaller => "min",
         Function::Softmax { .. } => "softmax",
+        Function::Fill { .. } => "a filler",
         Function::Cast(_) => "a cast",
     }
 }

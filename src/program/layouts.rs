@@ -3,9 +3,10 @@
 use super::checker::{Checker, quoted};
 use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
+use super::pad::least_common_multiple;
 use super::{ValueId, Wanted};
 use crate::diag::{Edit, Fix};
-use crate::layout::Dim;
+use crate::layout::{Dim, DimId};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::Span;
@@ -18,15 +19,6 @@ pub(super) enum Wish {
     Dim(Dim),
     /// One without a name, of this size.
     Literal(u64),
-}
-
-impl Wish {
-    fn size(self) -> u64 {
-        match self {
-            Wish::Dim(dim) => dim.size,
-            Wish::Literal(size) => size,
-        }
-    }
 }
 
 /// Brackets that are legal by themselves.
@@ -78,8 +70,10 @@ impl Checker {
         self.spent_once(&lists, &wishes, &use_of)?;
         let sharding = lists.sharding();
         let text = self.spell(&wishes, &sharding.dims, sharding.open, sharding.operator);
-        for ((axes, wish), at) in sharding.dims.iter().zip(&wishes).zip(&places) {
-            self.divides(*axes, wish.size(), self.wish_name(*wish), *at)?;
+        for (axes, wish) in sharding.dims.iter().zip(&wishes) {
+            if let Wish::Dim(dim) = wish {
+                self.note_split(*axes, dim.id);
+            }
         }
         Ok(Written { wishes, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
     }
@@ -216,19 +210,10 @@ impl Checker {
         }
     }
 
-    /// Whether a dim can be cut into as many equal shards as its axes have devices.
-    pub(super) fn divides(&self, axes: Axes, size: u64, dim: String, at: Span) -> Checked<()> {
-        let group = axes.group_size(&self.mesh);
-        if size.is_multiple_of(group) {
-            return Ok(());
-        }
-        let next = size.checked_next_multiple_of(group).unwrap_or(group);
-        let names: Vec<String> =
-            axes.iter().map(|axis| format!("`{}` ({})", self.mesh.axis(axis).name, self.mesh.size(axis))).collect();
-        let literal = dim.starts_with(|c: char| c.is_ascii_digit());
-        let write = if literal { format!("`{next}`") } else { format!("`dims {{{dim}: {next}}}`") };
-        let help = format!("the next multiple is {next}: {write}");
-        Err(CheckError::SizeNotDivisible { dim, size, axes: names.join(" times "), group, at, help }.into())
+    /// Notes that a layout cuts a dim by these axes.
+    pub(super) fn note_split(&mut self, axes: Axes, dim: DimId) {
+        let split = self.splits.entry(dim).or_insert(1);
+        *split = least_common_multiple(*split, axes.group_size(&self.mesh));
     }
 
     /// Which of `dims` the wishes mean, in the order of the wishes; wishes that none fulfils are left out.

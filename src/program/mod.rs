@@ -13,6 +13,7 @@ mod layouts;
 mod local;
 mod names;
 mod open;
+mod pad;
 mod parts;
 mod print;
 mod product;

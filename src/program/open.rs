@@ -26,7 +26,7 @@ impl Checker {
         let (value, sharding) = (self.value(id), self.exact(id).cloned().unwrap_or_default());
         let (axes, has) = (sharding.open.names(&self.mesh), self.show(id));
         let group = sharding.open.group_size(&self.mesh);
-        let fits = |(dim, axes): &(&Dim, &Axes)| dim.size.is_multiple_of(axes.group_size(&self.mesh) * group);
+        let fits = |(dim, axes): &(&Dim, &Axes)| self.padded(dim).is_multiple_of(axes.group_size(&self.mesh) * group);
         let scatter = value.dims.iter().zip(&sharding.dims).find(fits).map(|(dim, _)| self.dims.name(dim.id));
         let closed = Value { wanted: Wanted::Exact(sharding.closed()), ..value.clone() };
         let closed = closed.brackets(&self.mesh, &self.dims);
@@ -55,7 +55,8 @@ impl Checker {
             to
         }));
         let dim_name = |dim: usize| self.dims.name(value.dims[dim].id);
-        let steps = after.iter().filter(|to| to.divides(&value.dims, &self.mesh)).filter_map(|to| {
+        let dims: Vec<Dim> = value.dims.iter().map(|dim| Dim { size: self.padded(dim), ..*dim }).collect();
+        let steps = after.iter().filter(|to| to.divides(&dims, &self.mesh)).filter_map(|to| {
             let step = one_step(from, to, &self.mesh)?.name(from, &self.mesh, dim_name);
             let closed = Value { wanted: Wanted::Exact(to.clone()), ..value.clone() };
             Some((format!("{step}({has})"), closed.brackets(&self.mesh, &self.dims)))
@@ -198,7 +199,7 @@ impl Checker {
         let operands = value.definition.operands();
         let dims = operands.iter().flat_map(|id| &self.value(*id).dims);
         let gone: Vec<&Dim> = dims.filter(|dim| !value.dims.contains(dim)).collect();
-        let cuts = |axis: &AxisId| gone.iter().any(|dim| dim.size.is_multiple_of(self.mesh.size(*axis)));
+        let cuts = |axis: &AxisId| gone.iter().any(|dim| self.padded(dim).is_multiple_of(self.mesh.size(*axis)));
         let made = |own: Operator| -> AxisSet {
             if own == operator { self.mesh.axis_ids().filter(cuts).collect() } else { AxisSet::NONE }
         };
@@ -220,6 +221,12 @@ impl Checker {
         let known = |place: &usize| self.known_sums(operands[*place], operator);
         let choice = |choice: &&[usize]| choice.iter().map(known).reduce(AxisSet::intersection).unwrap_or_default();
         Some((passage.result, passage.operands.iter().map(choice).fold(made, AxisSet::union)))
+    }
+
+    /// The size of a dim, padded for the layouts so far.
+    fn padded(&self, dim: &Dim) -> u64 {
+        let split = self.splits.get(&dim.id).copied().unwrap_or(1);
+        dim.size.checked_next_multiple_of(split).unwrap_or(dim.size)
     }
 
     /// An open sum that is asked for is one that the value has or can have.

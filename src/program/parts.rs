@@ -50,7 +50,7 @@ impl Checker {
             } else if at < last {
                 return Err(self.cut_across(name, parts, axis, left, place));
             }
-            // Behind the last part it is told that the size does not divide.
+            // The last part is padded.
             spread[at].push((axis, place));
         }
         Ok(spread)

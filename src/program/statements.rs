@@ -5,6 +5,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{Wish, Written};
 use super::names::nearest;
+use super::pad::pad;
 use super::{Definition, Limit, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -344,8 +345,12 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, diagnostics, .. } = self;
-        (Some(Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits }), diagnostics)
+        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, places, .. } = self;
+        let mut diagnostics = self.diagnostics;
+        let program = Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits };
+        let program = pad(program, &places, &mut diagnostics);
+        diagnostics.sort();
+        ((!diagnostics.has_errors()).then_some(program), diagnostics)
     }
 
     /// Without an `output` line: the results that nothing uses, or the last one.

@@ -3,7 +3,7 @@
 use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Filler, Function};
 use crate::layout::{DimId, Sharding};
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
@@ -148,6 +148,13 @@ impl<'a> Builder<'a> {
         let dtypes: Vec<DType> = operands.iter().map(|operand| self.dtype(*operand)).collect();
         let dtype = map_dtype(function, &dtypes).expect("the checker has seen the dtypes");
         self.push(OpKind::Map { function, einsum }, dtype, extents, operands)
+    }
+
+    /// Puts a filler into the lanes of a dim from `valid` on, of an array whose dim is cut by `axes`.
+    pub fn fill(&mut self, value: OpId, dim: usize, valid: u64, with: Filler, axes: &[AxisId]) -> OpId {
+        let block = CoordMap::rank(self.mesh(), axes);
+        let extents = self.extents(value).to_vec();
+        self.push_like(value, OpKind::Fill { dim, valid, with, block }, extents)
     }
 
     fn result_extents(&self, operands: &[OpId], einsum: &Einsum) -> Vec<u64> {

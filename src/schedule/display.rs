@@ -46,13 +46,12 @@ impl Display for Schedule {
 
 impl Schedule {
     fn fmt_array(&self, f: &mut fmt::Formatter<'_>, array: &Array) -> fmt::Result {
-        let dims = array.dims.iter().zip(&array.extents);
+        let dims = array.dims.iter().zip(&array.extents).zip(&array.valid);
         // A literal dim is named by its size.
-        let dims = dims.map(
-            |(name, extent)| {
-                if *name == extent.to_string() { name.clone() } else { format!("{name} {extent}") }
-            },
-        );
+        let dims = dims.map(|((name, extent), valid)| {
+            let name = if *name == valid.to_string() { name.clone() } else { format!("{name} {valid}") };
+            if valid == extent { name } else { format!("{name} of {extent}") }
+        });
         let name = |id: &super::ArrayId| self.array(*id).name.as_str();
         write!(f, "array {}: {}[{}] = ", array.name, array.dtype, dims.format(", "))?;
         match &array.definition {
@@ -97,6 +96,10 @@ impl Schedule {
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
             OpKind::Reduce { operator, einsum } => write!(f, "reduce {operator} {einsum} {values}")?,
             OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
+            OpKind::Fill { dim, valid, with, block } => {
+                let block = map_text(&self.mesh, block);
+                write!(f, "fill {} dim {dim} from {valid} on, block {block} {values}", with.word())?;
+            }
         }
         write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;
         match operation.method {

@@ -109,6 +109,9 @@ struct ArrayDocument {
     dtype: String,
     dims: Vec<String>,
     extents: Vec<u64>,
+    /// Left out where nothing is padding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    valid: Option<Vec<u64>>,
     definition: DefinitionDocument,
 }
 
@@ -167,6 +170,7 @@ enum OpDocument {
     MatMul { einsum: String },
     Reduce { operator: String, einsum: String },
     Map { function: String, einsum: String },
+    Fill { dim: u32, valid: u64, with: String, block: CutDocument },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -21,7 +21,7 @@ pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Filler, Function};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
@@ -67,8 +67,11 @@ pub struct Array {
     pub dtype: DType,
     /// Names of its dims, for people.
     pub dims: Vec<String>,
-    /// Its global extents.
+    /// Its global extents, padding included.
     pub extents: Vec<u64>,
+    /// How much of each dim is not padding. The padding of an input is 0; that of other arrays is what their
+    /// definition makes of it, and never reaches the rest.
+    pub valid: Vec<u64>,
     /// How it is defined.
     pub definition: Dense,
 }
@@ -219,6 +222,17 @@ pub enum OpKind {
         function: Function,
         /// How their dims line up.
         einsum: Einsum,
+    },
+    /// Puts a filler into the lanes of one dim that are padding.
+    Fill {
+        /// The dim of the block.
+        dim: usize,
+        /// The lanes of the whole array before this one are kept.
+        valid: u64,
+        /// What the others become.
+        with: Filler,
+        /// Which block of the dim each device has: its first lane is that many times the extent.
+        block: CoordMap,
     },
 }
 

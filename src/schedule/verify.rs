@@ -134,6 +134,10 @@ pub enum Flaw {
         /// The hops.
         hops: i64,
     },
+    /// What is not padding is empty or longer than the dim, or does not follow from the operands; or a filler is
+    /// given in another way than by a map of coordinates.
+    #[error("what is padding does not fit")]
+    Padding,
     /// A dim does not exist.
     #[error("dim {0} does not exist")]
     UnknownDim(usize),

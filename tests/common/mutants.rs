@@ -1,6 +1,7 @@
 //! Ways to break a schedule, one at a time.
 
 use petgraph::graph::DiGraph;
+use shardc::function::Filler;
 use shardc::mesh::{AxisId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, OpId, OpKind, Operation, Schedule, Sources};
@@ -59,7 +60,8 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::AllGather { .. }
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
-        | OpKind::Map { .. } => {}
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => {}
     });
     list.push((format!("%{} dropped from its users", id.index()), dropped));
     list
@@ -135,6 +137,7 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
             .filter(|other| other != dim)
             .map(|dim| (format!("along dim {dim}"), OpKind::AllGather { axes: axes.clone(), dim }))
             .collect(),
+        OpKind::Fill { dim, valid, with, block } => fillers(mesh, *dim, *valid, *with, block),
         OpKind::MatMul { einsum } => {
             let mut transposed = einsum.clone();
             transposed.operands[0].reverse();
@@ -181,6 +184,27 @@ fn cuts(mesh: &Mesh, view: &[u64], region: &[Cut]) -> Vec<(String, Vec<Cut>)> {
                     list.push((format!("{device} takes {value:?}"), region));
                 }
             }
+        }
+    }
+    list
+}
+
+/// Other lanes, another filler, one device that takes its block for another.
+fn fillers(mesh: &Mesh, dim: usize, valid: u64, with: Filler, block: &CoordMap) -> Vec<(String, OpKind)> {
+    let fill = |dim, valid, with, block: &CoordMap| OpKind::Fill { dim, valid, with, block: block.clone() };
+    let mut list = Vec::new();
+    for other in [valid.saturating_sub(1), valid + 1] {
+        list.push((format!("fills from {other} on"), fill(dim, other, with, block)));
+    }
+    for other in [Filler::Zero, Filler::Least] {
+        list.push((format!("fills with {}", other.word()), fill(dim, valid, other, block)));
+    }
+    for other in [0, 1] {
+        list.push((format!("fills dim {other}"), fill(other, valid, with, block)));
+    }
+    for (what, region) in cuts(mesh, &[3], &[Cut::At(block.clone())]) {
+        if let [Cut::At(block)] = region.as_slice() {
+            list.push((what, fill(dim, valid, with, block)));
         }
     }
     list

@@ -7,7 +7,7 @@
 
 use itertools::Itertools;
 use shardc::einsum::Einsum;
-use shardc::function::{Function, Scalar};
+use shardc::function::{Filler, Function, Scalar};
 use shardc::layout::Sharding;
 use shardc::mesh::{DeviceId, Mesh};
 use shardc::operator::Operator;
@@ -59,7 +59,17 @@ impl Reference {
             let blocks: Vec<&Data> = operands.iter().map(|operand| &dense[operand.index()]).collect();
             let extents: Vec<Vec<u64>> = operands.iter().map(extents).collect();
             let data = match &array.definition {
-                Dense::Input => given.unwrap_or_else(|| small(&mut random, array.extents.iter().product())),
+                Dense::Input => given.unwrap_or_else(|| {
+                    let mut data = small(&mut random, array.extents.iter().product());
+                    let kept = |at: &Vec<u64>| at.iter().zip(&array.valid).all(|(at, valid)| at < valid);
+                    for (element, at) in data.iter_mut().zip(tuples(&array.extents)) {
+                        *element = if kept(&at) { *element } else { 0 };
+                    }
+                    data
+                }),
+                Dense::Map { function: Function::Fill { dim, valid, with }, .. } => {
+                    fill(blocks[0], &array.extents, usize::from(*dim), *valid, *with)
+                }
                 Dense::Product { einsum, .. } => evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])),
                 Dense::Reduce { operator, einsum, .. } => reduce(*operator, einsum, &extents[0], blocks[0]),
                 Dense::Map { function, einsum, .. } => map(*function, einsum, &extents, &blocks),
@@ -156,6 +166,10 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                 }
                 OpKind::MatMul { einsum } => {
                     all().map(|blocks| evaluate(einsum, &extents, &blocks, |x| x[0].wrapping_mul(x[1])))
+                }
+                OpKind::Fill { dim, valid, with, block } => {
+                    let start = block.at(mesh, device)?.checked_mul(extents[0][*dim])?;
+                    blocks[0].map(|data| fill(data, &extents[0], *dim, valid.saturating_sub(start), *with))
                 }
                 OpKind::Reduce { operator, einsum } => {
                     blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
@@ -269,6 +283,16 @@ fn steps(word: &[u8], lengths: &[u64]) -> Vec<usize> {
     steps
 }
 
+fn fill(data: &Data, extents: &[u64], dim: usize, kept: u64, with: Filler) -> Data {
+    let filler = match with {
+        Filler::Zero => 0,
+        Filler::One => 1,
+        Filler::Least => i64::MIN,
+        Filler::Greatest => i64::MAX,
+    };
+    data.iter().zip(tuples(extents)).map(|(x, at)| if at[dim] < kept { *x } else { filler }).collect()
+}
+
 fn map(function: Function, einsum: &Einsum, extents: &[Vec<u64>], blocks: &[&Data]) -> Data {
     let data = evaluate(einsum, extents, blocks, |x| apply(function, x));
     let Function::Softmax { dim } = function else { return data };
@@ -296,7 +320,7 @@ fn factor(x: f64) -> i64 {
 
 fn apply(function: Function, x: &[i64]) -> i64 {
     match function {
-        Function::Identity | Function::Cast(_) => x[0],
+        Function::Identity | Function::Cast(_) | Function::Fill { .. } => x[0],
         Function::Add => x[0].wrapping_add(x[1]),
         Function::Sub => x[0].wrapping_sub(x[1]),
         Function::Div => scramble(x[1]).wrapping_mul(x[0]),

@@ -48,6 +48,7 @@ impl Builder {
             dtype: DType::I64,
             dims: dims.iter().map(|(name, _)| (*name).to_owned()).collect(),
             extents: dims.iter().map(|(_, extent)| *extent).collect(),
+            valid: dims.iter().map(|(_, extent)| *extent).collect(),
             definition,
         });
         ArrayId(u32::try_from(self.schedule.arrays.len() - 1).expect("small"))

@@ -85,7 +85,8 @@ fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> 
         },
     };
     let dtype = known(place, &document.dtype, "an element type", document.dtype.parse().ok())?;
-    Ok(Array { name: document.name, dtype, dims: document.dims, extents: document.extents, definition })
+    let valid = document.valid.unwrap_or_else(|| document.extents.clone());
+    Ok(Array { name: document.name, dtype, dims: document.dims, extents: document.extents, valid, definition })
 }
 
 /// Resolves the names of one operation or output.
@@ -172,6 +173,17 @@ impl Reader<'_> {
             OpDocument::Map { function, einsum: word } => OpKind::Map {
                 function: known(self.place, &function, "a function", words::function(&function))?,
                 einsum: einsum(self.place, &word)?,
+            },
+            OpDocument::Fill { dim, valid, with, block } => OpKind::Fill {
+                dim: dim as usize,
+                valid,
+                with: known(self.place, &with, "`zero`, `one`, `least` or `greatest`", words::filler(&with))?,
+                block: match self.cut(block)? {
+                    Cut::At(block) => block,
+                    Cut::Whole | Cut::Range { .. } => {
+                        return Err(Malformed { place: self.place, flaw: Flaw::Padding }.into());
+                    }
+                },
             },
         })
     }

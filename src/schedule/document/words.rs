@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{Function, Scalar};
+use crate::function::{Filler, Function, Scalar};
 use crate::layout::DimId;
 use crate::mesh::Wiring;
 use crate::operator::Operator;
@@ -27,9 +27,18 @@ pub(super) fn function(word: &str) -> Option<Function> {
         "shift" => argument.parse().ok().map(|number| Function::Shift(Scalar(number))),
         "over" => argument.parse().ok().map(Function::Over),
         "softmax" => argument.parse().ok().map(|dim| Function::Softmax { dim }),
+        "fill" => {
+            let (dim, rest) = argument.split_once(", ")?;
+            let (valid, with) = rest.split_once(", ")?;
+            Some(Function::Fill { dim: dim.parse().ok()?, valid: valid.parse().ok()?, with: filler(with)? })
+        }
         "cast" => argument.parse::<DType>().ok().map(Function::Cast),
         _ => None,
     }
+}
+
+pub(super) fn filler(word: &str) -> Option<Filler> {
+    Filler::ALL.into_iter().find(|filler| filler.word() == word)
 }
 
 /// `ab,bc->ac`, in any letters: they are numbered anew by first appearance.

@@ -39,6 +39,7 @@ fn array(array: &Array) -> ArrayDocument {
         dtype: array.dtype.to_string(),
         dims: array.dims.clone(),
         extents: array.extents.clone(),
+        valid: (array.valid != array.extents).then(|| array.valid.clone()),
         definition: match &array.definition {
             Dense::Input => DefinitionDocument::Input,
             Dense::Product { operands, einsum } => {
@@ -112,11 +113,21 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
         OpKind::Map { function, einsum } => {
             OpDocument::Map { function: function.to_string(), einsum: einsum.to_string() }
         }
+        OpKind::Fill { dim, valid, with, block } => OpDocument::Fill {
+            dim: u32::try_from(*dim).unwrap_or(u32::MAX),
+            valid: *valid,
+            with: with.word().to_owned(),
+            block: cut(mesh, &Cut::At(block.clone())),
+        },
     }
 }
 
 fn region(mesh: &Mesh, region: &Region) -> Vec<CutDocument> {
-    let cut = |cut: &Cut| match cut {
+    region.iter().map(|part| cut(mesh, part)).collect()
+}
+
+fn cut(mesh: &Mesh, cut: &Cut) -> CutDocument {
+    match cut {
         Cut::Whole => CutDocument::Whole,
         Cut::Range { start, end } => CutDocument::Range([*start, *end]),
         Cut::At(CoordMap::Affine { terms, constant, modulo }) => CutDocument::Affine {
@@ -127,8 +138,7 @@ fn region(mesh: &Mesh, region: &Region) -> Vec<CutDocument> {
         Cut::At(CoordMap::Table { axes, entries }) => {
             CutDocument::Table { axes: names(mesh, axes.iter().copied()), entries: entries.clone() }
         }
-    };
-    region.iter().map(cut).collect()
+    }
 }
 
 fn sources(mesh: &Mesh, sources: &Sources) -> SourcesDocument {

@@ -66,7 +66,11 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
                     .collect(),
             )
         }
-        OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => {
+        OpKind::Input { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => {
             unreachable!("no collective")
         }
     }

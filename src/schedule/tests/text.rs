@@ -34,7 +34,14 @@ fn mixed() -> Schedule {
     ];
     for (extents, definition) in arrays {
         let dims = vec!["I".to_owned(), "J".to_owned()];
-        schedule.arrays.push(Array { name: "B".into(), dtype: DType::I64, dims, extents, definition });
+        schedule.arrays.push(Array {
+            name: "B".into(),
+            dtype: DType::I64,
+            dims,
+            valid: extents.clone(),
+            extents,
+            definition,
+        });
     }
     let input = schedule.ids().next().unwrap();
     let mut builder = Builder::new(&mut schedule, 2, Span::new(9, 20));

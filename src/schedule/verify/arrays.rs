@@ -13,23 +13,30 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     check_extents(&array.extents, array.dtype.size())?;
     let (names, extents) = (array.dims.len(), array.extents.len());
     ensure(names == extents, Flaw::Names { names, extents })?;
+    let fits = array.valid.len() == extents
+        && array.valid.iter().zip(&array.extents).all(|(valid, extent)| (1..=*extent).contains(valid));
+    ensure(fits, Flaw::Padding)?;
     let operands = operands(schedule, index, array.definition.operands())?;
+    let valid: Vec<&[u64]> = operands.iter().map(|operand| operand.valid.as_slice()).collect();
     let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     match &array.definition {
         Dense::Input => Ok(()),
         Dense::Reduce { operator, einsum, .. } => {
             check_reduce(*operator, &dtypes, array.dtype)?;
-            equal_extents(&result_extents(einsum, &extents)?, &array.extents)
+            equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
+            ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
         Dense::Product { einsum, .. } => {
             check_product(&dtypes)?;
-            equal_extents(&result_extents(einsum, &extents)?, &array.extents)
+            equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
+            ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
         Dense::Map { function, einsum, .. } => {
             let wanted = map_extents(*function, einsum, &extents)?;
             ensure(map_dtype(*function, &dtypes) == Some(array.dtype), Flaw::WrongDType)?;
-            equal_extents(&wanted, &array.extents)
+            equal_extents(&wanted, &array.extents)?;
+            ensure(map_extents(*function, einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
     }
 }
@@ -66,6 +73,10 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
     let result = result_extents(einsum, extents)?;
     match function {
         Function::Softmax { dim } => ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?,
+        Function::Fill { dim, valid, .. } => {
+            ensure(usize::from(dim) < result.len(), Flaw::UnknownDim(usize::from(dim)))?;
+            ensure(valid > 0, Flaw::Padding)?;
+        }
         Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
         Function::Identity
         | Function::Add

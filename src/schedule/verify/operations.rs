@@ -1,8 +1,9 @@
 //! Operations, each on its own.
 
 use super::arrays::{check_product, check_reduce, map_extents, result_extents};
-use super::{Flaw, check_axes, check_extents, check_region, ensure, equal_extents, local_extents, operands};
+use super::{Flaw, check_axes, check_extents, check_map, check_region, ensure, equal_extents, local_extents, operands};
 use crate::dtype::DType;
+use crate::function::Function;
 use crate::layout::Sharding;
 use crate::mesh::Mesh;
 use crate::schedule::builder::map_dtype;
@@ -31,8 +32,17 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
         }
         OpKind::Map { function, einsum } => {
             let wanted = map_extents(*function, einsum, &extents)?;
+            // Which lanes are padding depends on the device: a filler is an operation of its own.
+            ensure(!matches!(function, Function::Fill { .. }), Flaw::Padding)?;
             ensure(map_dtype(*function, &dtypes) == Some(operation.dtype), Flaw::WrongDType)?;
             return equal_extents(&wanted, &operation.extents);
+        }
+        OpKind::Fill { dim, valid, with: _, block } => {
+            count(&operands, 1)?;
+            ensure(*dim < extents[0].len(), Flaw::UnknownDim(*dim))?;
+            ensure(*valid > 0, Flaw::Padding)?;
+            check_map(mesh, block)?;
+            extents[0].to_vec()
         }
         OpKind::Slice { view, region } => {
             count(&operands, 1)?;

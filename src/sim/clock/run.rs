@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
             (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
             }
-            (OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. }, _) => {
+            (OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } | OpKind::Fill { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false))
             }
             (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
@@ -300,7 +300,7 @@ fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterato
 fn arity_fits(operation: &Operation, operands: usize) -> bool {
     match &operation.kind {
         OpKind::Input { .. } => operands == 0,
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => operands == 1,
+        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Fill { .. } => operands == 1,
         OpKind::Add { .. } => operands > 0,
         OpKind::Assemble { places, .. } => operands == places.len(),
         OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {

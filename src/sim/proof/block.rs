@@ -342,8 +342,14 @@ mod tests {
     fn input(extents: &[u64]) -> (Terms, TermId) {
         let mut terms = Terms::default();
         let dims = extents.iter().map(u64::to_string).collect();
-        let array =
-            Array { name: "A".into(), dtype: DType::I64, dims, extents: extents.to_vec(), definition: Dense::Input };
+        let array = Array {
+            name: "A".into(),
+            dtype: DType::I64,
+            dims,
+            extents: extents.to_vec(),
+            valid: extents.to_vec(),
+            definition: Dense::Input,
+        };
         let term = terms.declare(0, &array, &[]).expect("small");
         (terms, term)
     }

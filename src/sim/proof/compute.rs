@@ -8,11 +8,11 @@ use super::run::Run;
 use super::terms::{CoordinateId, Pending, Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Filler, Function};
 use crate::mesh::DeviceId;
 use crate::operator::Operator;
 use crate::passes::{self, Passage};
-use crate::schedule::OpId;
+use crate::schedule::{CoordMap, OpId};
 use std::rc::Rc;
 
 /// An operand that is a region of one term.
@@ -351,6 +351,31 @@ fn map_parts(run: &mut Run<'_>, function: Function, term: TermId, passed: &Passe
         [one, ..] => one.parts.as_ref().clone().under(passed.result),
         [] => Parts::closed(),
     }
+}
+
+/// A filler of one block, which must stand where the operation takes it to be.
+pub(super) fn fill(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    filler: (usize, u64, Filler),
+    place: &CoordMap,
+    block: Option<&Rc<Block>>,
+) -> Result<Option<Block>, Flaw> {
+    let Some(operands) = operands(run, id, device, &[block])? else { return Ok(None) };
+    let [operand] = operands.as_slice() else { return Ok(None) };
+    let (dim, valid, with) = filler;
+    // Blocks have few dims: the operation is verified.
+    let function = Function::Fill { dim: u8::try_from(dim).unwrap_or(u8::MAX), valid, with };
+    let range = operand.region[dim];
+    let start = place.at(run.mesh(), device).and_then(|block| block.checked_mul(range.len()));
+    if start != Some(range.start) {
+        let slot = run.terms.slot(operand.term, &operand.region);
+        return Err(Flaw::FillerPlace { site: run.site(id, device), dim, slot });
+    }
+    let indices: Vec<u8> = (0..).take(operand.region.len()).collect();
+    let einsum = Einsum { operands: vec![indices.clone()], result: indices };
+    map(run, id, device, function, &einsum, &[block])
 }
 
 /// A softmax needs a whole dim.

@@ -181,6 +181,17 @@ pub enum Flaw {
         /// What is there.
         slot: Slot,
     },
+    /// A filler takes lanes for padding by their place, and they stand elsewhere.
+    #[error("{site}: the filler takes {slot} for another block of dim {dim}")]
+    #[diagnostic(code("proof-filler-place"))]
+    FillerPlace {
+        /// Where.
+        site: Site,
+        /// The place of the dim.
+        dim: usize,
+        /// What is there.
+        slot: Slot,
+    },
     /// A function of an open sum that is not that of its pieces.
     #[error("{site}: {function} of {slot}, whose sum is open: {missing} is missing")]
     #[diagnostic(code("proof-open-operand"), help("close the sum before this operation"))]

@@ -7,6 +7,7 @@
 //! operations and pieces, never on the sizes of arrays.
 //!
 //! ```text
+//! padding that padding reaches no result
 //! terms   arrays of the dense computation, equal computations as one
 //! parts   the contributions that a value holds
 //! block   pieces of a block: box, elements, contributions
@@ -18,6 +19,7 @@ mod boxes;
 mod compute;
 mod flaw;
 mod outputs;
+mod padding;
 mod parts;
 mod run;
 mod terms;
@@ -48,5 +50,9 @@ pub struct Proof {
 /// device, then what the outputs lack. [`Flaw::TooLarge`] says nothing of the schedule but its size.
 pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
     verify::verify(schedule)?;
+    padding::check(schedule).map_err(|(place, what)| {
+        let array = schedule.arrays[place].name.clone();
+        Flaw::MalformedArray { array, what }
+    })?;
     run::run(schedule)
 }

@@ -124,6 +124,10 @@ impl Run<'_> {
                 OpKind::Assemble { view, places } => self.assemble(id, device, view, places, &at(device))?,
                 OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &value)?,
                 OpKind::MatMul { einsum } => compute::product(self, id, device, einsum, &at(device))?.map(Rc::new),
+                OpKind::Fill { dim, valid, with, block } => {
+                    let filler = (*dim, *valid, *with);
+                    compute::fill(self, id, device, filler, block, at(device)[0])?.map(Rc::new)
+                }
                 OpKind::Reduce { operator, einsum } => {
                     compute::reduce(self, id, device, *operator, einsum, &at(device))?.map(Rc::new)
                 }

@@ -58,6 +58,11 @@ fn check_array(schedule: &Schedule, place: usize) -> Check {
     let array = &schedule.arrays[place];
     check_extents(&array.extents)?;
     require(array.dims.len() == array.extents.len(), || "it has another number of names than of extents".to_owned())?;
+    let valid = array.valid.iter().zip(&array.extents);
+    require(array.valid.len() == array.extents.len(), || "its padding has another number of dims".to_owned())?;
+    require(valid.into_iter().all(|(valid, extent)| (1..=*extent).contains(valid)), || {
+        "it has more than its extents, or nothing that is not padding".to_owned()
+    })?;
     let operands = array.definition.operands();
     require(operands.iter().all(|operand| operand.index() < place), || "it stands before an operand".to_owned())?;
     let extents: Vec<Vec<u64>> = operands.iter().map(|operand| schedule.array(*operand).extents.clone()).collect();
@@ -101,6 +106,10 @@ fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DT
     match function {
         Function::Identity => require(operands == [result], || "the identity changes the dtype".to_owned()),
         Function::Cast(dtype) => require(dtype == result, || format!("`{function}` has dtype {result}")),
+        Function::Fill { dim, valid, .. } => {
+            require(usize::from(dim) < einsum.result.len(), || format!("`{function}` has no such dim"))?;
+            require(valid > 0, || "a filler leaves nothing".to_owned())
+        }
         Function::Softmax { dim } => {
             require(usize::from(dim) < einsum.result.len(), || format!("`{function}` has no such dim"))
         }
@@ -198,12 +207,24 @@ fn check_kind(schedule: &Schedule, operation: &Operation, operands: &[&Operation
             count(2)?;
             check_einsum(einsum, &extents(), &operation.extents)
         }
+        OpKind::Fill { dim, valid, with: _, block } => {
+            count(1)?;
+            moves()?;
+            same_extents()?;
+            require(*dim < operation.extents.len(), || "it fills a dim that the block lacks".to_owned())?;
+            require(u8::try_from(*dim).is_ok(), || "the block has too many dims".to_owned())?;
+            require(*valid > 0, || "a filler leaves nothing".to_owned())?;
+            check_map_of_coordinates(mesh, block)
+        }
         OpKind::Reduce { operator, einsum } => {
             count(1)?;
             check_folds(*operator)?;
             check_einsum(einsum, &extents(), &operation.extents)
         }
         OpKind::Map { function, einsum } => {
+            // Which lanes are padding depends on the device.
+            let is_filler = matches!(function, Function::Fill { .. });
+            require(!is_filler, || "a filler is an operation of its own".to_owned())?;
             check_map(*function, einsum, &dtypes, operation.dtype)?;
             check_einsum(einsum, &extents(), &operation.extents)
         }

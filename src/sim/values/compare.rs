@@ -3,6 +3,7 @@
 use super::element::{Element, with_dtype};
 use super::error::RunError;
 use super::input::Inputs;
+use super::pad::valid_part;
 use super::run::{Run, Shard};
 use super::tensor::Tensor;
 use super::view::{Line, walk};
@@ -27,7 +28,7 @@ pub struct Numerics {
     pub tolerance: f64,
 }
 
-/// Holds every replica of every output against the dense arrays.
+/// Holds every replica of every output against the dense arrays, padding left out.
 ///
 /// # The tolerance
 /// An order of additions other than the dense one rounds differently. How much that matters is measured: the dense
@@ -41,6 +42,7 @@ pub struct Numerics {
 pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run) -> Result<Numerics, RunError> {
     let mut numerics =
         Numerics { equal: true, max_abs_error: 0.0, max_rel_error: 0.0, elements: 0, within: true, tolerance: 0.0 };
+    let missing = |id: ArrayId| RunError::array(&schedule.array(id).name, "its dense result is another");
     let mut errors = Vec::with_capacity(schedule.outputs.len());
     for (place, output) in schedule.outputs.iter().enumerate() {
         let Some(whole) = dense.get(output.array.index()) else {
@@ -48,9 +50,10 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
         };
         let mut error: f64 = 0.0;
         for Shard { ranges, block, .. } in run.closed(place)? {
+            let Some((ranges, own)) = valid_part(&ranges, &schedule.array(output.array).valid) else { continue };
+            let block = block.slice(&own).ok_or_else(|| missing(output.array))?;
             let expected = whole.slice(&ranges).filter(|part| part.dtype() == block.dtype());
-            let expected = expected
-                .ok_or_else(|| RunError::array(&schedule.array(output.array).name, "its dense result is another"))?;
+            let expected = expected.ok_or_else(|| missing(output.array))?;
             let (absolute, relative) = largest_difference(&expected, &block);
             error = error.max(absolute);
             // An element that should be 0 has no magnitude of its own.

@@ -9,7 +9,7 @@ use super::reduce::reduce;
 use super::tensor::Tensor;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
 
-/// The arrays of a schedule, computed whole: what the devices must arrive at. As many as [`Schedule::arrays`].
+/// The arrays of a schedule, computed whole and without padding: what the devices must arrive at. As many as [`Schedule::arrays`].
 ///
 /// # Errors
 /// Inputs that are missing or of another type, a definition without meaning, or a computation too large.
@@ -41,8 +41,8 @@ fn operand(arrays: &[Tensor], id: ArrayId) -> Result<&Tensor, String> {
 }
 
 fn agrees(tensor: Tensor, array: &Array) -> Result<Tensor, String> {
-    if tensor.extents() == array.extents {
+    if tensor.extents() == array.valid {
         return Ok(tensor);
     }
-    Err(format!("its extents are {:?}, its definition gives {:?}", array.extents, tensor.extents()))
+    Err(format!("its extents are {:?}, its definition gives {:?}", array.valid, tensor.extents()))
 }

@@ -59,7 +59,13 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
                     schedule.arrays.get(array.index()).map_or(0, |array| bytes(&array.extents, array.dtype.size()));
                 whole.saturating_mul(u128::from(sharding.open.group_size(&schedule.mesh)))
             }
-            OpKind::Input { .. } | OpKind::Shuffle { .. } => 0,
+            // A padded input is copied once.
+            OpKind::Input { array, .. } => schedule
+                .arrays
+                .get(array.index())
+                .filter(|array| array.valid != array.extents)
+                .map_or(0, |array| bytes(&array.extents, array.dtype.size())),
+            OpKind::Shuffle { .. } => 0,
             OpKind::Slice { view, region } if keeps_dims(view, region, &operation.extents) => 0,
             OpKind::AllGather { axes, .. } => {
                 block.saturating_mul(devices / u128::from(schedule.mesh.group_size(axes.iter().copied()).max(1)))
@@ -69,7 +75,8 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
             | OpKind::Assemble { .. }
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
-            | OpKind::Map { .. } => block.saturating_mul(devices),
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. } => block.saturating_mul(devices),
         };
         let own = own.saturating_add(devices * BLOCK_OVERHEAD);
         live = live.saturating_add(own);
@@ -104,9 +111,11 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
     for user in order.into_iter().rev() {
         let own = match schedule.operation(user).kind {
             // The sum of one present block is that block.
-            OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Map { .. } => {
-                deaths[user.index()]
-            }
+            OpKind::Slice { .. }
+            | OpKind::Shuffle { .. }
+            | OpKind::Add { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. } => deaths[user.index()],
             OpKind::Input { .. }
             | OpKind::Assemble { .. }
             | OpKind::AllGather { .. }
@@ -140,7 +149,8 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
         | OpKind::Reduce { .. }
-        | OpKind::Map { .. } => 0,
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => 0,
     });
     dense.chain(local).fold(0, u128::saturating_add)
 }

@@ -4,6 +4,7 @@ use super::combine::times;
 use super::element::{Element, with_dtype};
 use super::error::RunError;
 use super::guard;
+use super::pad::padded;
 use super::tensor::Tensor;
 use super::view::addressable;
 use crate::dtype::DType;
@@ -38,7 +39,8 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
             | OpKind::AllGather { .. }
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
-            | OpKind::Map { .. } => false,
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. } => false,
         })
     };
     arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id), squares(id))?))).collect()
@@ -48,12 +50,12 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
 fn share(schedule: &Schedule, id: ArrayId) -> u8 {
     let terms = schedule.arrays.iter().filter_map(|array| match &array.definition {
         Dense::Product { operands, einsum } if operands.contains(&id) => {
-            let extents = operands.map(|operand| schedule.array(operand).extents.clone());
+            let extents = operands.map(|operand| schedule.array(operand).valid.clone());
             let lengths = einsum.lengths(&extents)?;
             Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
         }
         Dense::Reduce { operator: Operator::Sum, operand, einsum } if *operand == id => {
-            let lengths = einsum.lengths(&[schedule.array(id).extents.clone()])?;
+            let lengths = einsum.lengths(&[schedule.array(id).valid.clone()])?;
             Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
         }
         Dense::Product { .. } | Dense::Reduce { .. } | Dense::Input | Dense::Map { .. } => None,
@@ -71,7 +73,7 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
 
 /// `squares` asks for elements that are sums of squares.
 fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Result<Tensor, RunError> {
-    let extents = addressable(&array.extents).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
+    let extents = addressable(&array.valid).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
     // Neighbouring seeds give unrelated sequences once they are spread over all bits.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
     let (least, most) = match array.dtype {
@@ -97,13 +99,13 @@ pub(super) fn given<'a>(schedule: &Schedule, inputs: &'a Inputs, id: ArrayId) ->
     let array = schedule.array(id);
     let tensor = inputs.get(&id).ok_or_else(|| RunError::MissingInput { array: array.name.clone() })?;
     let describe = |dtype: DType, extents: &[u64]| format!("{dtype}{extents:?}");
-    if tensor.dtype() == array.dtype && tensor.extents() == array.extents {
+    if tensor.dtype() == array.dtype && tensor.extents() == array.valid {
         return Ok(tensor);
     }
     Err(RunError::WrongInput {
         array: array.name.clone(),
         found: describe(tensor.dtype(), &tensor.extents()),
-        wanted: describe(array.dtype, &array.extents),
+        wanted: describe(array.dtype, &array.valid),
     })
 }
 
@@ -123,7 +125,9 @@ pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device:
 ///
 /// Of an open sum every device holds a part; together they make the array.
 pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
+    let extents = addressable(&array.extents).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
     let parts = open_parts(whole, sharding.operator, usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1));
+    let parts: Vec<Tensor> = parts.iter().map(|part| padded(part, &extents)).collect();
     let shard = |device: DeviceId| {
         let rank = usize::try_from(mesh.rank(device, sharding.open.iter())).ok()?;
         parts[rank].slice(&shard_box(array, sharding, mesh, device)?)

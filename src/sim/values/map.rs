@@ -10,7 +10,8 @@ use crate::function::{Function, Scalar};
 
 /// The arithmetic in which a function computes.
 pub(super) trait Compute: Arithmetic {
-    /// A function of one element; for [`Function::Identity`] and [`Function::Cast`] the element itself.
+    /// A function of one element; for [`Function::Identity`] and [`Function::Cast`] the element itself. So it is for
+    /// [`Function::Fill`]: an array that is computed whole has no padding.
     fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>>;
     /// A function of two elements.
     fn binary(function: Function) -> Option<fn(Self, Self) -> Self>;
@@ -24,7 +25,7 @@ macro_rules! float {
             #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
             fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>> {
                 Some(match function {
-                    Function::Identity | Function::Cast(_) => Box::new(|a| a),
+                    Function::Identity | Function::Cast(_) | Function::Fill { .. } => Box::new(|a| a),
                     Function::Neg => Box::new(|a| -a),
                     Function::Scale(Scalar(c)) => Box::new(move |a| c as $type * a),
                     Function::Shift(Scalar(c)) => Box::new(move |a| a + c as $type),
@@ -80,6 +81,7 @@ macro_rules! float {
                     | Function::Not
                     | Function::Over(_)
                     | Function::Softmax { .. }
+                    | Function::Fill { .. }
                     | Function::Cast(_) => return None,
                 })
             }
@@ -100,7 +102,7 @@ impl Compute for i64 {
     #[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
     fn unary(function: Function) -> Option<Box<dyn Fn(i64) -> i64>> {
         Some(match function {
-            Function::Identity | Function::Cast(_) => Box::new(|a| a),
+            Function::Identity | Function::Cast(_) | Function::Fill { .. } => Box::new(|a| a),
             Function::Neg => Box::new(i64::wrapping_neg),
             Function::Scale(Scalar(c)) => match whole(c) {
                 Some(c) => Box::new(move |a| a.wrapping_mul(c)),
@@ -160,6 +162,7 @@ impl Compute for i64 {
             | Function::Not
             | Function::Over(_)
             | Function::Softmax { .. }
+            | Function::Fill { .. }
             | Function::Cast(_) => return None,
         })
     }
@@ -185,7 +188,7 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         .map(|(operand, indices)| operand.with_view(lined_up(operand.view(), indices, einsum, &result)))
         .collect();
     let arithmetic = match function {
-        Function::Cast(_) | Function::Identity => lined_up.first().map_or(dtype, Tensor::dtype),
+        Function::Cast(_) | Function::Identity | Function::Fill { .. } => lined_up.first().map_or(dtype, Tensor::dtype),
         Function::Add
         | Function::Sub
         | Function::Div
@@ -230,7 +233,7 @@ fn lined_up(view: &View, indices: &[u8], einsum: &Einsum, extents: &[usize]) -> 
 fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) -> Option<Tensor> {
     let (float, extents) = (C::DTYPE.is_float(), operands.first()?.view().extents.clone());
     match (function, operands) {
-        (Function::Identity | Function::Cast(_), [a]) if a.dtype() == dtype => Some(a.clone()),
+        (Function::Identity | Function::Cast(_) | Function::Fill { .. }, [a]) if a.dtype() == dtype => Some(a.clone()),
         (Function::Softmax { dim }, [a]) if float => softmax::<C>(a, usize::from(dim), dtype),
         (_, [a]) => {
             let compute = C::unary(function)?;

@@ -17,6 +17,7 @@ mod gemm;
 mod guard;
 mod input;
 mod map;
+mod pad;
 mod parallel;
 mod product;
 mod reduce;

@@ -6,6 +6,7 @@ use super::defer::{Deferred, Part, defer, is_deferred};
 use super::error::RunError;
 use super::guard;
 use super::input::{Inputs, shard_box};
+use super::pad::valid_part;
 use super::parallel::on_devices;
 use super::step::{Blocks, check_blocks, check_operands, step};
 use super::tensor::Tensor;
@@ -183,7 +184,7 @@ impl Run {
     }
 
     /// An output, by its place in [`Schedule::outputs`], put together from the shards: open sums are combined in the
-    /// order of the ranks, replicas are held against each other.
+    /// order of the ranks, padding is cut away, replicas are held against each other.
     ///
     /// # Errors
     /// A device without its shard, or replicas that hold different integers.
@@ -196,6 +197,8 @@ impl Run {
         let mut pieces: Vec<(Vec<Range<usize>>, Tensor)> = Vec::new();
         let mut replica_gap: f64 = 0.0;
         for Shard { device, ranges, block } in self.closed(output)? {
+            let Some((ranges, own)) = valid_part(&ranges, &held.array.valid) else { continue };
+            let block = block.slice(&own).expect("a part of the block");
             let key = ranges.iter().map(|range| range.start).collect();
             match firsts.get(&key) {
                 None => {
@@ -213,7 +216,7 @@ impl Run {
                 }
             }
         }
-        let extents = addressable(&held.array.extents).expect("checked before the run");
+        let extents = addressable(&held.array.valid).expect("checked before the run");
         let array = assemble(held.array.dtype, &extents, &pieces).expect("the shards of all devices fill the array");
         Ok(Gathered { array, replica_gap })
     }

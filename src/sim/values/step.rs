@@ -4,6 +4,7 @@ use super::combine::{add, assemble, concatenate};
 use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::map::map;
+use super::pad::filled;
 use super::parallel::on_devices;
 use super::product::product;
 use super::reduce::reduce;
@@ -54,6 +55,16 @@ pub(super) fn step(
             });
             products.into_iter().collect()
         }
+        OpKind::Fill { dim, valid, with, block: place } => {
+            let filled = on_devices(by_device(mesh, operands), size, |device, mut blocks| {
+                let Some(block) = blocks.pop().flatten() else { return Ok(None) };
+                let length = operation.extents.get(*dim).ok_or_else(|| wrong("there is no such dim".into()))?;
+                let start = place.at(mesh, device).and_then(|place| place.checked_mul(*length));
+                let start = start.ok_or_else(|| wrong("a filler has no place".into()))?;
+                Ok(Some(filled(&block, *dim, valid.saturating_sub(start), *with)))
+            });
+            filled.into_iter().collect()
+        }
         OpKind::Reduce { operator, einsum } => {
             let reduced = on_devices(by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
                 [Some(of)] => reduce(*operator, einsum, of, operation.dtype).map(Some).map_err(wrong),
@@ -103,7 +114,8 @@ pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
         | OpKind::Add { .. }
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
-        | OpKind::Map { .. } => operation.elements(),
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => operation.elements(),
     };
     own.saturating_mul(schedule.mesh.device_count() as u64)
 }
@@ -115,7 +127,11 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
         schedule.operands(id).into_iter().map(|operand| schedule.operation(operand)).collect();
     let wanted = match &operation.kind {
         OpKind::Input { .. } => Some(0),
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Reduce { .. } => Some(1),
+        OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Fill { .. } => Some(1),
         OpKind::MatMul { .. } => Some(2),
         OpKind::Map { function, .. } => Some(function.arity()),
         OpKind::Assemble { places, .. } => Some(places.len()),
@@ -129,7 +145,7 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
     let fine = match &operation.kind {
         OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => true,
         OpKind::Slice { .. } | OpKind::AllGather { .. } | OpKind::Assemble { .. } => same_dtype,
-        OpKind::Shuffle { .. } | OpKind::Add { .. } => same_dtype && same_extents,
+        OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } => same_dtype && same_extents,
     };
     if fine { Ok(()) } else { Err(RunError::operation(id, "its operands have another dtype or other extents")) }
 }

@@ -28,7 +28,14 @@ fn push(schedule: &mut Schedule, kind: OpKind, dtype: DType, extents: &[u64], op
 fn declare(schedule: &mut Schedule, name: &str, dtype: DType, extents: &[u64], definition: Dense) -> ArrayId {
     let id = ArrayId(u32::try_from(schedule.arrays.len()).unwrap());
     let dims = extents.iter().map(u64::to_string).collect();
-    schedule.arrays.push(Array { name: name.into(), dtype, dims, extents: extents.to_vec(), definition });
+    schedule.arrays.push(Array {
+        name: name.into(),
+        dtype,
+        dims,
+        extents: extents.to_vec(),
+        valid: extents.to_vec(),
+        definition,
+    });
     id
 }
 

@@ -1,0 +1,301 @@
+//! Sizes that do not divide: padded once for the whole program, with fillers where padding would be read.
+//!
+//! ```text
+//! before  dims {J: 6}, X of 4:  E = exp(A[I, J_X])   C[I, K] = E * B[J, K]
+//! after   dims {J: 8}:          E = exp(A[I, J_X])   F = fill(J from 6 on, zero) E   C[I, K] = F * B[J, K]
+//! ```
+//!
+//! The padding of an input is 0. For every value it is known in which dims its padding may be something else, so that
+//! a product of inputs, or of what keeps 0, needs no filler. A sum over a dim reads its padding, so do other reductions
+//! and a softmax; everything else keeps the lanes of a dim apart. What is not padding is taken as finite here.
+
+use super::checker::{Checker, quoted};
+use super::error::CheckError;
+use super::{Definition, Program, Value, ValueId, Wanted};
+use crate::diag::Diagnostics;
+use crate::function::{Filler, Function, Scalar};
+use crate::layout::{Dim, DimId, Sharding};
+use crate::mesh::Mesh;
+use crate::span::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pads the dims of a program so that all layouts written for them fit; `places` are those of the values' layouts.
+pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnostics) -> Program {
+    let padded = padded_sizes(&program);
+    if padded.is_empty() {
+        return program;
+    }
+    for (dim, size) in &padded {
+        let (logical, place) = (program.dims.size(*dim), place(&program, *dim, places));
+        // In tenths of a percent, rounded down.
+        let waste = u128::from(size - logical) * 1000 / u128::from(*size);
+        let waste = format!("{}.{}", waste / 10, waste % 10);
+        let dim = program.dims.name(*dim);
+        diagnostics.push(&CheckError::Padded { dim, size: logical, padded: *size, waste, at: place });
+    }
+    let too_large = |value: &&Value| {
+        let dims = value.dims.iter().map(|dim| padded.get(&dim.id).copied().unwrap_or(dim.size));
+        dims.into_iter().try_fold(1u64, u64::checked_mul).is_none_or(|elements| elements >= Checker::ELEMENTS)
+    };
+    if let Some(value) = program.values.iter().find(too_large) {
+        let array = quoted(value.name.as_deref().unwrap_or_default());
+        let elements = "2^60 or more, with its padding,".to_owned();
+        diagnostics.push(&CheckError::ArrayTooLarge { array, elements, at: value.span });
+        return program;
+    }
+    Padder::new(program, padded).run()
+}
+
+/// The new sizes of the dims that grow.
+fn padded_sizes(program: &Program) -> BTreeMap<DimId, u64> {
+    let mut splits: BTreeMap<DimId, u64> = BTreeMap::new();
+    for value in &program.values {
+        for (dim, group) in written(value, &program.mesh) {
+            let split = splits.entry(dim.id).or_insert(1);
+            *split = least_common_multiple(*split, group);
+        }
+    }
+    // Dims that are renamed to each other are padded alike.
+    while share_splits(program, &mut splits) {}
+    let grown = splits.into_iter().filter_map(|(dim, split)| {
+        let size = program.dims.size(dim);
+        // Beyond 64 bits it is too large in any case.
+        let padded = size.checked_next_multiple_of(split).unwrap_or(u64::MAX);
+        (padded != size).then_some((dim, padded))
+    });
+    grown.collect()
+}
+
+/// The dims of a value and in how many shards its layout cuts each.
+fn written<'a>(value: &'a Value, mesh: &'a Mesh) -> impl Iterator<Item = (Dim, u64)> + 'a {
+    let sharding: Option<&Sharding> = match &value.wanted {
+        Wanted::Exact(sharding) => Some(sharding),
+        Wanted::Free => None,
+    };
+    let groups = sharding.into_iter().flat_map(|sharding| &sharding.dims).map(|axes| axes.group_size(mesh));
+    value.dims.iter().copied().zip(groups)
+}
+
+/// Gives both sides of each rename the splits of the other, there and back; whether that changed any.
+fn share_splits(program: &Program, splits: &mut BTreeMap<DimId, u64>) -> bool {
+    let mut changed = false;
+    for value in program.values.iter().chain(program.values.iter().rev()) {
+        let Definition::Rename { operand } = value.definition else { continue };
+        for (new, old) in value.dims.iter().zip(&program.value(operand).dims) {
+            let of = |dim: &Dim| splits.get(&dim.id).copied().unwrap_or(1);
+            let both = least_common_multiple(of(new), of(old));
+            for dim in [new, old] {
+                changed |= splits.insert(dim.id, both).unwrap_or(1) != both;
+            }
+        }
+    }
+    changed
+}
+
+/// Of numbers of shards: each divides the number of devices, and so does the result.
+pub(super) fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
+}
+
+/// Where the dim is first cut in shards that do not fit.
+fn place(program: &Program, dim: DimId, places: &[Span]) -> Span {
+    let size = program.dims.size(dim);
+    let cuts =
+        |value: &Value| written(value, &program.mesh).any(|(own, group)| own.id == dim && !size.is_multiple_of(group));
+    let has = |value: &Value| value.dims.iter().any(|own| own.id == dim);
+    let found = program.values.iter().position(cuts).or_else(|| program.values.iter().position(has));
+    found.and_then(|index| places.get(index)).copied().unwrap_or_default()
+}
+
+/// A program that is being padded: values are copied one after the other, fillers come between.
+struct Padder {
+    old: Program,
+    padded: BTreeMap<DimId, u64>,
+    values: Vec<Value>,
+    /// For each old value its new number.
+    renumbered: Vec<ValueId>,
+    /// For each new value the dims in which its padding may be other than 0.
+    dirty: Vec<BTreeSet<DimId>>,
+    fillers: BTreeMap<(ValueId, DimId, &'static str, bool), ValueId>,
+}
+
+impl Padder {
+    fn new(old: Program, padded: BTreeMap<DimId, u64>) -> Padder {
+        let (values, renumbered, dirty) = (Vec::new(), Vec::new(), Vec::new());
+        Padder { old, padded, values, renumbered, dirty, fillers: BTreeMap::new() }
+    }
+
+    fn run(mut self) -> Program {
+        for index in 0..self.old.values.len() {
+            let mut value = self.old.values[index].clone();
+            for dim in &mut value.dims {
+                dim.size = self.padded.get(&dim.id).copied().unwrap_or(dim.size);
+            }
+            for operand in operands_mut(&mut value.definition) {
+                *operand = self.renumbered[operand.index()];
+            }
+            self.fill_operands(&mut value);
+            let dirty = self.dirty_dims(&value);
+            let id = self.push(value, dirty);
+            self.renumbered.push(id);
+        }
+        let outputs = self.old.outputs.iter().map(|output| self.renumbered[output.index()]).collect();
+        Program { values: self.values, outputs, ..self.old }
+    }
+
+    fn push(&mut self, value: Value, dirty: BTreeSet<DimId>) -> ValueId {
+        let id = ValueId(u32::try_from(self.values.len()).expect("a filler for each dim of an operand at most"));
+        self.values.push(value);
+        self.dirty.push(dirty);
+        id
+    }
+
+    /// The dims of a value that are padded.
+    fn padded_dims(&self, dims: &[Dim]) -> BTreeSet<DimId> {
+        dims.iter().map(|dim| dim.id).filter(|dim| self.padded.contains_key(dim)).collect()
+    }
+
+    /// Puts fillers before what reads the padding of its operands.
+    fn fill_operands(&mut self, value: &mut Value) {
+        let (span, dims) = (value.span, value.dims.clone());
+        match &mut value.definition {
+            Definition::Product { operands, local } => {
+                for operand in operands {
+                    let summed = |dim: &DimId| dims.iter().all(|kept| kept.id != *dim);
+                    let dirty: Vec<DimId> = self.dirty[operand.index()].iter().copied().filter(summed).collect();
+                    for dim in dirty {
+                        *operand = self.filled(*operand, dim, Filler::Zero, *local, span);
+                    }
+                }
+            }
+            Definition::Reduce { operator, operand } => {
+                let with = Filler::neutral(*operator);
+                let own = &self.values[operand.index()].dims;
+                let gone = own.iter().map(|dim| dim.id).filter(|dim| dims.iter().all(|kept| kept.id != *dim));
+                let gone: Vec<DimId> = gone.filter(|dim| self.padded.contains_key(dim)).collect();
+                for dim in gone {
+                    if with != Filler::Zero || self.dirty[operand.index()].contains(&dim) {
+                        *operand = self.filled(*operand, dim, with, false, span);
+                    }
+                }
+            }
+            Definition::Map { function: Function::Softmax { dim }, operands } => {
+                let dim = dims[usize::from(*dim)].id;
+                if self.padded.contains_key(&dim) {
+                    operands[0] = self.filled(operands[0], dim, Filler::Least, false, span);
+                }
+            }
+            Definition::Map { .. }
+            | Definition::Input
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => {}
+        }
+    }
+
+    /// The value with a filler in the padding of a dim, in the layout of the value itself where it has to `stay`.
+    fn filled(&mut self, id: ValueId, dim: DimId, with: Filler, stay: bool, span: Span) -> ValueId {
+        let key = (id, dim, with.word(), stay);
+        if let Some(known) = self.fillers.get(&key) {
+            return *known;
+        }
+        let of = &self.values[id.index()];
+        let place = of.dims.iter().position(|own| own.id == dim).expect("the value has the dim");
+        let place = u8::try_from(place).expect("arrays have few dims");
+        let function = Function::Fill { dim: place, valid: self.old.dims.size(dim), with };
+        let filler = Value {
+            name: None,
+            dtype: of.dtype,
+            dims: of.dims.clone(),
+            definition: Definition::Map { function, operands: vec![id] },
+            wanted: if stay { of.wanted.clone() } else { Wanted::Free },
+            method: None,
+            span,
+        };
+        let dirty = self.dirty_dims(&filler);
+        let filler = self.push(filler, dirty);
+        self.fillers.insert(key, filler);
+        filler
+    }
+
+    /// The dims in which the padding of a value may be other than 0.
+    fn dirty_dims(&self, value: &Value) -> BTreeSet<DimId> {
+        let all = self.padded_dims(&value.dims);
+        let dirty = |id: &ValueId| &self.dirty[id.index()];
+        let clean_in = |id: &ValueId, dim: &DimId| {
+            self.values[id.index()].dims.iter().any(|own| own.id == *dim) && !dirty(id).contains(dim)
+        };
+        match &value.definition {
+            Definition::Input => BTreeSet::new(),
+            Definition::Move { operand } | Definition::Collective { operand, .. } => dirty(operand).clone(),
+            Definition::Rename { operand } => {
+                let old = &self.values[operand.index()].dims;
+                let pairs = value.dims.iter().zip(old).filter(|(_, old)| dirty(operand).contains(&old.id));
+                pairs.map(|(new, _)| new.id).collect()
+            }
+            // 0 times what may be infinite is not 0.
+            Definition::Product { operands, .. } => {
+                all.into_iter().filter(|dim| operands.iter().any(|id| dirty(id).contains(dim))).collect()
+            }
+            // Of 0 every reduction makes 0.
+            Definition::Reduce { operand, .. } => all.into_iter().filter(|dim| dirty(operand).contains(dim)).collect(),
+            Definition::Map { function, operands } => match function {
+                Function::Identity
+                | Function::Add
+                | Function::Sub
+                | Function::Neg
+                | Function::Relu
+                | Function::Gelu
+                | Function::Silu
+                | Function::Tanh
+                | Function::Sqrt
+                | Function::Abs
+                | Function::Square
+                | Function::Over(_)
+                | Function::Larger
+                | Function::Smaller
+                | Function::Cast(_) => {
+                    all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
+                }
+                Function::Scale(Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
+                Function::Shift(Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
+                Function::Scale(_)
+                | Function::Shift(_)
+                | Function::Exp
+                | Function::Sigmoid
+                | Function::Rsqrt
+                | Function::Log
+                | Function::Recip
+                | Function::Not
+                | Function::Div => all,
+                // Of minus infinity a softmax makes 0.
+                Function::Softmax { dim } => without(all, value.dims[usize::from(*dim)].id),
+                Function::Fill { dim, with: Filler::Zero, .. } => {
+                    without(dirty(&operands[0]).clone(), value.dims[usize::from(*dim)].id)
+                }
+                Function::Fill { with: Filler::One | Filler::Least | Filler::Greatest, .. } => all,
+            },
+        }
+    }
+}
+
+fn without(mut dims: BTreeSet<DimId>, dim: DimId) -> BTreeSet<DimId> {
+    dims.remove(&dim);
+    dims
+}
+
+fn operands_mut(definition: &mut Definition) -> &mut [ValueId] {
+    match definition {
+        Definition::Input => &mut [],
+        Definition::Product { operands, .. } => operands,
+        Definition::Map { operands, .. } => operands,
+        Definition::Reduce { operand, .. }
+        | Definition::Move { operand }
+        | Definition::Collective { operand, .. }
+        | Definition::Rename { operand } => std::slice::from_mut(operand),
+    }
+}

@@ -1,0 +1,163 @@
+//! That padding reaches no result, said of the arrays alone.
+//!
+//! The rest of the proof takes padded arrays as they are: the padding of an input is 0, that of other arrays what
+//! their definition makes of it. What is kept of an output is right if no kept element depends on the padding of any
+//! array. A sum over a dim depends on it unless all factors are 0 there, a softmax or a maximum unless it is the least
+//! number there, a minimum unless it is the greatest; all else works lane by lane.
+//!
+//! That a dim is filled says nothing of lanes that are padding of another dim too, if that one may hold anything.
+
+use crate::einsum::{Einsum, Index};
+use crate::function::{Filler, Function, Scalar};
+use crate::schedule::{Array, Dense, Schedule};
+
+/// What is known of the padding in one dim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lanes {
+    /// The dim has none.
+    None,
+    /// It holds this.
+    Filled(Filler),
+    /// It may hold anything.
+    Any,
+}
+
+const ZERO: Lanes = Lanes::Filled(Filler::Zero);
+
+/// Checks all arrays; their extents fit, and `valid` has an entry for each dim.
+///
+/// # Errors
+/// The place of the first array that is wrong, and what is.
+pub(super) fn check(schedule: &Schedule) -> Result<(), (usize, String)> {
+    let mut known: Vec<Vec<Lanes>> = Vec::with_capacity(schedule.arrays.len());
+    for (place, array) in schedule.arrays.iter().enumerate() {
+        let lanes = lanes(schedule, array, &known).map_err(|what| (place, what))?;
+        let padded = array.valid.iter().zip(&array.extents).map(|(valid, extent)| valid < extent);
+        known.push(
+            lanes.into_iter().zip(padded).map(|(lanes, padded)| if padded { lanes } else { Lanes::None }).collect(),
+        );
+    }
+    Ok(())
+}
+
+fn lanes(schedule: &Schedule, array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
+    let operands = array.definition.operands();
+    let valid: Vec<Vec<u64>> = operands.iter().map(|id| schedule.array(*id).valid.clone()).collect();
+    let own: Vec<&[Lanes]> = operands.iter().map(|id| known[id.index()].as_slice()).collect();
+    match &array.definition {
+        Dense::Input => Ok(vec![ZERO; array.extents.len()]),
+        Dense::Product { einsum, .. } => {
+            follows(einsum, &valid, &array.valid)?;
+            for index in einsum.contracted() {
+                if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None | ZERO)) {
+                    return Err("a sum runs over padding that is not 0".to_owned());
+                }
+            }
+            // 0 times what may be infinite is not 0.
+            let product =
+                |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
+            Ok(einsum.result.iter().map(product).collect())
+        }
+        Dense::Reduce { operator, einsum, .. } => {
+            follows(einsum, &valid, &array.valid)?;
+            let wanted = Filler::neutral(*operator);
+            for index in einsum.contracted() {
+                if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None) && lanes != Lanes::Filled(wanted))
+                {
+                    return Err(format!("the {operator} runs over padding that is not {}", wanted.word()));
+                }
+            }
+            // Of nothing but 0 all reductions make 0.
+            let reduced =
+                |index: &Index| if of(einsum, &own, *index).all(|lanes| lanes == ZERO) { ZERO } else { Lanes::Any };
+            Ok(einsum.result.iter().map(reduced).collect())
+        }
+        Dense::Map { function, einsum, .. } => {
+            follows(einsum, &valid, &array.valid)?;
+            let all = |index: &Index, wanted: Lanes| {
+                let has = einsum.operands.iter().all(|indices| indices.contains(index));
+                has && of(einsum, &own, *index).all(|lanes| lanes == wanted)
+            };
+            mapped(*function, array, einsum, all)
+        }
+    }
+}
+
+/// The padding of a function; `all` says whether all operands have a dim and its padding holds this.
+fn mapped(
+    function: Function,
+    array: &Array,
+    einsum: &Einsum,
+    all: impl Fn(&Index, Lanes) -> bool,
+) -> Result<Vec<Lanes>, String> {
+    let least = Lanes::Filled(Filler::Least);
+    let each = |lanes: &dyn Fn(usize, &Index) -> Lanes| {
+        einsum.result.iter().enumerate().map(|(dim, index)| lanes(dim, index)).collect::<Vec<Lanes>>()
+    };
+    let zero_stays = |index: &Index| if all(index, ZERO) { ZERO } else { Lanes::Any };
+    let is_padded = |dim: usize| array.valid[dim] < array.extents[dim];
+    Ok(match function {
+        Function::Identity => each(&|_, index| if all(index, least) { least } else { zero_stays(index) }),
+        Function::Add
+        | Function::Sub
+        | Function::Neg
+        | Function::Relu
+        | Function::Gelu
+        | Function::Silu
+        | Function::Tanh
+        | Function::Sqrt
+        | Function::Abs
+        | Function::Square
+        | Function::Over(_)
+        | Function::Larger
+        | Function::Smaller
+        | Function::Cast(_) => each(&|_, index| zero_stays(index)),
+        Function::Scale(Scalar(c)) if c.is_finite() => each(&|_, index| zero_stays(index)),
+        Function::Shift(Scalar(0.0)) => each(&|_, index| zero_stays(index)),
+        Function::Scale(_)
+        | Function::Shift(_)
+        | Function::Exp
+        | Function::Sigmoid
+        | Function::Rsqrt
+        | Function::Log
+        | Function::Recip
+        | Function::Not
+        | Function::Div => each(&|_, _| Lanes::Any),
+        Function::Softmax { dim } => {
+            let along = usize::from(dim);
+            if is_padded(along) && !all(&einsum.result[along], least) {
+                return Err("a softmax runs over padding that is not the least number".to_owned());
+            }
+            each(&|dim, _| if dim == along { ZERO } else { Lanes::Any })
+        }
+        Function::Fill { dim, valid, with } => {
+            let along = usize::from(dim);
+            if array.valid[along] != valid {
+                return Err(format!("a filler starts at {valid}, the padding at {}", array.valid[along]));
+            }
+            // Where the padding of two dims meets, the filler stands for both.
+            let own = Lanes::Filled(with);
+            each(&|dim, index| if dim == along || all(index, own) { own } else { Lanes::Any })
+        }
+    })
+}
+
+/// What is known in the operands that have an index.
+fn of<'a>(einsum: &'a Einsum, own: &'a [&[Lanes]], index: Index) -> impl Iterator<Item = Lanes> + 'a {
+    einsum.operands.iter().zip(own).filter_map(move |(indices, lanes)| {
+        let dim = indices.iter().position(|known| *known == index)?;
+        lanes.get(dim).copied()
+    })
+}
+
+/// Dims that meet are padded alike, and so is the result.
+fn follows(einsum: &Einsum, operands: &[Vec<u64>], result: &[u64]) -> Result<(), String> {
+    let lengths = einsum.lengths(operands);
+    let own =
+        lengths.map(|lengths| einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect::<Vec<u64>>());
+    if own.as_deref() == Some(result) {
+        Ok(())
+    } else {
+        Err("its padding does not follow from its operands".to_owned())
+    }
+}

@@ -1,0 +1,66 @@
+//! Padding: added when an input is spread, filled where it would be read, cut away from results.
+
+use super::element::{Element, with_dtype};
+use super::tensor::Tensor;
+use super::view::{Line, row_major, walk};
+use crate::dtype::DType;
+use crate::function::Filler;
+use std::ops::Range;
+
+/// The array with zeros behind the end of each dim; as it is, where nothing is padded.
+pub(super) fn padded(whole: &Tensor, extents: &[usize]) -> Tensor {
+    if whole.view().extents == extents {
+        return whole.clone();
+    }
+    let (view, strides) = (whole.view(), row_major(extents));
+    with_dtype!(whole.dtype(), T => {
+        let buffer = whole.buffer::<T>();
+        let mut elements = vec![<T as Default>::default(); extents.iter().product()];
+        walk(&view.extents, [0, view.offset], [&strides, &view.strides], |Line { starts: [i, j], steps, length }| {
+            (0..length).for_each(|n| elements[i + n * steps[0]] = buffer[j + n * steps[1]]);
+        });
+        Tensor::owned(extents, elements)
+    })
+}
+
+/// The block with a filler in the lanes of `dim` from `kept` on; as it is, where it has no such lanes.
+pub(super) fn filled(block: &Tensor, dim: usize, kept: u64, with: Filler) -> Tensor {
+    let extents = block.view().extents.clone();
+    let kept = usize::try_from(kept).unwrap_or(usize::MAX);
+    if kept >= extents[dim] {
+        return block.clone();
+    }
+    let (step, length) = (row_major(&extents)[dim], extents[dim]);
+    with_dtype!(block.dtype(), T => {
+        let filler = filler::<T>(with);
+        let mut elements: Vec<T> = block.collect(|element: T| element);
+        for (place, element) in elements.iter_mut().enumerate() {
+            if place / step % length >= kept {
+                *element = filler;
+            }
+        }
+        Tensor::owned(&extents, elements)
+    })
+}
+
+fn filler<T: Element>(with: Filler) -> T {
+    match with {
+        Filler::Zero => T::default(),
+        Filler::Least if T::DTYPE == DType::Bool => T::default(),
+        Filler::One => T::from_f64(1.0),
+        // What an infinity becomes in the dtype: of an integer, the least or the greatest.
+        Filler::Least => T::from_f64(f64::NEG_INFINITY),
+        Filler::Greatest => T::from_f64(f64::INFINITY),
+    }
+}
+
+/// A range of each dim.
+type Ranges = Vec<Range<u64>>;
+
+/// The part of a box that is not padding, in the array and in the block that fills the box; none if it is empty.
+pub(super) fn valid_part(ranges: &[Range<u64>], valid: &[u64]) -> Option<(Ranges, Ranges)> {
+    let kept: Vec<Range<u64>> =
+        ranges.iter().zip(valid).map(|(range, valid)| range.start..range.end.min(*valid)).collect();
+    let own = ranges.iter().zip(&kept).map(|(range, kept)| 0..kept.end.saturating_sub(range.start)).collect();
+    kept.iter().all(|range| range.start < range.end).then_some((kept, own))
+}
