@@ -11,6 +11,10 @@ use std::num::NonZero;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The allocator of the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SIZE: usize = 2048;
 const DEVICES: u32 = 8;
 const ROUNDS: usize = 15;
