@@ -5,7 +5,7 @@ use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
 use crate::lower::{self, Lowering};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, unroll};
 use crate::program::{self, Program};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Proof};
@@ -118,11 +118,28 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
 /// Plan to schedule, proven. No schedule leaves the compiler unproven.
 ///
 /// # Errors
-/// If a method that is asked for does not apply, or the proof finds a flaw, which would be ours.
+/// If a method that is asked for does not apply, there are too many steps, or the proof finds a flaw, which would be ours.
 pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
+    let unrolled = unroll::unroll(plan).map_err(|error| Diagnostics::of(&error))?;
+    spelled_out(&unrolled, topology, options)
+}
+
+fn spelled_out(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
     let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
     let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
+}
+
+/// All stages after `check`, for a look at the plan: what repeats too often to be spelled out is done once.
+///
+/// # Errors
+/// Whatever one of the stages finds.
+pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
+    let topology = machine(program, options)?;
+    let plan = plan(program, &topology, options)?;
+    let unrolled = unroll::unroll(&plan).unwrap_or_else(|_| unroll::once(&plan));
+    let (schedule, proof) = spelled_out(&unrolled, &topology, options)?;
+    Ok(Compiled { topology, plan, schedule, proof })
 }
 
 /// All stages after `check`.

@@ -25,7 +25,7 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
-const SIZES: [(&str, &str); 9] = [
+const SIZES: [(&str, &str); 13] = [
     ("padded_attention", "S: 3, T: 6, H: 5"),
     ("flash_decoding", "B: 2, N: 1, T: 16, H: 4"),
     ("lora", "B: 4, D: 16, F: 8, R: 2"),
@@ -33,6 +33,10 @@ const SIZES: [(&str, &str); 9] = [
     ("attention", "B: 2, S: 4, T: 4, D: 4, N: 4, H: 2"),
     ("fsdp_mlp", "B: 8, D: 16, F: 8"),
     ("megatron_mlp", "B: 4, D: 16, F: 8"),
+    ("blocks/expectations", "B: 8, D: 16, F: 8"),
+    ("blocks/grouped_queries", "B: 2, T: 2, S: 2, D: 4, K: 2, M: 2, H: 2, N = K*M"),
+    ("blocks/layers", "B: 4, D: 8, F: 4, LAYERS: 2"),
+    ("blocks/physical_axes", "I: 8, J: 4, K: 4"),
     ("furiosa/", "B: 4"),
     ("book/", "I: 8, J: 16, K: 8"),
 ];

@@ -20,7 +20,7 @@ impl Plan {
         let options = self.common.options()?;
         let source = input::source(&self.file)?.with(&self.common.sizes.set);
         let (program, diagnostics) = input::checked(&source, format)?;
-        let compiled = compiler::compile(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
         let breaches = expect::judge(plan, topology, None);
         let mut diagnostics = diagnostics;

@@ -54,10 +54,12 @@ pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Sch
     for id in plan.ids() {
         let step = plan.step(id);
         let operands: Vec<OpId> = plan.operands(id).iter().map(|operand| made[operand]).collect();
-        let number = u32::try_from(id.index()).expect("steps are numbered in 32 bits");
+        let number = u32::try_from(plan.origin(id).index()).expect("steps are numbered in 32 bits");
         let mut builder = Builder::new(&mut schedule, number, plan.span(id));
         let value = match &step.op {
             StepOp::Input => builder.input(array_id(step.value), step.layout.sharding.clone()),
+            // Spelled out, nothing is carried; in a body that is done once it is the value itself.
+            StepOp::Carry => operands[0],
             StepOp::Product { einsum } => {
                 builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype)
             }

@@ -30,13 +30,18 @@ pub(super) fn build(search: Search<'_>) -> Result<Plan, PlanError> {
         let settled = builder.search.found[id.index()].settled;
         outputs.push(builder.make(id, settled.expect("outputs are settled"), id));
     }
+    let carried: Vec<_> = builder.program.carried().copied().collect();
+    let carried =
+        carried.iter().map(|carried| (builder.settled(carried.first), builder.settled(carried.last))).collect();
     let chosen = std::mem::take(&mut builder.chosen);
     let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
     let costs = builder.search.costs;
     let exact = builder.search.exact;
     let least = builder.least_compute();
     let (program, steps) = (builder.program, builder.steps);
-    let mut plan = Plan { program, steps, outputs, choices, costs: costs.name(), exact, lower_bound: least };
+    let origins = Vec::new();
+    let mut plan =
+        Plan { program, steps, outputs, choices, carried, origins, costs: costs.name(), exact, lower_bound: least };
     if exact && costs.objective() == Objective::Time {
         plan.lower_bound = plan.totals().time();
     }
@@ -54,6 +59,12 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// The step of a settled value.
+    fn settled(&mut self, id: ValueId) -> StepId {
+        let settled = self.search.found[id.index()].settled;
+        self.make(id, settled.expect("what is carried is settled"), id)
+    }
+
     /// The step that has the value in this sharding, made if it is not there yet, because `user` needs it.
     fn make(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
         if let Some(step) = self.made.get(&(id, node)) {
@@ -113,6 +124,9 @@ impl Builder<'_> {
             (Definition::Map { function, .. }, Some(einsum)) => StepOp::Map { function: *function, einsum },
             // A new name for the same blocks is no step; another order of the dims is.
             (Definition::Move { .. } | Definition::Rename { .. }, Some(einsum)) => {
+                if self.program.carried().any(|carried| carried.first == id) {
+                    return self.push_local(id, StepOp::Carry, layout, &operands);
+                }
                 if einsum.operands[0] == einsum.result {
                     return operands[0];
                 }
@@ -128,7 +142,7 @@ impl Builder<'_> {
         let layouts: Vec<Layout> = operands.iter().map(|step| self.steps[*step].layout.clone()).collect();
         let costs = self.search.costs;
         let (cost, flops) = match &op {
-            StepOp::Input | StepOp::Collective(_) => (FREE, 0),
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => (FREE, 0),
             StepOp::Product { einsum } => {
                 let work = LocalWork::new(einsum, &layouts, &layout, mesh);
                 (costs.product(&work), work.flops)
@@ -173,7 +187,7 @@ impl Builder<'_> {
             let layouts: Vec<Layout> = operands.iter().map(|id| whole(*id)).collect();
             let work = LocalWork::new(&program.einsum(id), &layouts, &whole(id), &program.mesh);
             let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), ..work };
-            self.search.costs.product(&share).time
+            self.search.costs.product(&share).time * program.times(id)
         };
         products.map(time).sum()
     }
@@ -188,7 +202,7 @@ impl Builder<'_> {
             let node = self.search.space_mut(id).node(&assignment.result);
             let ways = onward.entry(node).or_insert_with(|| {
                 let start = (node, super::reshard::Score::default(), Origin { operands: Vec::new() });
-                self.search.space_mut(id).distances([start], Some(target), &program.mesh, costs)
+                self.search.space_mut(id).distances([start], Some(target), 1, &program.mesh, costs)
             });
             let mut path = Vec::new();
             let mut reachable = true;

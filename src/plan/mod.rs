@@ -9,6 +9,7 @@ mod case;
 mod print;
 mod reshard;
 mod search;
+pub mod unroll;
 
 pub use print::collective_name;
 
@@ -158,6 +159,10 @@ pub struct Plan {
     pub outputs: Vec<StepId>,
     /// What was chosen for each product, and instead of what.
     pub choices: Vec<Choice>,
+    /// For each name that a repeat carries: the step that an iteration begins with, and the one that it hands on.
+    pub carried: Vec<(StepId, StepId)>,
+    /// Where repeats are spelled out: the step of the plan with its bodies done once, for each step.
+    pub origins: Vec<StepId>,
     /// The name of the cost model.
     pub costs: &'static str,
     /// Whether no plan of whole axes and the moves of [`Collective`] takes less time under the cost model.
@@ -170,6 +175,30 @@ impl Plan {
     /// The statement that needs a step.
     pub fn span(&self, id: StepId) -> Span {
         self.program.value(self.step(id).user).span
+    }
+
+    /// The repeat in whose body a step is: one that makes or moves a value of the body because the body needs it.
+    pub fn body(&self, id: StepId) -> Option<usize> {
+        let step = self.step(id);
+        self.program.body_of(step.value).filter(|body| self.program.body_of(step.user) == Some(*body))
+    }
+
+    /// How often a step is done.
+    pub fn times(&self, id: StepId) -> u64 {
+        self.body(id).map_or(1, |body| self.program.repeats[body].times)
+    }
+
+    /// The step that it is in the plan with its bodies done once.
+    pub fn origin(&self, id: StepId) -> StepId {
+        self.origins.get(id.index()).copied().unwrap_or(id)
+    }
+
+    /// Whether a step is one for the reader: inputs and what is carried are there without being done.
+    pub fn is_done(&self, id: StepId) -> bool {
+        match self.step(id).op {
+            StepOp::Input | StepOp::Carry => false,
+            StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => true,
+        }
     }
 
     /// One step.
@@ -205,13 +234,16 @@ impl Plan {
     /// The sums over all steps.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals { peak: self.peak_bytes(), ..Totals::default() };
-        for step in self.steps.node_weights() {
-            totals.received = Bytes(totals.received.0.saturating_add(step.received.0));
-            totals.flops = totals.flops.saturating_add(step.flops);
+        for id in self.ids() {
+            let (step, times) = (self.step(id), self.times(id));
+            totals.received = Bytes(totals.received.0.saturating_add(step.received.0.saturating_mul(times)));
+            totals.flops = totals.flops.saturating_add(step.flops.saturating_mul(u128::from(times)));
             match step.op {
-                StepOp::Input => {}
-                StepOp::Collective(_) => totals.communication += step.cost.time,
-                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => totals.compute += step.cost.time,
+                StepOp::Input | StepOp::Carry => {}
+                StepOp::Collective(_) => totals.communication += step.cost.time * times,
+                StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                    totals.compute += step.cost.time * times
+                }
             }
         }
         totals
@@ -219,8 +251,17 @@ impl Plan {
 
     /// The most bytes that one device holds at once: a value lives from its step to its last use, outputs to the end.
     fn peak_bytes(&self) -> Bytes {
+        let ends: Vec<Option<StepId>> = (0..self.program.repeats.len())
+            .map(|body| self.ids().filter(|id| self.body(*id) == Some(body)).last())
+            .collect();
         let last_use = |id: StepId| {
-            let users = self.steps.neighbors_directed(id, Direction::Outgoing).max();
+            let users = self.steps.neighbors_directed(id, Direction::Outgoing);
+            // What a body takes from outside stays for all iterations.
+            let until = |user: StepId| match self.body(user).filter(|body| self.body(id) != Some(*body)) {
+                Some(body) => ends[body].unwrap_or(user),
+                None => user,
+            };
+            let users = users.map(until).max();
             if self.outputs.contains(&id) { None } else { Some(users.unwrap_or(id)) }
         };
         let mesh = &self.program.mesh;
@@ -229,10 +270,13 @@ impl Plan {
         // Inputs are there from the start.
         let inputs = self.ids().filter(|id| self.step(*id).op == StepOp::Input);
         for id in inputs {
-            live = live.saturating_add(self.step(id).layout.local_bytes(mesh).0);
+            // Each iteration has an input of its own.
+            live = live.saturating_add(self.step(id).layout.local_bytes(mesh).0.saturating_mul(self.times(id)));
         }
         for id in self.ids() {
-            let bytes = self.step(id).layout.local_bytes(mesh).0;
+            let step = self.step(id);
+            // What is carried is the same block under another name.
+            let bytes = if step.op == StepOp::Carry { 0 } else { step.layout.local_bytes(mesh).0 };
             if self.step(id).op != StepOp::Input {
                 live = live.saturating_add(bytes);
             }
@@ -292,6 +336,8 @@ pub struct Step {
 pub enum StepOp {
     /// An array given from outside.
     Input,
+    /// What an iteration begins with: what was there before, or what the one before hands on.
+    Carry,
     /// A move between layouts.
     Collective(Collective),
     /// A local product.

@@ -24,6 +24,7 @@ impl Plan {
     pub fn op_name(&self, id: StepId) -> String {
         match &self.step(id).op {
             StepOp::Input => "input".to_owned(),
+            StepOp::Carry => "carry".to_owned(),
             StepOp::Collective(collective) => {
                 let from = &self.step(self.operands(id)[0]).layout;
                 collective_name(collective, from, &self.program.mesh, &self.program.dims)
@@ -49,7 +50,10 @@ impl fmt::Display for Plan {
             if let (StepOp::Product { .. }, Some(choice)) = (&step.op, self.choice(step.value)) {
                 write!(f, "  # case {}", choice.case)?;
             }
-            writeln!(f)?;
+            match self.times(id) {
+                1 => writeln!(f)?,
+                times => writeln!(f, "  # x {times}")?,
+            }
         }
         for (output, value) in self.outputs.iter().zip(&self.program.outputs) {
             let name = self.program.name(*value);

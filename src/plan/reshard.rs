@@ -31,6 +31,14 @@ impl Score {
     }
 }
 
+impl Score {
+    /// Of something that is done several times.
+    pub(super) fn times(self, times: u64) -> Score {
+        let times = u128::from(times);
+        Score { first: self.first.saturating_mul(times), second: self.second.saturating_mul(times), ..self }
+    }
+}
+
 impl Add for Score {
     type Output = Score;
     fn add(self, other: Score) -> Score {
@@ -127,10 +135,13 @@ impl Space {
     }
 
     /// The cheapest way from any of the sources to every sharding; with a target, only until that is settled.
+    ///
+    /// - `times`: how often each move is done.
     pub(super) fn distances<Origin: Clone>(
         &mut self,
         sources: impl IntoIterator<Item = (Node, Score, Origin)>,
         target: Option<Node>,
+        times: u64,
         mesh: &Mesh,
         costs: &dyn Costs,
     ) -> Distances<Origin> {
@@ -153,7 +164,7 @@ impl Space {
             self.expand(node, mesh, costs);
             settled.resize(self.shardings.len(), false);
             for edge in self.edges[node].iter().flatten() {
-                let through = score + edge.score;
+                let through = score + edge.score.times(times);
                 if !settled[edge.to] && reached.get(&edge.to).is_none_or(|(known, _)| through < *known) {
                     reached.insert(edge.to, (through, Back::Move(node, edge.collective.clone(), edge.time)));
                     heap.push(Reverse((through, edge.to)));

@@ -74,7 +74,7 @@ impl<'a> Search<'a> {
             space_of.push(place);
         }
         let uses = count_uses(program);
-        let exact = uses.iter().all(|uses| *uses <= 1);
+        let exact = uses.iter().all(|uses| *uses <= 1) && program.repeats.is_empty();
         let mut search = Search {
             program,
             costs,
@@ -115,20 +115,30 @@ impl<'a> Search<'a> {
         let (program, costs) = (self.program, self.costs);
         let value = program.value(id);
         let is_output = program.outputs.contains(&id);
-        let target = match &value.wanted {
-            Wanted::Exact(sharding) => Some(self.space_mut(id).node(sharding)),
-            Wanted::Free => None,
+        // What is carried is settled and closed before the body, and handed on as it was.
+        let carried = program.carried().any(|carried| carried.entry == id || carried.first == id);
+        let head = program.carried().find(|carried| carried.last == id).map(|carried| self.head(carried.first));
+        let target = match (&value.wanted, head.flatten()) {
+            (Wanted::Exact(sharding), _) => Some(self.space_mut(id).node(sharding)),
+            (Wanted::Free, Some(sharding)) => Some(self.space_mut(id).node(&sharding)),
+            (Wanted::Free, None) => None,
         };
-        let made = self.space_mut(id).distances(sources, target, &program.mesh, costs);
+        let made = self.space_mut(id).distances(sources, target, program.times(id), &program.mesh, costs);
         let settled = match target {
             Some(target) => made.get(target).map(|_| target),
-            None if uses == 1 && !is_output => return Ok(Found { made, settled: None, onward: None }),
-            None => self.cheapest(id, &made, is_output),
+            None if uses == 1 && !is_output && !carried => return Ok(Found { made, settled: None, onward: None }),
+            None => self.cheapest(id, &made, is_output || carried),
         };
         if settled.is_none() {
             return Err(self.unreachable(id));
         }
         Ok(Found { made, settled, onward: None })
+    }
+
+    /// The sharding in which an iteration begins with a value.
+    fn head(&self, first: ValueId) -> Option<Sharding> {
+        let settled = self.found[first.index()].settled?;
+        Some(self.space(first).sharding(settled).clone())
     }
 
     /// The cheapest sharding of a value; an output is closed.
@@ -144,7 +154,9 @@ impl<'a> Search<'a> {
         let Some(settled) = found.settled.filter(|_| found.onward.is_none()) else { return };
         let (program, costs) = (self.program, self.costs);
         let start = (settled, Score::default(), Origin { operands: Vec::new() });
-        let onward = self.space_mut(id).distances([start], None, &program.mesh, costs);
+        // What a body hands on is moved behind it, once.
+        let times = if program.carried().any(|carried| carried.last == id) { 1 } else { program.times(id) };
+        let onward = self.space_mut(id).distances([start], None, times, &program.mesh, costs);
         self.found[id.index()].onward = Some(onward);
     }
 
@@ -165,7 +177,7 @@ impl<'a> Search<'a> {
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
                 let received = collective.bytes_received(&layout, &program.mesh);
-                let own = Score::new(self.costs.objective(), cost, received, 0);
+                let own = Score::new(self.costs.objective(), cost, received, 0).times(program.times(id));
                 vec![(self.space_mut(id).node(&to), score + own, Origin { operands: vec![source] })]
             }
             Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
@@ -282,7 +294,8 @@ impl<'a> Search<'a> {
             nodes.push(node);
         }
         let (cost, flops) = self.compute_cost(id, assignment);
-        let score = score + Score::new(self.costs.objective(), cost, Bytes(0), flops);
+        let own = Score::new(self.costs.objective(), cost, Bytes(0), flops);
+        let score = score + own.times(program.times(id));
         Some((self.space_mut(id).node(&assignment.result), score, Origin { operands: nodes }))
     }
 

@@ -2,7 +2,7 @@
 
 use super::declarations::{Ground, Views};
 use super::error::{CheckError, Checked};
-use super::{Definition, Expectation, Limit, Value, ValueId, Wanted};
+use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, DimId, Dims, Sharding};
@@ -40,6 +40,8 @@ pub(super) struct Checker {
     pub(super) uses: BTreeMap<ValueId, Span>,
     /// What `output` lines name.
     pub(super) outputs: Vec<ValueId>,
+    /// The blocks that were checked.
+    pub(super) repeats: Vec<Repeat>,
     /// What `expect` lines say.
     pub(super) expectations: Vec<Expectation>,
     /// What `limit` lines say.
@@ -106,6 +108,7 @@ impl Checker {
             bindings: Vec::new(),
             uses: BTreeMap::new(),
             outputs: Vec::new(),
+            repeats: Vec::new(),
             expectations: Vec::new(),
             limits: Vec::new(),
             depth: 0,

@@ -54,7 +54,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                     sizes.declare(decl, diagnostics);
                 }
             }
-            StatementKind::Input { .. } | StatementKind::Assign { .. } => {
+            StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => {
                 first_array.get_or_insert(statement.span);
             }
             StatementKind::Output(_) | StatementKind::Expect(_) | StatementKind::Limit { .. } => {}

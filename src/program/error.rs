@@ -197,6 +197,28 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("a body begins with `{has}` and ends with `{ends}`")]
+    #[diagnostic(code("repeat-layout"))]
+    RepeatLayout {
+        name: String,
+        has: String,
+        ends: String,
+        #[label("ends like this")]
+        at: Span,
+        #[label("the next iteration needs this layout")]
+        from: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("`{what}` cannot stand inside `repeat`")]
+    #[diagnostic(code("not-in-repeat"), help("a body has inputs and results; write this outside of it"))]
+    NotInRepeat {
+        what: &'static str,
+        #[label("inside a body")]
+        at: Span,
+    },
+
     #[error("no collective is called `{name}`")]
     #[diagnostic(code("unknown-collective"))]
     UnknownMove {

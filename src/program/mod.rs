@@ -18,6 +18,7 @@ mod parts;
 mod print;
 mod product;
 mod reduce;
+mod repeat;
 mod statements;
 
 #[cfg(test)]
@@ -29,6 +30,7 @@ mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
 pub(crate) use names::distance;
+pub use repeat::{Carried, Repeat};
 
 use crate::collective::Collective;
 use crate::diag::Diagnostics;
@@ -80,6 +82,8 @@ pub struct Program {
     pub values: Vec<Value>,
     /// What the program is for, in order; at least one.
     pub outputs: Vec<ValueId>,
+    /// The values that are made several times, in order and apart from each other.
+    pub repeats: Vec<Repeat>,
     /// What it expects of its plan.
     pub expectations: Vec<Expectation>,
     /// What no plan of it may exceed.
@@ -96,6 +100,21 @@ impl Program {
     pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
         let count = u32::try_from(self.values.len()).expect("fewer values than bytes of source");
         (0..count).map(ValueId)
+    }
+
+    /// The repeat in whose body a value is, by its place in the list.
+    pub fn body_of(&self, id: ValueId) -> Option<usize> {
+        self.repeats.iter().position(|repeat| repeat.body.contains(&id.index()))
+    }
+
+    /// How often a value is made.
+    pub fn times(&self, id: ValueId) -> u64 {
+        self.body_of(id).map_or(1, |body| self.repeats[body].times)
+    }
+
+    /// What is handed from one iteration to the next, of all repeats.
+    pub fn carried(&self) -> impl Iterator<Item = &Carried> {
+        self.repeats.iter().flat_map(|repeat| &repeat.carried)
     }
 
     /// The value in a certain sharding.

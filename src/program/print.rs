@@ -45,6 +45,8 @@ impl fmt::Display for Program {
         writeln!(f)?;
         for id in self.value_ids() {
             let value = self.value(id);
+            let begins = self.repeats.iter().find(|repeat| repeat.body.start == id.index());
+            begins.iter().try_for_each(|repeat| writeln!(f, "repeat {} {{", repeat.times))?;
             write!(f, "{id}")?;
             if let Some(name) = &value.name {
                 write!(f, " {name}")?;
@@ -54,6 +56,8 @@ impl fmt::Display for Program {
                 write!(f, " {operand}")?;
             }
             writeln!(f)?;
+            let ends = self.repeats.iter().any(|repeat| repeat.body.end == id.index() + 1);
+            f.write_str(if ends { "}\n" } else { "" })?;
         }
         f.write_str("output")?;
         self.outputs.iter().try_for_each(|output| write!(f, " {output}"))?;

@@ -40,6 +40,11 @@ impl Checker {
                     target.name.iter().for_each(|name| self.bind(Some(&name.node), None, name.span, false));
                 }
             }
+            StatementKind::Repeat { count, body } => {
+                if let Err(failure) = self.repeat(count, body, statement.span) {
+                    self.tell(failure);
+                }
+            }
             StatementKind::Expect(expectation) => {
                 if let Err(failure) = self.expect(expectation, statement.span) {
                     self.tell(failure);
@@ -340,8 +345,9 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, expectations, limits, places, mut diagnostics, .. } = self;
-        let program = Program { mesh, hardware, dims, values, outputs, expectations, limits };
+        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, .. } = self;
+        let (places, mut diagnostics) = (self.places, self.diagnostics);
+        let program = Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)

@@ -172,7 +172,7 @@ pub fn plan(
 ) -> PlanDocument {
     let totals = plan.totals();
     let seconds = |time| topology.scale.seconds(time);
-    let steps = plan.ids().filter(|id| plan.step(*id).op != StepOp::Input);
+    let steps = plan.ids().filter(|id| plan.is_done(*id));
     PlanDocument {
         schema: "shardc.plan/1",
         file: file.to_owned(),
@@ -241,6 +241,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
     let names = |axes: crate::mesh::AxisSet| axes.iter().map(|axis| mesh.axis(axis).name.clone()).collect();
     let (op, axes, dim) = match &step.op {
         StepOp::Input => ("Input", Vec::new(), None),
+        StepOp::Carry => ("Carry", Vec::new(), None),
         StepOp::Product { .. } => ("MatMul", Vec::new(), None),
         StepOp::Reduce { .. } => ("Reduce", Vec::new(), None),
         StepOp::Map { .. } => ("Map", Vec::new(), None),
@@ -266,7 +267,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         result: plan.array(id),
         case: plan.case(id),
         method: schedule.map(|schedule| step_methods(schedule, id)).filter(|name| !name.is_empty()),
-        times: 1,
+        times: plan.times(id),
         span: [plan.span(id).start, plan.span(id).end],
         bytes_received_per_device: step.received.0,
         flops_per_device: step.flops,

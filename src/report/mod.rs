@@ -18,7 +18,7 @@ pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Bound {
         StepOp::Collective(collective) => {
             bounds::collective(collective, &plan.step(plan.operands(id)[0]).layout, topology)
         }
-        StepOp::Input => Bound::default(),
+        StepOp::Input | StepOp::Carry => Bound::default(),
         StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
             Bound { latency: Time::ZERO, bandwidth: plan.step(id).cost.time }
         }

@@ -42,7 +42,7 @@ pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> S
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["step", "layouts", "received", "time", "bound by", "method"]);
-    for id in plan.ids().filter(|id| plan.step(*id).op != StepOp::Input) {
+    for id in plan.ids().filter(|id| plan.is_done(*id)) {
         let step = plan.step(id);
         let method = schedule.map(|schedule| step_methods(schedule, id)).unwrap_or_default();
         let method = plan.case(id).map_or(method, |case| format!("case {case}"));
@@ -64,9 +64,15 @@ pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> S
 }
 
 fn step_name(plan: &Plan, id: StepId) -> String {
-    match &plan.step(id).op {
+    let name = match &plan.step(id).op {
         StepOp::Product { .. } => "product".to_owned(),
-        StepOp::Input | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => plan.op_name(id),
+        StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+            plan.op_name(id)
+        }
+    };
+    match plan.times(id) {
+        1 => name,
+        times => format!("{name} x {times}"),
     }
 }
 
@@ -74,7 +80,7 @@ fn step_name(plan: &Plan, id: StepId) -> String {
 fn step_layouts(plan: &Plan, id: StepId) -> String {
     let sign = match plan.step(id).op {
         StepOp::Product { .. } => " * ",
-        StepOp::Input | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => ", ",
+        StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => ", ",
     };
     let operands = plan.operands(id).into_iter().map(|operand| plan.array(operand)).join(sign);
     format!("{operands} -> {}", plan.array(id))

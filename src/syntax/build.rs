@@ -36,6 +36,10 @@ impl Builder {
                 let names = pair.into_inner().filter(|pair| pair.as_rule() == Rule::array_name);
                 StatementKind::Output(names.map(|pair| self.name(&pair)).collect())
             }
+            Rule::repeat_statement => {
+                let count = find(pair, Rule::size_sum).expect("a block says how often");
+                StatementKind::Repeat { count: self.size(count)?, body: Vec::new() }
+            }
             Rule::expect_statement => StatementKind::Expect(self.expectation(pair)?),
             Rule::limit_statement => {
                 let (measure, amount) = self.bound(pair)?;

@@ -151,6 +151,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::dims_statement | Rule::dims_word => (0, "`dims`"),
         Rule::output_statement | Rule::output_word => (0, "`output`"),
         Rule::expect_statement | Rule::expect_word => (0, "`expect`"),
+        Rule::repeat_statement | Rule::repeat_word => (0, "`repeat`"),
         Rule::limit_statement | Rule::limit_word => (0, "`limit`"),
         Rule::no_communication | Rule::no_word => (2, "`no communication`"),
         Rule::communication => (2, "`communication`"),

@@ -3,7 +3,7 @@
 //! The grammar gives the words of each statement (`format_tokens.rs`), these are set on lines (`format_lines.rs`), and
 //! here the statements and the comments between them become a file. Lines break where the author broke them.
 
-use super::format_lines::{Comment, Set, set, set_comment};
+use super::format_lines::{Comment, INDENT, Set, set, set_comment};
 use super::format_tokens::tokens;
 use super::parse::{matched, parse};
 use super::split::{Piece, is_blank, pieces};
@@ -38,6 +38,8 @@ pub(super) fn left_alone(source: &str) -> usize {
 #[derive(Default)]
 struct File {
     entries: Vec<Entry>,
+    /// How many blocks are open.
+    depth: usize,
 }
 
 /// A statement, or a comment on a line of its own.
@@ -50,6 +52,8 @@ struct Entry {
     trailing: Option<String>,
     /// What it is to its neighbours.
     role: Role,
+    /// In how many blocks it stands.
+    depth: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,7 +101,7 @@ impl File {
             Some(last) if newlines == 0 && last.trailing.is_none() && last.role != Role::Comment => {
                 last.trailing = Some(text);
             }
-            _ => self.push(Entry { apart: newlines > 1, text, trailing: None, role: Role::Comment }),
+            _ => self.push(Entry { apart: newlines > 1, text, trailing: None, role: Role::Comment, depth: self.depth }),
         }
     }
 
@@ -109,7 +113,10 @@ impl File {
             Some(name) if !text.contains('\n') => Role::Input(name),
             _ => Role::Other,
         };
-        self.push(Entry { apart, text, trailing: None, role });
+        self.depth -= usize::from(text == "}" && self.depth > 0);
+        let opens = opens(&text);
+        self.push(Entry { apart, text, trailing: None, role, depth: self.depth });
+        self.depth += usize::from(opens);
         for Comment { text, newlines } in behind {
             self.comment(&text, newlines);
         }
@@ -153,9 +160,17 @@ impl Entry {
             out.push('\n');
         }
         let (name, rest) = self.text.split_at(self.width().unwrap_or(0));
+        let indent = " ".repeat(INDENT * self.depth);
+        out.push_str(&indent);
         out.push_str(name);
         out.extend(std::iter::repeat_n(' ', if name.is_empty() { 0 } else { widest - name.len() }));
-        out.push_str(rest);
+        for (place, line) in rest.split('\n').enumerate() {
+            if place > 0 {
+                out.push('\n');
+                out.push_str(if line.is_empty() { "" } else { &indent });
+            }
+            out.push_str(line);
+        }
         if let Some(comment) = &self.trailing {
             out.push_str("  ");
             out.push_str(comment);
@@ -167,12 +182,31 @@ impl Entry {
 /// The canonical lines of a statement, if they read back as the same statement and nothing else.
 fn formatted(source: &str, piece: Piece) -> Option<Set> {
     let text = piece.span.text(source);
+    if opens(text) || text == "}" {
+        return block_edge(text);
+    }
     let whole = Piece { span: Span::new(0, text.len()), trouble: None };
     let (tokens, last) = tokens(matched(text, whole).ok()?, text);
     let set = set(tokens, last);
     let (before, _) = parse(text);
     let (after, diagnostics) = parse(&set.text);
     (diagnostics.is_empty() && before.to_string() == after.to_string()).then_some(set)
+}
+
+/// Whether a statement opens a block.
+fn opens(text: &str) -> bool {
+    text.ends_with('{')
+}
+
+/// The head or the end of a block. Its head is one line, so no comment is in it.
+fn block_edge(text: &str) -> Option<Set> {
+    if text == "}" {
+        return Some(Set { text: text.to_owned(), behind: Vec::new(), name: None });
+    }
+    let (ast, diagnostics) = parse(&format!("{text}\n}}"));
+    let head = ast.to_string().lines().next().map(str::to_owned);
+    let text = head.filter(|_| diagnostics.is_empty())?;
+    Some(Set { text, behind: Vec::new(), name: None })
 }
 
 /// A character that stands for nothing where words are set anew.

@@ -3,7 +3,7 @@
 use super::format::is_space;
 
 /// Blanks before a line that goes on with a statement, for each bracket that is open.
-const INDENT: usize = 4;
+pub(super) const INDENT: usize = 4;
 
 /// A word of a statement.
 #[derive(Clone, Debug)]

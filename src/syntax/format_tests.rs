@@ -113,9 +113,21 @@ fn lines_stay_where_they_were_broken() {
 
 #[test]
 fn what_cannot_be_read_is_not_touched() {
-    for source in ["C[I = A\nB  =  D", "repeat 4 {\n A = B\n}", "A = \0"] {
+    for source in ["C[I = A\nB  =  D", "repeat 4 {\n A  =  B", "A = \0"] {
         assert!(format(source).is_err(), "{source}");
     }
+}
+
+#[test]
+fn blocks_are_indented() {
+    let source =
+        "repeat  2*L{ # layers\nW:bf16[D]\n\n\n  # why\nVV: bf16[D];x=x*W+ # more\nVV }# end\nrepeat 2 {\n}\noutput x";
+    let wanted = "repeat 2*L {  # layers\n    W: bf16[D]\n\n    # why\n    VV: bf16[D]\n    x = x * W +  # more\n        VV\n}  # end\n\
+        repeat 2 {\n}\noutput x\n";
+    assert_eq!(formatted(source), wanted);
+    // `=` relates dims where it would else begin a statement.
+    let related = "dims {\n    K: 2, M: 4,\n    N = K*M,\n    P = N*K,\n}\n";
+    assert_eq!(formatted("dims {\nK: 2, M: 4,\nN=K·M,\n P = N*K\n}"), related);
 }
 
 /// How a program may be written down differently: one number picks each blank, comment and sign.

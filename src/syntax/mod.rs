@@ -95,6 +95,13 @@ pub enum StatementKind {
     },
     /// `output C, D`
     Output(Vec<Name>),
+    /// `repeat 4 { .. }`
+    Repeat {
+        /// How often.
+        count: SizeExpr,
+        /// The statements inside.
+        body: Vec<Statement>,
+    },
     /// `expect time < 500us`
     Expect(Expectation),
     /// `limit memory 300MB`

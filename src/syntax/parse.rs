@@ -4,8 +4,8 @@ use super::build::Builder;
 use super::error::SyntaxError;
 use super::expected::explain;
 use super::grammar::{Rule, ShardParser};
-use super::split::{Piece, Trouble, is_blank, pieces};
-use super::{Ast, Statement};
+use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
+use super::{Ast, SizeExpr, Statement, StatementKind};
 use crate::diag::Diagnostics;
 use crate::span::Span;
 use pest::Parser;
@@ -24,36 +24,142 @@ pub const MOST_ERRORS: usize = 1000;
 ///
 /// Codes of the mistakes: see [`SyntaxError`].
 pub fn parse(source: &str) -> (Ast, Diagnostics) {
-    let mut ast = Ast::default();
-    let mut diagnostics = Diagnostics::default();
+    let mut reader = Reader::default();
     if let Err(error) = check_source(source) {
-        diagnostics.push(&error);
-        return (ast, diagnostics);
+        reader.diagnostics.push(&error);
+        return (Ast::default(), reader.diagnostics);
     }
-    let mut errors = 0;
-    // How many unknown statements with a block, such as `repeat 4 {`, are open: their `}` is no second mistake.
-    let mut blocks = 0usize;
     for piece in pieces(source) {
-        let text = piece.span.text(source);
-        if text == "}" && blocks > 0 {
-            blocks -= 1;
-            continue;
-        }
-        if let Some(error) = refuse_more(piece.span, ast.statements.len(), errors) {
-            diagnostics.push(&error);
+        if let Some(error) = refuse_more(piece.span, reader.statements, reader.errors) {
+            reader.diagnostics.push(&error);
             break;
         }
+        reader.take(source, piece);
+    }
+    reader.finish(source)
+}
+
+/// The statements so far, and the blocks that are open.
+#[derive(Default)]
+struct Reader {
+    ast: Ast,
+    diagnostics: Diagnostics,
+    blocks: Vec<Block>,
+    statements: usize,
+    errors: usize,
+    /// How many unknown statements with a brace at their end are open: their `}` is no second mistake.
+    unknown: usize,
+}
+
+/// A block that is open.
+struct Block {
+    head: Span,
+    /// `None` where the head is wrong: then what stands inside is read for its mistakes only.
+    count: Option<SizeExpr>,
+    body: Vec<Statement>,
+}
+
+impl Reader {
+    fn take(&mut self, source: &str, piece: Piece) {
+        let text = piece.span.text(source);
+        if text == "}" && self.unknown > 0 {
+            self.unknown -= 1;
+            return;
+        }
+        if text == "}" && !self.blocks.is_empty() {
+            return self.close(source, piece.span);
+        }
+        self.statements += 1;
         match statement(source, piece) {
-            Ok(statement) => ast.statements.push(statement),
+            Ok(Statement { kind: StatementKind::Repeat { count, .. }, span }) => {
+                let fits = self.blocks.len() < DEEPEST;
+                if !fits {
+                    self.tell(&SyntaxError::too_deep(span));
+                }
+                self.blocks.push(Block { head: span, count: fits.then_some(count), body: Vec::new() });
+            }
+            Ok(statement) => self.push(statement),
             Err(error) => {
-                blocks += usize::from(matches!(error, SyntaxError::UnknownStatement { .. }) && text.ends_with('{'));
-                errors += 1;
-                lose(&mut ast, piece.span, text);
-                diagnostics.push(&error);
+                if opens_block(first_word(text), after_word(text)) {
+                    self.blocks.push(Block { head: piece.span, count: None, body: Vec::new() });
+                } else {
+                    self.unknown += usize::from(looks_like_head(text));
+                }
+                lose(&mut self.ast, piece.span, text);
+                self.tell(&error);
             }
         }
     }
-    (ast, diagnostics)
+
+    fn tell(&mut self, error: &SyntaxError) {
+        self.errors += 1;
+        self.diagnostics.push(error);
+    }
+
+    fn push(&mut self, statement: Statement) {
+        match self.blocks.last_mut() {
+            Some(block) => block.body.push(statement),
+            None => self.ast.statements.push(statement),
+        }
+    }
+
+    /// Ends the innermost block.
+    fn close(&mut self, source: &str, end: Span) {
+        let Some(Block { head, count, body }) = self.blocks.pop() else { return };
+        match count {
+            Some(count) => self.push(Statement { kind: StatementKind::Repeat { count, body }, span: head.join(end) }),
+            None => {
+                let span = head.join(end);
+                lose(&mut self.ast, span, span.text(source));
+            }
+        }
+    }
+
+    /// The tree; a block that is still open ends here.
+    fn finish(mut self, source: &str) -> (Ast, Diagnostics) {
+        let end = source.trim_end().len();
+        let last = source[..end].chars().next_back().map_or(0, char::len_utf8);
+        let end = Span::new(end - last, end);
+        while let Some(block) = self.blocks.last_mut() {
+            if block.count.is_none() {
+                self.close(source, end);
+                continue;
+            }
+            // What cannot stand in a body stands behind it.
+            let behind = block.body.iter().position(|statement| !in_body(statement)).unwrap_or(block.body.len());
+            let behind = block.body.split_off(behind);
+            let opened = block.head.end as usize;
+            let error = SyntaxError::Unclosed {
+                bracket: '{',
+                opened: Span::new(opened - 1, opened).into(),
+                expected: "`}` after this".to_owned(),
+                at: end.into(),
+                help: None,
+            };
+            self.tell(&error);
+            self.close(source, end);
+            behind.into_iter().for_each(|statement| self.push(statement));
+        }
+        (self.ast, self.diagnostics)
+    }
+}
+
+/// Whether a statement can be one of a body.
+fn in_body(statement: &Statement) -> bool {
+    match statement.kind {
+        StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => true,
+        StatementKind::Mesh { .. }
+        | StatementKind::Dims(_)
+        | StatementKind::Output(_)
+        | StatementKind::Expect(_)
+        | StatementKind::Limit { .. } => false,
+    }
+}
+
+/// Whether an unknown statement seems to open a block, so that its `}` is no second mistake: `repaet 4 {`.
+fn looks_like_head(text: &str) -> bool {
+    let head = text.strip_suffix('{');
+    head.is_some_and(|head| !head.is_empty() && head.chars().all(|c| c.is_ascii_alphanumeric() || is_blank(c)))
 }
 
 /// Keeps what a statement that could not be read would have declared.
@@ -142,6 +248,11 @@ pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, Synt
     }
 }
 
+/// What stands behind the first word and the blanks after it.
+fn after_word(text: &str) -> &str {
+    text[first_word(text).len()..].trim_start_matches(is_blank)
+}
+
 /// The letters, digits and `_` at the start.
 fn first_word(text: &str) -> &str {
     &text[..text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len())]
@@ -149,7 +260,7 @@ fn first_word(text: &str) -> &str {
 
 /// Whether this is a statement of the wider language that has no meaning here; the words are names elsewhere.
 fn is_unknown(word: &str, rest: &str) -> bool {
-    if !matches!(word, "repeat" | "axis" | "link" | "by" | "using" | "on") {
+    if !matches!(word, "axis" | "link" | "by" | "using" | "on") {
         return false;
     }
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{');
@@ -164,6 +275,7 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
         "mesh" | "Mesh" if name_follows || rest.starts_with(['{', '(']) => Rule::mesh_statement,
         "dims" if name_follows || rest.starts_with('{') => Rule::dims_statement,
         "output" if name_follows => Rule::output_statement,
+        "repeat" if opens_block(word, rest) => Rule::repeat_statement,
         "expect" if name_follows => Rule::expect_statement,
         "limit" if name_follows => Rule::limit_statement,
         _ => Rule::array_statement,

@@ -48,6 +48,16 @@ impl Display for Statement {
                 using.iter().try_for_each(|method| write!(f, " using {}", method.node))
             }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
+            StatementKind::Repeat { count, body } => {
+                writeln!(f, "repeat {count} {{")?;
+                for line in body.iter().flat_map(|statement| {
+                    let lines: Vec<String> = statement.to_string().lines().map(str::to_owned).collect();
+                    lines
+                }) {
+                    writeln!(f, "    {line}")?;
+                }
+                f.write_str("}")
+            }
             StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),
             StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }

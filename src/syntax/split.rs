@@ -30,12 +30,26 @@ pub(super) enum Trouble {
 
 /// The statements of a source in order.
 pub(super) fn pieces(source: &str) -> impl Iterator<Item = Piece> + '_ {
-    let mut at = 0;
+    let (mut at, mut blocks) = (0, 0usize);
     std::iter::from_fn(move || {
         at = skip_between(source, at);
         let start = at;
-        let mut cutter = Cutter { source, at, end: at, stack: Vec::new(), deeper: 0, open_ended: false, trouble: None };
-        cutter.run();
+        let mut cutter = Cutter {
+            source,
+            at,
+            end: at,
+            stack: Vec::new(),
+            deeper: 0,
+            open_ended: false,
+            trouble: None,
+            in_block: blocks > 0,
+            opens_block: opens_at(source, at),
+        };
+        match cutter.run() {
+            Ended::Plain => {}
+            Ended::BlockOpened => blocks += 1,
+            Ended::BlockClosed => blocks -= 1,
+        }
         at = cutter.at;
         (start < cutter.end).then(|| Piece { span: Span::new(start, cutter.end), trouble: cutter.trouble })
     })
@@ -77,18 +91,55 @@ struct Cutter<'a> {
     /// Whether the last word asks for more.
     open_ended: bool,
     trouble: Option<Trouble>,
+    /// Whether a `}` of its own ends the statement.
+    in_block: bool,
+    /// Whether a `{` of its own ends the statement.
+    opens_block: bool,
+}
+
+/// What a statement has ended with.
+enum Ended {
+    Plain,
+    /// `repeat 4 {`
+    BlockOpened,
+    /// `}`
+    BlockClosed,
+}
+
+/// Whether the word and what stands behind it and its blanks open a block: `repeat 4 {`.
+pub(super) fn opens_block(word: &str, rest: &str) -> bool {
+    word == "repeat" && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{'))
+}
+
+fn opens_at(source: &str, at: usize) -> bool {
+    let word = word_at(source, at);
+    let rest = &source[at + word.len()..];
+    let line = &rest[..rest.find(['\n', '#', ';']).unwrap_or(rest.len())];
+    line.contains('{') && opens_block(word, line.trim_start_matches(is_blank))
 }
 
 impl Cutter<'_> {
-    fn run(&mut self) {
+    fn run(&mut self) -> Ended {
+        let start = self.at;
         while let Some(c) = self.source[self.at..].chars().next() {
             match c {
-                ';' => return,
+                ';' => return Ended::Plain,
+                '}' if self.in_block && !self.stack.iter().any(|(open, _)| *open == '{') => {
+                    if start < self.end {
+                        return Ended::Plain;
+                    }
+                    self.take(c);
+                    return Ended::BlockClosed;
+                }
+                '{' if self.opens_block && self.stack.is_empty() => {
+                    self.take(c);
+                    return Ended::BlockOpened;
+                }
                 '#' => self.at = line_end(self.source, self.at),
                 '\n' => {
                     let next = skip_blank_lines(self.source, self.at);
                     if self.newline_ends(next) {
-                        return;
+                        return Ended::Plain;
                     }
                     self.at = next;
                 }
@@ -96,6 +147,7 @@ impl Cutter<'_> {
                 c => self.take(c),
             }
         }
+        Ended::Plain
     }
 
     /// Takes one character, or an operator with its subscript.
@@ -239,6 +291,7 @@ fn begins_statement(line: &str, inside: bool) -> bool {
     let (word, rest) = (&line[..head], line[head..].trim_start());
     match word {
         "mesh" | "Mesh" | "dims" if rest.starts_with(['{', '(']) => return true,
+        "repeat" if opens_at(line, 0) => return true,
         "output" | "expect" | "limit" if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => return true,
         _ => {}
     }

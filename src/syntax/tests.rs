@@ -170,9 +170,8 @@ fn each_mistake_has_its_word_and_place() {
             "number-too-large: the number `99999999999999999999` is too large | 99999999999999999999 | more than can be counted"
         }),
         ("C = 1e999 * A", "number-too-large: the number `1e999` is too large | 1e999 | more than can be counted"),
-        ("repeat 4 {\n  A = B\n}", {
-            "unknown-statement: statements that begin with `repeat` are not known | repeat | not a statement"
-        }),
+        ("repeat 4 {\n  A = B\n", "unclosed-bracket: `{` is not closed | B | expected `}` after this"),
+        ("repeat {\n  A = B\n}", "unexpected-text: unexpected `{` | { | expected a size"),
         ("link (0,0)->(1,0) down", {
             "unknown-statement: statements that begin with `link` are not known | link | not a statement"
         }),
@@ -488,4 +487,20 @@ pub(super) mod properties {
             prop_assert!(ast.statements.len() + diagnostics.iter().count() >= 3, "{}", source);
         }
     }
+}
+
+/// A block is read statement by statement: one that is wrong costs no other.
+#[test]
+fn blocks_hold_statements() {
+    let ast =
+        good("repeat 2*L { A = B; C = D }\nrepeat 3 {\n  E = (F +\n    G)\n  repeat 2 {\n    H = I\n  }\n}\nJ = K");
+    let printed = "repeat 2*L {\n    A = B\n    C = D\n}\nrepeat 3 {\n    E = F + G\n    repeat 2 {\n        H = I\n    }\n}\nJ = K\n";
+    assert_eq!(ast.to_string(), printed);
+    assert_eq!(good(printed).to_string(), printed);
+    let (ast, diagnostics) = parse("repeat 2 {\n  A = \n  B = (C\n  D = E\n}\nF = G }\nH = I");
+    assert_eq!(diagnostics.iter().count(), 3, "{diagnostics:?}");
+    assert_eq!(ast.to_string(), "repeat 2 {\n    D = E\n}\nH = I\n");
+    // Deep nesting ends in words.
+    let (_, diagnostics) = parse(&"repeat 2 {\n".repeat(10_000));
+    assert!(diagnostics.iter().any(|found| found.code == "too-deep"));
 }

@@ -1,0 +1,210 @@
+//! A plan with its repeats spelled out.
+//!
+//! Before, with a body that is planned once, and after, with its steps once for each iteration:
+//!
+//! ```text
+//! %0 x = input                       %0 x = input
+//! %1 x = carry %0        x 2         %1 W = input
+//! %2 W = input           x 2         %2 x = product %0 %1
+//! %3 x = product %1 %2   x 2         %3 W.2 = input
+//!                                    %4 x = product %2 %3
+//! ```
+//!
+//! Both have the same layouts and collectives; each step of the second knows its step of the first.
+
+use super::{Plan, Step, StepId, StepOp};
+use crate::program::{Definition, Program, Repeat, Value, ValueId};
+use petgraph::graph::DiGraph;
+use thiserror::Error;
+
+/// The most steps of a plan that is spelled out.
+pub const MOST_STEPS: u64 = 4096;
+
+/// A plan that is too long to be spelled out.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[error("the program repeats too much to be run: it has {steps} steps in all, more than {most}", most = MOST_STEPS)]
+#[diagnostic(
+    code("repeat-too-long"),
+    help("`shardc plan` plans it all the same; run or time it with fewer iterations")
+)]
+pub struct TooLong {
+    steps: u64,
+    #[label("repeated here")]
+    span: miette::SourceSpan,
+}
+
+/// Spells out the repeats of a plan.
+///
+/// # Errors
+/// If there would be more than [`MOST_STEPS`] steps.
+pub fn unroll(plan: &Plan) -> Result<Plan, TooLong> {
+    let steps = plan.ids().fold(0u64, |steps, id| steps.saturating_add(plan.times(id)));
+    match plan.program.repeats.iter().max_by_key(|repeat| repeat.times) {
+        Some(longest) if steps > MOST_STEPS => Err(TooLong { steps, span: longest.span.into() }),
+        Some(_) | None => Ok(unrolled(plan, u64::MAX)),
+    }
+}
+
+/// The plan of a program whose bodies are done once each: what one iteration does.
+pub fn once(plan: &Plan) -> Plan {
+    unrolled(plan, 1)
+}
+
+fn unrolled(plan: &Plan, most: u64) -> Plan {
+    let values = Values::new(&plan.program, most);
+    let mut steps = Steps { plan, values: &values, image: Vec::new(), steps: DiGraph::new(), origins: Vec::new() };
+    steps.image = vec![StepId::end(); plan.steps.node_count()];
+    steps.spell_out();
+    let (image, steps, origins) = (steps.image, steps.steps, steps.origins);
+    Plan {
+        outputs: plan.outputs.iter().map(|id| image[id.index()]).collect(),
+        steps,
+        program: values.program,
+        origins,
+        carried: Vec::new(),
+        ..plan.clone()
+    }
+}
+
+/// The values of the program, spelled out.
+struct Values {
+    program: Program,
+    /// For each iteration, what each value became; one iteration for a value outside of all bodies.
+    images: Vec<Vec<ValueId>>,
+    /// How often each body is done.
+    times: Vec<u64>,
+}
+
+impl Values {
+    fn new(program: &Program, most: u64) -> Values {
+        let empty = Program { values: Vec::new(), outputs: Vec::new(), repeats: Vec::new(), ..program.clone() };
+        let images = vec![Vec::new(); program.values.len()];
+        let times = program.repeats.iter().map(|repeat| repeat.times.min(most)).collect();
+        let mut values = Values { program: empty, images, times };
+        let mut id = 0;
+        while id < program.values.len() {
+            let body = program.repeats.iter().position(|repeat| repeat.body.start == id);
+            let Some((place, repeat)) = body.map(|place| (place, &program.repeats[place])) else {
+                values.add(program, id, 0, None);
+                id += 1;
+                continue;
+            };
+            for iteration in 0..values.times[place] {
+                repeat.body.clone().for_each(|id| values.add(program, id, iteration, Some(repeat)));
+            }
+            id = repeat.body.end;
+        }
+        values.program.outputs = program.outputs.iter().map(|id| values.last(*id)).collect();
+        values
+    }
+
+    /// What a value is in the last iteration so far.
+    fn last(&self, id: ValueId) -> ValueId {
+        *self.images[id.index()].last().expect("operands come before their users")
+    }
+
+    fn add(&mut self, program: &Program, id: usize, iteration: u64, repeat: Option<&Repeat>) {
+        let value = &program.values[id];
+        let carried = repeat.and_then(|repeat| repeat.carried.iter().find(|carried| carried.first.index() == id));
+        let definition = match carried {
+            Some(carried) if iteration > 0 => Definition::Move { operand: self.last(carried.last) },
+            Some(_) | None => self.with_images(&value.definition),
+        };
+        let again = iteration > 0 && value.definition == Definition::Input;
+        let name = value.name.as_ref().map(|name| match again {
+            true => format!("{name}.{}", iteration + 1),
+            false => name.clone(),
+        });
+        let image = ValueId(u32::try_from(self.program.values.len()).expect("a bounded number of values"));
+        self.program.values.push(Value { name, definition, ..value.clone() });
+        self.images[id].push(image);
+    }
+
+    fn with_images(&self, definition: &Definition) -> Definition {
+        let image = |id: &ValueId| self.last(*id);
+        match definition {
+            Definition::Input => Definition::Input,
+            Definition::Product { operands, local } => {
+                Definition::Product { operands: operands.map(|id| image(&id)), local: *local }
+            }
+            Definition::Map { function, operands } => {
+                Definition::Map { function: *function, operands: operands.iter().map(image).collect() }
+            }
+            Definition::Reduce { operand, operator } => {
+                Definition::Reduce { operand: image(operand), operator: *operator }
+            }
+            Definition::Move { operand } => Definition::Move { operand: image(operand) },
+            Definition::Rename { operand } => Definition::Rename { operand: image(operand) },
+            Definition::Collective { collective, from, operand } => {
+                let (collective, from) = (collective.clone(), from.clone());
+                Definition::Collective { collective, from, operand: image(operand) }
+            }
+        }
+    }
+}
+
+struct Steps<'a> {
+    plan: &'a Plan,
+    values: &'a Values,
+    /// What each step became last.
+    image: Vec<StepId>,
+    steps: DiGraph<Step, u32>,
+    origins: Vec<StepId>,
+}
+
+impl Steps<'_> {
+    fn spell_out(&mut self) {
+        let ids: Vec<StepId> = self.plan.ids().collect();
+        let mut at = 0;
+        while at < ids.len() {
+            let Some(place) = self.plan.body(ids[at]) else {
+                self.add(ids[at], 0);
+                at += 1;
+                continue;
+            };
+            // What the first iteration fetches from outside stands among its steps, and is done once.
+            let last = ids.iter().rposition(|id| self.plan.body(*id) == Some(place)).unwrap_or(at);
+            for iteration in 0..self.values.times[place] {
+                let handed_on: Vec<StepId> = self.plan.carried.iter().map(|(_, end)| self.image[end.index()]).collect();
+                for id in &ids[at..=last] {
+                    let own = self.plan.body(*id) == Some(place);
+                    let carried = self.plan.carried.iter().position(|(carry, _)| carry == id);
+                    match carried {
+                        Some(carried) if iteration > 0 => self.image[id.index()] = handed_on[carried],
+                        Some(_) | None if own || iteration == 0 => self.add(*id, iteration),
+                        Some(_) | None => {}
+                    }
+                }
+            }
+            at = last + 1;
+        }
+    }
+
+    /// Adds a step of an iteration; what is carried into the first one is no step of its own.
+    fn add(&mut self, id: StepId, iteration: u64) {
+        let step = self.plan.step(id);
+        let operands: Vec<StepId> = self.plan.operands(id).iter().map(|id| self.image[id.index()]).collect();
+        if step.op == StepOp::Carry {
+            self.image[id.index()] = operands[0];
+            return;
+        }
+        let value = |id: ValueId| {
+            let images = &self.values.images[id.index()];
+            let iteration = usize::try_from(iteration).unwrap_or(usize::MAX);
+            images[iteration.min(images.len() - 1)]
+        };
+        // Behind the body a value is what the last iteration has made.
+        let outside = |id: ValueId| *self.values.images[id.index()].last().expect("every value has an image");
+        let (value, user) = match self.plan.body(id) {
+            Some(_) => (value(step.value), value(step.user)),
+            None if self.plan.program.body_of(step.user).is_some() => (outside(step.value), value(step.user)),
+            None => (outside(step.value), outside(step.user)),
+        };
+        let new = self.steps.add_node(Step { value, user, ..step.clone() });
+        for (place, operand) in (0..).zip(operands) {
+            self.steps.add_edge(operand, new, place);
+        }
+        self.image[id.index()] = new;
+        self.origins.push(id);
+    }
+}

@@ -1,0 +1,249 @@
+//! `repeat N { .. }`: a body that is checked and planned once, and done N times.
+//!
+//! Names that exist before and are assigned inside are carried from one iteration to the next. Each stands for two
+//! values of the body: the first, at its head, is what an iteration begins with; the last, at its end, is what it
+//! hands on, in the layout of the first. Everything else of the body is local.
+//!
+//! ```text
+//! x: bf16[B_X, D]                          %0 x = input
+//! repeat 4 {                               repeat 4 {
+//!   W: bf16[D, F]                            %1 x = move %0       # what an iteration begins with
+//!   V: bf16[F, D]                            %2 W = input         # another one in each iteration
+//!   x[B_X, D] = relu(x * W) * V              ..
+//! }                                          %7 x = move %6       # what it hands on
+//! output x                                 }
+//! ```
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked};
+use super::{Definition, Value, ValueId, Wanted};
+use crate::layout::Sharding;
+use crate::span::Span;
+use crate::syntax::{SizeExpr, Statement, StatementKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Values that are made several times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// The values of the body.
+    pub body: Range<usize>,
+    /// How often, at least once.
+    pub times: u64,
+    /// What is handed from one iteration to the next.
+    pub carried: Vec<Carried>,
+    /// The statement.
+    pub span: Span,
+}
+
+/// A name that is handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// What the first iteration begins with, a value before the body.
+    pub entry: ValueId,
+    /// What each iteration begins with, in the body.
+    pub first: ValueId,
+    /// What each iteration hands on, in the body; outside, the name means this one of the last iteration.
+    pub last: ValueId,
+}
+
+/// A carried name while the body is checked.
+struct Open {
+    name: String,
+    entry: ValueId,
+    first: ValueId,
+}
+
+impl Checker {
+    /// Checks a block; its body once.
+    pub(super) fn repeat(&mut self, count: &SizeExpr, body: &[Statement], span: Span) -> Checked<()> {
+        let times = self.times(count);
+        let (start, errors) = (self.values.len(), self.diagnostics.count(crate::diag::Severity::Error));
+        let opened = self.open_body(body)?;
+        let outside: BTreeSet<String> = self.scope.keys().cloned().collect();
+        for statement in body {
+            self.body_statement(statement);
+        }
+        let fine = self.diagnostics.count(crate::diag::Severity::Error) == errors;
+        let carried = if fine { self.close_body(&opened)? } else { Vec::new() };
+        self.forget_locals(&outside);
+        for (open, carried) in opened.iter().zip(&carried) {
+            self.bind(Some(&open.name), Some(carried.last), self.place(carried.last), false);
+        }
+        let (body, times) = (start..self.values.len(), times?);
+        if !body.is_empty() {
+            self.repeats.push(Repeat { body, times, carried, span });
+        }
+        Ok(())
+    }
+
+    fn times(&mut self, count: &SizeExpr) -> Checked<u64> {
+        let mut sizes = BTreeMap::new();
+        for name in count.names() {
+            sizes.insert(name, self.dim(name, count.span)?.size);
+        }
+        match count.value(&mut |name| sizes.get(name.node.as_str()).copied()) {
+            Ok(0) => Err(CheckError::SizeZero { what: "`repeat`".to_owned(), at: count.span }.into()),
+            Ok(times) => Ok(times),
+            Err(flaw) => Err(CheckError::size(flaw, "a count is a number, or rests on sizes of dims").into()),
+        }
+    }
+
+    /// Opens the names that the body assigns and that exist before.
+    fn open_body(&mut self, body: &[Statement]) -> Checked<Vec<Open>> {
+        let mut names: Vec<&str> = Vec::new();
+        for statement in body {
+            if let StatementKind::Assign { target, .. } = &statement.kind
+                && let Some(name) = target.name.as_ref().map(|name| name.node.as_str())
+                && !names.contains(&name)
+            {
+                names.push(name);
+            }
+        }
+        let mut opened = Vec::new();
+        for name in names {
+            let Some(entry) = self.scope.get(name).and_then(|place| self.bindings[*place].value) else { continue };
+            self.bindings[self.scope[name]].used = true;
+            let value = self.value(entry);
+            let (dtype, dims, wanted) = (value.dtype, value.dims.clone(), value.wanted.clone());
+            let (definition, place, span) = (Definition::Move { operand: entry }, self.place(entry), value.span);
+            let first = self.add_value(Value {
+                name: Some(name.to_owned()),
+                dtype,
+                dims,
+                definition,
+                wanted,
+                method: None,
+                span,
+            })?;
+            // A free value is closed when it is carried.
+            self.sums[first.index()] = BTreeMap::new();
+            self.places[first.index()] = place;
+            self.bind(Some(name), Some(first), place, false);
+            self.bindings[self.scope[name]].used = true;
+            opened.push(Open { name: name.to_owned(), entry, first });
+        }
+        Ok(opened)
+    }
+
+    fn body_statement(&mut self, statement: &Statement) {
+        let what = match &statement.kind {
+            StatementKind::Input { .. } | StatementKind::Assign { .. } => return self.statement(statement),
+            StatementKind::Mesh { .. } => "mesh",
+            StatementKind::Dims(_) => "dims",
+            StatementKind::Output(_) => "output",
+            StatementKind::Expect(_) => "expect",
+            StatementKind::Limit { .. } => "limit",
+            StatementKind::Repeat { .. } => "repeat",
+        };
+        self.diagnostics.push(&CheckError::NotInRepeat { what, at: statement.span });
+    }
+
+    /// Hands each carried name on, in the layout that it had at the head.
+    fn close_body(&mut self, opened: &[Open]) -> Checked<Vec<Carried>> {
+        let mut carried = Vec::new();
+        for Open { name, entry, first } in opened {
+            let Some(end) = self.scope.get(name).and_then(|place| self.bindings[*place].value) else { continue };
+            self.bindings[self.scope[name]].used = true;
+            let wanted = self.handed_on(name, *entry, *first, end)?;
+            let head = self.value(*first);
+            let (dtype, dims, name) = (head.dtype, head.dims.clone(), Some(name.clone()));
+            let (definition, span) = (Definition::Move { operand: end }, self.value(end).span);
+            let last = self.add_value(Value { name, dtype, dims, definition, wanted, method: None, span })?;
+            self.places[last.index()] = self.place(end);
+            self.sums[last.index()] = BTreeMap::new();
+            carried.push(Carried { entry: *entry, first: *first, last });
+        }
+        Ok(carried)
+    }
+
+    /// The layout in which a name is handed on: that of the head, unless only the end has a written one.
+    fn handed_on(&mut self, name: &str, entry: ValueId, first: ValueId, end: ValueId) -> Checked<Wanted> {
+        let said = self.exact(end).map(|sharding| self.in_order_of(first, end, sharding));
+        match (self.exact(first).cloned(), said) {
+            (Some(head), Some(said)) if head != said => {
+                let (has, ends) = (self.show_as(first, name), self.show_as(end, name));
+                let (at, from) = (self.place(end), self.place(first));
+                let help = format!("write `{ends} -> {has}` as the last line of the body");
+                Err(CheckError::RepeatLayout { name: name.to_owned(), has, ends, at, from, help }.into())
+            }
+            (Some(head), _) => {
+                self.values[entry.index()].wanted = Wanted::Exact(head.clone());
+                Ok(Wanted::Exact(head))
+            }
+            (None, Some(said)) => {
+                let wanted = Wanted::Exact(said);
+                self.values[first.index()].wanted = wanted.clone();
+                self.values[entry.index()].wanted = wanted.clone();
+                Ok(wanted)
+            }
+            (None, None) => Ok(Wanted::Free),
+        }
+    }
+
+    /// A sharding of `end` with its dims in the order of those of `first`.
+    fn in_order_of(&self, first: ValueId, end: ValueId, sharding: &Sharding) -> Sharding {
+        let dims = &self.value(end).dims;
+        let place = |dim| dims.iter().position(|own| own == dim);
+        let axes = self.value(first).dims.iter().filter_map(place).map(|place| sharding.dims[place]).collect();
+        Sharding { dims: axes, ..sharding.clone() }
+    }
+
+    /// What the body has declared is not known behind it, and no output of the program.
+    fn forget_locals(&mut self, outside: &BTreeSet<String>) {
+        let locals: Vec<String> = self.scope.keys().filter(|name| !outside.contains(*name)).cloned().collect();
+        for name in locals {
+            let place = self.scope[&name];
+            // A name that was told of stays known, so that it is told of once.
+            if self.bindings[place].value.is_some() {
+                self.bindings[place].shadowed = true;
+                self.scope.remove(&name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::diag::Severity;
+    use crate::program::testing::{check_text, codes};
+
+    const GROUND: &str = "mesh {X: 4, Y: 2} on tpu_v5e\ndims {B: 16, D: 32, F: 64, L: 3}\nx: bf16[B_X, D]\n";
+
+    #[test]
+    fn names_are_carried_or_local() {
+        let body = "repeat L {\nW: bf16[D, F]\nh = relu(x * W)\nx[B_X, D] = h * V[F, D]\n}\noutput x";
+        let (program, diagnostics) = check_text(&format!("{GROUND}{body}"));
+        let program = program.unwrap_or_else(|| panic!("{diagnostics:?}"));
+        let repeat = &program.repeats[0];
+        assert_eq!((repeat.times, repeat.carried.len()), (3, 1));
+        assert_eq!(program.outputs, [repeat.carried[0].last]);
+    }
+
+    #[test]
+    fn what_a_body_may_not_do() {
+        for (body, code) in [
+            ("repeat 2 { x[B, D_X] = relu(x) }\noutput x", "repeat-layout"),
+            ("repeat 2 { h = relu(x)\n x = h + x }\ny = relu(h)", "unknown-array"),
+            ("repeat 0 { x = relu(x) }\noutput x", "size-zero"),
+            ("repeat Q { x = relu(x) }\noutput x", "unknown-dim"),
+            ("repeat 2 { repeat 2 { x = relu(x) } }\noutput x", "not-in-repeat"),
+            ("repeat 2 { x = relu(x)\n output x }\noutput x", "not-in-repeat"),
+            ("repeat 2 { x[D, B] = q }\noutput x", "unknown-array"),
+            ("repeat 2 { x[B] = A[B] }\noutput x", "rebind-mismatch"),
+        ] {
+            let (_, diagnostics) = check_text(&format!("{GROUND}{body}"));
+            assert_eq!(codes(&diagnostics, Severity::Error), [code], "{body}: {diagnostics:?}");
+        }
+    }
+
+    /// The help of a layout that differs at the end is a line that makes the program right.
+    #[test]
+    fn the_help_makes_it_right() {
+        let text = |line: &str| format!("{GROUND}repeat 2 {{\nx[B, D_X] = relu(x)\n{line}\n}}\noutput x");
+        let (_, diagnostics) = check_text(&text(""));
+        let help = diagnostics.iter().find_map(|found| found.help.clone()).expect("it says what to write");
+        let line = help.split('`').nth(1).expect("a line to write");
+        assert!(check_text(&text(line)).0.is_some(), "{line}");
+    }
+}

@@ -1,0 +1,86 @@
+//! A program with `repeat` does what the same program does with its body written out.
+
+use shardc::compiler::{self, Compiled, Options};
+use shardc::costs::CostModel;
+use shardc::sim::clock;
+use shardc::sim::values;
+
+const GROUND: &str = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {B: 8, D: 8, F: 16}\n";
+
+/// Each body with the layouts of the carried names, `#` in a name standing for the number of the iteration.
+const BODIES: &[(&str, &str)] = &[
+    // Weights of each layer's own.
+    ("x: bf16[B_X, D]", "W#: bf16[D, F_Y]\nV#: bf16[F_Y, D]\nh# = relu(x * W#)\nx[B_X, D] = h# * V#"),
+    // Gathered in each layer.
+    (
+        "x: bf16[B_X, D_Y]",
+        "W#: bf16[D_X, F_Y]\nV#: bf16[F_Y, D_X]\nh#[B_X, F_Y] = relu(x * W#)\nx[B_X, D_Y] = h# * V# + x",
+    ),
+    // One weight for all.
+    ("x: bf16[B_X, D]\nW: bf16[D_Y, F_X]\nV: bf16[F, D]", "x[B_X, D] = (x * W) * V"),
+    // Two names that change places, in the same layout.
+    ("a: bf16[B_X, D]\nb: bf16[B_X, D]", "t#[B_X, D] = a\na[B_X, D] = b\nb[B_X, D] = relu(t#)"),
+    // Handed on open.
+    ("x: bf16[B, D]{U_Y}", "x[B, D]{U_Y} = -x"),
+];
+
+fn compiled(source: &str, costs: CostModel) -> Compiled {
+    let (program, diagnostics) = compiler::check(source);
+    let program = program.unwrap_or_else(|| panic!("{source}\n{diagnostics:?}"));
+    let options = Options { costs, ..Options::default() };
+    compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{source}\n{found:?}"))
+}
+
+#[test]
+fn a_repeat_is_its_body_written_out() {
+    for (head, body) in BODIES {
+        let names: Vec<&str> = head.lines().filter_map(|line| line.split(':').next()).collect();
+        let outputs = format!("output {}\n", names.join(", "));
+        for (times, costs) in [(1, CostModel::Book), (3, CostModel::Book), (3, CostModel::Exact)] {
+            let inside = body.replace('#', "");
+            let repeated = format!("{GROUND}{head}\nrepeat {times} {{\n{inside}\n}}\n{outputs}");
+            let written: Vec<String> = (1..=times).map(|n| body.replace('#', &n.to_string())).collect();
+            let written = format!("{GROUND}{head}\n{}\n{outputs}", written.join("\n"));
+            let (one, other) = (compiled(&repeated, costs), compiled(&written, costs));
+            // A weight for all layers is moved once for all of them, and weighed so; written out, it may not be.
+            let shared = head.contains("W:");
+            let (planned, expected) = (one.plan.totals(), other.plan.totals());
+            equal_outputs(&one, &other, &repeated);
+            assert!(planned.time() <= expected.time(), "{repeated}\n{}\n{}", one.plan, other.plan);
+            if shared {
+                continue;
+            }
+            assert_eq!(planned.time(), expected.time(), "{repeated}\n{}\n{}", one.plan, other.plan);
+            assert_eq!((planned.received, planned.flops), (expected.received, expected.flops), "{repeated}");
+            let time = |it: &Compiled| clock::run(&it.schedule, &it.topology).expect("timed").makespan;
+            assert_eq!(time(&one), time(&other), "{repeated}");
+            let shape = |it: &Compiled| it.schedule.ids().count();
+            assert_eq!(shape(&one), shape(&other), "{repeated}");
+        }
+    }
+}
+
+/// Both schedules have the same inputs in the same order, so the same seed gives the same numbers.
+fn equal_outputs(one: &Compiled, other: &Compiled, what: &str) {
+    let dense = |it: &Compiled| {
+        let inputs = values::inputs(&it.schedule, 1).expect("small inputs");
+        let run = values::run(&it.schedule, &inputs).expect("a small run");
+        let dense = values::dense(&it.schedule, &inputs).expect("small arrays");
+        let numerics = values::compare(&it.schedule, &inputs, &dense, &run).expect("comparable");
+        assert!(numerics.equal || numerics.within, "{what}");
+        numerics.elements
+    };
+    assert_eq!(dense(one), dense(other), "{what}");
+}
+
+/// A thousand layers are planned in a moment, and are too many to spell out.
+#[test]
+fn many_layers_are_planned() {
+    let source = format!("{GROUND}{}\nrepeat 100000 {{\n{}\n}}\noutput x", BODIES[1].0, BODIES[1].1.replace('#', ""));
+    let (program, _) = compiler::check(&source);
+    let program = program.expect("a program");
+    let preview = compiler::preview(&program, &Options::default()).expect("a plan");
+    assert!(preview.plan.totals().flops > 100_000);
+    let found = compiler::compile(&program, &Options::default()).expect_err("too many steps");
+    assert!(found.iter().any(|found| found.code == "repeat-too-long"));
+}
