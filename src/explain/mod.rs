@@ -80,6 +80,7 @@ pub const PAGES: &[Page] = pages![
     "open-sum-misuse",
     "operator-dtype",
     "padded",
+    "padded-in-repeat",
     "part-repeated",
     "partial-hole",
     "rebind-mismatch",

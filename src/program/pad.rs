@@ -26,6 +26,13 @@ pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnosti
     if padded.is_empty() {
         return program;
     }
+    // What is carried from one iteration to the next would have to keep its padding at 0.
+    if let (Some(repeat), Some((dim, size))) = (program.repeats.first(), padded.first_key_value()) {
+        let (logical, place) = (program.dims.size(*dim), place(&program, *dim, places));
+        let (dim, padded) = (program.dims.name(*dim), *size);
+        diagnostics.push(&CheckError::PaddedInRepeat { dim, size: logical, padded, at: place, block: repeat.span });
+        return program;
+    }
     for (dim, size) in &padded {
         let (logical, place) = (program.dims.size(*dim), place(&program, *dim, places));
         // In tenths of a percent, rounded down.

@@ -345,8 +345,8 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, .. } = self;
-        let (places, mut diagnostics) = (self.places, self.diagnostics);
+        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, places, .. } = self;
+        let mut diagnostics = self.diagnostics;
         let program = Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
