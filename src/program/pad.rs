@@ -7,7 +7,8 @@
 //!
 //! The padding of an input is 0. For every value it is known in which dims its padding may be something else, so that
 //! a product of inputs, or of what keeps 0, needs no filler. A sum over a dim reads its padding, so do other reductions
-//! and a softmax; everything else keeps the lanes of a dim apart. What is not padding is taken as finite here.
+//! and a softmax; everything else keeps the lanes of a dim apart. What an iteration of a repeat begins with may have padding
+//! other than 0 if what the one before hands on may. What is not padding is taken as finite here.
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
@@ -24,13 +25,6 @@ use std::ops::Range;
 pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnostics) -> Program {
     let padded = padded_sizes(&program);
     if padded.is_empty() {
-        return program;
-    }
-    // What is carried from one iteration to the next would have to keep its padding at 0.
-    if let (Some(repeat), Some((dim, size))) = (program.repeats.first(), padded.first_key_value()) {
-        let (logical, place) = (program.dims.size(*dim), place(&program, *dim, places));
-        let (dim, padded) = (program.dims.name(*dim), *size);
-        diagnostics.push(&CheckError::PaddedInRepeat { dim, size: logical, padded, at: place, block: repeat.span });
         return program;
     }
     for (dim, size) in &padded {
