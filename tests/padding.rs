@@ -157,6 +157,27 @@ fn every_function_of_zeros_in_the_padding() {
     }
 }
 
+/// Every iteration after the first begins with what the one before hands on, padding included.
+#[test]
+fn padding_in_repeats() {
+    let bodies = [
+        "x: i32[I, J_X]\nrepeat 3 { x = x + sum_J(x) }\noutput x",
+        "x: i32[I, J_X]\nrepeat 3 { W: i32[J, K_X]\n V: i32[K_X, J]\n x[I, J_X] = relu(x * W) * V }\noutput x",
+        "x: i32[I, J_X]\nrepeat 3 { s = sum_J(x)\n x = x + 1\n x = x - s }\ny[I] = max_J(x)",
+        "x: i32[I, J_X]\nc: i32[I, J_X]\nb = c + 1\nrepeat 2 { x = x - max_J(b) }\ny[I] = max_J(b) + max_J(x)",
+        "a: i32[I, J_X]\nb: i32[I, J_X]\nrepeat 3 { s = sum_J(a)\n t = a\n a = b\n b = t + 1 - s }\ny[I] = sum_J(a)",
+    ];
+    for (size, body) in [4, 5, 6].into_iter().cartesian_product(bodies) {
+        check(
+            &format!(
+                "mesh {{X: 4}} on tpu_v5e\ndims {{I: 3, J: {size}, K: 5}}\n{}\n",
+                body.replace(" }", "\n}").replace("{ ", "{\n").replace("\n ", "\n")
+            ),
+            true,
+        );
+    }
+}
+
 /// A dim that stands for several is padded in its last part.
 #[test]
 fn the_last_part_of_a_dim_is_padded() {

@@ -80,7 +80,6 @@ pub const PAGES: &[Page] = pages![
     "open-sum-misuse",
     "operator-dtype",
     "padded",
-    "padded-in-repeat",
     "part-repeated",
     "partial-hole",
     "rebind-mismatch",

@@ -278,18 +278,6 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("dim `{dim}` of size {size} does not fit its shards, and a program with `repeat` is not padded")]
-    #[diagnostic(code("padded-in-repeat"), help("make it the next size that fits: `dims {{{dim}: {padded}}}`"))]
-    PaddedInRepeat {
-        dim: String,
-        size: u64,
-        padded: u64,
-        #[label(primary, "its shards do not fit")]
-        at: Span,
-        #[label("repeated here")]
-        block: Span,
-    },
-
     #[error("dim `{dim}` of size {size} is padded to {padded}: {waste} % of it is waste")]
     #[diagnostic(
         code("padded"),

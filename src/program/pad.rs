@@ -7,29 +7,24 @@
 //!
 //! The padding of an input is 0. For every value it is known in which dims its padding may be something else, so that
 //! a product of inputs, or of what keeps 0, needs no filler. A sum over a dim reads its padding, so do other reductions
-//! and a softmax; everything else keeps the lanes of a dim apart. What is not padding is taken as finite here.
+//! and a softmax; everything else keeps the lanes of a dim apart. What an iteration of a repeat begins with may have padding
+//! other than 0 if what the one before hands on may. What is not padding is taken as finite here.
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
-use super::{Definition, Program, Value, ValueId, Wanted};
+use super::{Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::function::{Filler, Function, Scalar};
 use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::Mesh;
 use crate::span::Span;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Pads the dims of a program so that all layouts written for them fit; `places` are those of the values' layouts.
 pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnostics) -> Program {
     let padded = padded_sizes(&program);
     if padded.is_empty() {
-        return program;
-    }
-    // What is carried from one iteration to the next would have to keep its padding at 0.
-    if let (Some(repeat), Some((dim, size))) = (program.repeats.first(), padded.first_key_value()) {
-        let (logical, place) = (program.dims.size(*dim), place(&program, *dim, places));
-        let (dim, padded) = (program.dims.name(*dim), *size);
-        diagnostics.push(&CheckError::PaddedInRepeat { dim, size: logical, padded, at: place, block: repeat.span });
         return program;
     }
     for (dim, size) in &padded {
@@ -128,30 +123,80 @@ struct Padder {
     /// For each new value the dims in which its padding may be other than 0.
     dirty: Vec<BTreeSet<DimId>>,
     fillers: BTreeMap<(ValueId, DimId, &'static str, bool), ValueId>,
+    /// The bodies of the repeats so far, among the new values.
+    bodies: Vec<Range<usize>>,
+    /// For each old value that begins an iteration, dims in which the iteration before may hand other padding on.
+    handed_on: BTreeMap<ValueId, BTreeSet<DimId>>,
 }
 
 impl Padder {
     fn new(old: Program, padded: BTreeMap<DimId, u64>) -> Padder {
-        let (values, renumbered, dirty) = (Vec::new(), Vec::new(), Vec::new());
-        Padder { old, padded, values, renumbered, dirty, fillers: BTreeMap::new() }
+        let (values, renumbered, dirty, bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (fillers, handed_on) = (BTreeMap::new(), BTreeMap::new());
+        Padder { old, padded, values, renumbered, dirty, fillers, bodies, handed_on }
     }
 
     fn run(mut self) -> Program {
+        while self.copy() {}
+        let new = |id: ValueId| self.renumbered[id.index()];
+        let outputs = self.old.outputs.iter().map(|output| new(*output)).collect();
+        let repeats = self.old.repeats.iter().zip(&self.bodies).map(|(repeat, body)| {
+            let carried = repeat.carried.iter().map(|Carried { entry, first, last }| Carried {
+                entry: new(*entry),
+                first: new(*first),
+                last: new(*last),
+            });
+            Repeat { body: body.clone(), carried: carried.collect(), ..repeat.clone() }
+        });
+        let repeats = repeats.collect();
+        Program { values: self.values, outputs, repeats, ..self.old }
+    }
+
+    /// Copies all values; whether a repeat hands on padding that its first iteration does not begin with, so that they
+    /// have to be copied again.
+    fn copy(&mut self) -> bool {
+        (self.values, self.renumbered, self.dirty) = (Vec::new(), Vec::new(), Vec::new());
+        self.fillers = BTreeMap::new();
+        self.bodies = Vec::new();
         for index in 0..self.old.values.len() {
-            let mut value = self.old.values[index].clone();
-            for dim in &mut value.dims {
-                dim.size = self.padded.get(&dim.id).copied().unwrap_or(dim.size);
+            let start = self.values.len();
+            if self.old.repeats.iter().any(|repeat| repeat.body.start == index) {
+                self.bodies.push(start..start);
             }
-            for operand in operands_mut(&mut value.definition) {
-                *operand = self.renumbered[operand.index()];
+            self.copy_value(index);
+            if self.old.repeats.iter().any(|repeat| repeat.body.end == index + 1)
+                && let Some(body) = self.bodies.last_mut()
+            {
+                body.end = self.values.len();
+                // What a body makes is not known behind it.
+                self.fillers.retain(|_, filler| filler.index() < body.start);
             }
-            self.fill_operands(&mut value);
-            let dirty = self.dirty_dims(&value);
-            let id = self.push(value, dirty);
-            self.renumbered.push(id);
         }
-        let outputs = self.old.outputs.iter().map(|output| self.renumbered[output.index()]).collect();
-        Program { values: self.values, outputs, ..self.old }
+        let mut grown = false;
+        for Carried { first, last, .. } in self.old.carried() {
+            let begins = &self.dirty[self.renumbered[first.index()].index()];
+            let more: Vec<DimId> =
+                self.dirty[self.renumbered[last.index()].index()].difference(begins).copied().collect();
+            grown |= !more.is_empty();
+            self.handed_on.entry(*first).or_default().extend(more);
+        }
+        grown
+    }
+
+    fn copy_value(&mut self, index: usize) {
+        let mut value = self.old.values[index].clone();
+        for dim in &mut value.dims {
+            dim.size = self.padded.get(&dim.id).copied().unwrap_or(dim.size);
+        }
+        for operand in operands_mut(&mut value.definition) {
+            *operand = self.renumbered[operand.index()];
+        }
+        self.fill_operands(&mut value);
+        let mut dirty = self.dirty_dims(&value);
+        let old = ValueId(u32::try_from(index).expect("fewer values than bytes of source"));
+        dirty.extend(self.handed_on.get(&old).into_iter().flatten());
+        let id = self.push(value, dirty);
+        self.renumbered.push(id);
     }
 
     fn push(&mut self, value: Value, dirty: BTreeSet<DimId>) -> ValueId {
