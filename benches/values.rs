@@ -24,12 +24,11 @@ mesh {X: 8 ring} on tpu_v5e
 dims {I: 2048, J: 2048, K: 2048}
 A: f32[I, J_X]
 B: f32[J_X, K]
-A * B -> C[I, K_X]
-";
+A * B -> C[I, K_X]";
 
-/// What the compiler makes of the program.
-fn schedule() -> Schedule {
-    let program = compiler::check(PROGRAM).0.expect("a right program");
+/// What the compiler makes of the program, by its own choice of method or by another.
+fn schedule(using: &str) -> Schedule {
+    let program = compiler::check(&format!("{PROGRAM}{using}\n")).0.expect("a right program");
     compiler::compile(&program, &Options::default()).expect("it compiles").schedule
 }
 
@@ -57,8 +56,8 @@ fn rows(a: &[f32], b: &[f32], c: &mut [f32]) {
 }
 
 /// Schedule, inputs, and the two factors as plain lists.
-fn setup() -> (Schedule, Inputs, [Vec<f32>; 2]) {
-    let schedule = schedule();
+fn setup(using: &str) -> (Schedule, Inputs, [Vec<f32>; 2]) {
+    let schedule = schedule(using);
     let inputs = inputs(&schedule, 0).expect("it fits");
     let factors = [0, 1].map(|id| inputs[&ArrayId(id)].to_vec::<f32>().expect("f32"));
     (schedule, inputs, factors)
@@ -76,8 +75,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[expect(clippy::print_stdout, reason = "the figures are what a bench is for")]
-fn compare() {
-    let (schedule, inputs, [a, b]) = setup();
+fn compare(using: &str) {
+    let (schedule, inputs, [a, b]) = setup(using);
     let mut c = vec![0.0; a.len()];
     let (mut simulated, mut whole) = (Vec::new(), Vec::new());
     for _ in 0..=ROUNDS {
@@ -87,23 +86,26 @@ fn compare() {
     // The first round warms up.
     let [whole, simulated] = [whole, simulated].map(|times| median(times[1..].to_vec()));
     let ratio = simulated.as_secs_f64() / whole.as_secs_f64();
-    println!("dense {whole:.1?}, simulated on {DEVICES} devices {simulated:.1?}, ratio {ratio:.3}");
+    let method = if using.is_empty() { "by default" } else { using.trim() };
+    println!("dense {whole:.1?}, simulated on {DEVICES} devices {method} {simulated:.1?}, ratio {ratio:.3}");
 }
 
 #[divan::bench]
 fn dense_product(bencher: divan::Bencher<'_, '_>) {
-    let (_, _, [a, b]) = setup();
+    let (_, _, [a, b]) = setup("");
     let mut c = vec![0.0; a.len()];
     bencher.bench_local(|| dense(&a, &b, black_box(&mut c)));
 }
 
 #[divan::bench]
 fn simulated_ring(bencher: divan::Bencher<'_, '_>) {
-    let (schedule, inputs, _) = setup();
+    let (schedule, inputs, _) = setup("");
     bencher.bench_local(|| run(&schedule, &inputs));
 }
 
 fn main() {
-    compare();
+    for using in ["", " using meet_in_middle_ring", " using clockwise_ring", " using furiosa_diagonal"] {
+        compare(using);
+    }
     divan::main();
 }

@@ -11,6 +11,7 @@ use crate::program::{Definition, Program, ValueId};
 use crate::units::{Bytes, Time};
 use petgraph::graph::DiGraph;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// How many ways to do a product are kept.
 const MOST_ALTERNATIVES: usize = 8;
@@ -78,7 +79,7 @@ impl Builder<'_> {
             Back::Move(from, collective, _) => {
                 let operand =
                     if settled_elsewhere { self.make(id, from, user) } else { self.make_inside(id, from, user) };
-                self.push_collective(id, collective, operand, user)
+                self.push_collective(id, (*collective).clone(), operand, user)
             }
             Back::Source(_) => self.make_inside(id, node, user),
         };
@@ -95,7 +96,7 @@ impl Builder<'_> {
         match back {
             Back::Move(from, collective, _) => {
                 let operand = self.make_inside(id, from, user);
-                self.push_collective(id, collective, operand, user)
+                self.push_collective(id, (*collective).clone(), operand, user)
             }
             Back::Source(origin) => self.make_source(id, node, &origin),
         }
@@ -245,7 +246,7 @@ impl Builder<'_> {
 
     fn alternative(&self, way: &Way) -> Alternative {
         let (mesh, dims) = (&self.program.mesh, &self.program.dims);
-        let name = |(id, from, collective, _): &(ValueId, Node, Collective, Time)| {
+        let name = |(id, from, collective, _): &(ValueId, Node, Rc<Collective>, Time)| {
             let from = self.search.space(*id).layout(*from);
             let (move_name, brackets) = (collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims));
             format!("{move_name}({}{brackets})", self.program.name(*id))
@@ -259,18 +260,18 @@ impl Builder<'_> {
 struct Way {
     time: Time,
     communication: Time,
-    path: Vec<(ValueId, Node, Collective, Time)>,
+    path: Vec<(ValueId, Node, Rc<Collective>, Time)>,
 }
 
 /// The moves from a source to a node, in order, each with where it starts and its time.
-fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Collective, Time)>> {
+fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Rc<Collective>, Time)>> {
     let mut moves = Vec::new();
     let mut node = target;
     loop {
         match &ways.get(node)?.1 {
             Back::Source(_) => break,
             Back::Move(from, collective, time) => {
-                moves.push((*from, collective.clone(), *time));
+                moves.push((*from, Rc::clone(collective), *time));
                 node = *from;
             }
         }

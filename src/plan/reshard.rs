@@ -10,8 +10,9 @@ use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::Add;
+use std::rc::Rc;
 
 /// What plans are compared by: first by the objective, then by its tie breaker, then by the number of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +58,7 @@ pub(super) type Node = usize;
 #[derive(Clone, Debug)]
 pub(super) struct Edge {
     pub(super) to: Node,
-    pub(super) collective: Collective,
+    pub(super) collective: Rc<Collective>,
     pub(super) score: Score,
     pub(super) time: Time,
 }
@@ -74,7 +75,8 @@ pub(super) struct Space {
 /// The cheapest way to each node, from some sources.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Distances<Origin> {
-    reached: BTreeMap<Node, (Score, Back<Origin>)>,
+    /// By node; none where it was not reached.
+    reached: Vec<Option<(Score, Back<Origin>)>>,
 }
 
 /// How a node was reached.
@@ -83,24 +85,28 @@ pub(super) enum Back<Origin> {
     /// It was a source.
     Source(Origin),
     /// By a move from another node, in so much time.
-    Move(Node, Collective, Time),
+    Move(Node, Rc<Collective>, Time),
 }
 
 impl<Origin> Distances<Origin> {
     /// The least score of a node and how it is reached.
     pub(super) fn get(&self, node: Node) -> Option<&(Score, Back<Origin>)> {
-        self.reached.get(&node)
+        self.reached.get(node)?.as_ref()
     }
 
     /// The nodes that were sources and are reached no better.
     pub(super) fn sources(&self) -> impl Iterator<Item = (Node, Score)> {
-        let sources = self.reached.iter().filter(|(_, (_, back))| matches!(back, Back::Source(_)));
-        sources.map(|(node, (score, _))| (*node, *score))
+        let sources = self.reached().filter(|(_, (_, back))| matches!(back, Back::Source(_)));
+        sources.map(|(node, (score, _))| (node, *score))
     }
 
     /// All nodes in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Node, Score)> {
-        self.reached.iter().map(|(node, (score, _))| (*node, *score))
+        self.reached().map(|(node, (score, _))| (node, *score))
+    }
+
+    fn reached(&self) -> impl Iterator<Item = (Node, &(Score, Back<Origin>))> {
+        self.reached.iter().enumerate().filter_map(|(node, reached)| Some((node, reached.as_ref()?)))
     }
 }
 
@@ -145,11 +151,11 @@ impl Space {
         mesh: &Mesh,
         costs: &dyn Costs,
     ) -> Distances<Origin> {
-        let mut reached: BTreeMap<Node, (Score, Back<Origin>)> = BTreeMap::new();
+        let mut reached: Vec<Option<(Score, Back<Origin>)>> = vec![None; self.shardings.len()];
         let mut heap = BinaryHeap::new();
         for (node, score, origin) in sources {
-            if reached.get(&node).is_none_or(|(known, _)| score < *known) {
-                reached.insert(node, (score, Back::Source(origin)));
+            if reached[node].as_ref().is_none_or(|(known, _)| score < *known) {
+                reached[node] = Some((score, Back::Source(origin)));
                 heap.push(Reverse((score, node)));
             }
         }
@@ -163,10 +169,12 @@ impl Space {
             }
             self.expand(node, mesh, costs);
             settled.resize(self.shardings.len(), false);
+            reached.resize(self.shardings.len(), None);
             for edge in self.edges[node].iter().flatten() {
                 let through = score + edge.score.times(times);
-                if !settled[edge.to] && reached.get(&edge.to).is_none_or(|(known, _)| through < *known) {
-                    reached.insert(edge.to, (through, Back::Move(node, edge.collective.clone(), edge.time)));
+                if !settled[edge.to] && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known) {
+                    let back = Back::Move(node, Rc::clone(&edge.collective), edge.time);
+                    reached[edge.to] = Some((through, back));
                     heap.push(Reverse((through, edge.to)));
                 }
             }
@@ -188,7 +196,7 @@ impl Space {
             }
             let cost = costs.collective(&collective, &from);
             let score = Score::new(costs.objective(), cost, collective.bytes_received(&from, mesh), 0);
-            edges.push(Edge { to: self.node(&to), collective, score, time: cost.time });
+            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time: cost.time });
         }
         self.edges[node] = Some(edges);
     }
