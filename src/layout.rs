@@ -154,7 +154,8 @@ impl Layout {
 
     /// Bytes of the shard that one device holds.
     pub fn local_bytes(&self, mesh: &Mesh) -> Bytes {
-        Bytes(self.local_extents(mesh).iter().product::<u64>() * self.dtype.size())
+        let dims = self.dims.iter().zip(&self.sharding.dims);
+        Bytes(dims.map(|(dim, axes)| dim.size / axes.group_size(mesh)).product::<u64>() * self.dtype.size())
     }
 
     /// As it is written: `[I_X, J]{U_Y}`, without name and dtype.

@@ -222,13 +222,19 @@ impl Builder<'_> {
             let communication = path.iter().map(|(_, _, _, time)| *time).sum();
             found.push(Way { time: communication + compute.time, communication, path });
         }
-        // Names are made for the few that are kept, and some of those have the same.
+        // Names are made for the few that are kept.
         found.sort_by_key(|way| (way.time, way.path.len()));
-        found.truncate(2 * MOST_ALTERNATIVES);
-        let mut alternatives: Vec<Alternative> = found.iter().map(|way| self.alternative(way)).collect();
+        let mut alternatives: Vec<Alternative> = Vec::new();
+        for way in &found {
+            let alternative = self.alternative(way);
+            if alternatives.iter().all(|known| known.moves != alternative.moves) {
+                alternatives.push(alternative);
+            }
+            if alternatives.len() == MOST_ALTERNATIVES {
+                break;
+            }
+        }
         alternatives.sort_by(|a, b| (a.time, a.moves.len(), &a.moves).cmp(&(b.time, b.moves.len(), &b.moves)));
-        alternatives.dedup_by(|a, b| a.moves == b.moves);
-        alternatives.truncate(MOST_ALTERNATIVES);
         let einsum = self.program.einsum(id);
         let given = |place: usize| self.given(operands[place]);
         let (left, right) = (given(0), given(1));
