@@ -169,7 +169,15 @@ impl Builder {
                     at: arrow.into(),
                     help: Some("an input stands alone: `A: bf16[I, J]`".to_owned()),
                 }),
-                None => self.input(left, typing),
+                None => match using {
+                    Some(method) => Err(SyntaxError::UnexpectedText {
+                        found: "using".to_owned(),
+                        expected: "the end of the statement".to_owned(),
+                        at: method.span.into(),
+                        help: Some("an input has no collectives; name the method where it is used".to_owned()),
+                    }),
+                    None => self.input(left, typing),
+                },
             },
             (None, Some((_, target))) => Ok(StatementKind::Assign { target: self.target(target)?, value: left, using }),
             (None, None) => self.value_alone(left, using),
