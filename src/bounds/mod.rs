@@ -5,7 +5,7 @@
 //! idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of an axis
 //! that shards another dim carry as much for their own groups and cannot.
 //!
-//! Source: METHODS of the field, ring, line, torus and switch bounds (Patarasuk and Yuan 2009 for AllReduce).
+//! Source: cuts of the mesh; for AllReduce the 2(n-1) sends of each element of Patarasuk and Yuan (2009).
 
 use crate::collective::Collective;
 use crate::layout::Layout;
@@ -74,7 +74,7 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 /// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
 fn load(topology: &Topology, bytes: u128, divisor: u128, capacity: u128) -> Time {
     let second = topology.scale.at_rate(1, Rate::new(1).expect("one")).ticks();
-    // Bytes stay below 2^61 and ticks a second below 2^60, so the product fits.
+    // A product beyond 128 bits saturates, which makes the bound lower and keeps it true.
     Time::from_ticks(bytes.saturating_mul(second) / (divisor * capacity).max(1))
 }
 
