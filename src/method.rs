@@ -25,11 +25,13 @@ pub enum Method {
     Direct,
     /// The same, but what goes to the antipode of a ring goes in two halves, one each way.
     DirectHalves,
+    /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
+    Multiport,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 11] = [
+    pub const ALL: [Method; 12] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -41,6 +43,7 @@ impl Method {
         Method::FuriosaDiagonal,
         Method::Direct,
         Method::DirectHalves,
+        Method::Multiport,
     ];
 
     /// As it is written after `using`.
@@ -57,6 +60,7 @@ impl Method {
             Method::FuriosaDiagonal => "furiosa_diagonal",
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
+            Method::Multiport => "multiport",
         }
     }
 

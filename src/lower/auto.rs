@@ -10,13 +10,18 @@ use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
 
-/// The part of the machine along one axis: every group of the axis looks like it.
-pub(super) fn along(topology: &Topology, axis: AxisId) -> Topology {
-    let mesh = Mesh::new(vec![topology.mesh.axis(axis).clone()]).expect("a part of a mesh is a mesh");
-    Topology { mesh, axes: vec![topology.links(axis)], ..topology.clone() }
+/// The part of the machine along some axes: every group of theirs looks like it. Its axes are numbered as they are given.
+pub(super) fn along(topology: &Topology, axes: &[AxisId]) -> Topology {
+    let mesh = Mesh::new(axes.iter().map(|axis| topology.mesh.axis(*axis).clone()).collect());
+    let mesh = mesh.expect("a part of a mesh is a mesh");
+    Topology { mesh, axes: axes.iter().map(|axis| topology.links(*axis)).collect(), ..topology.clone() }
 }
 
-/// The simulated time of some operations on a value of these extents that all devices have.
+/// Operations of one collective times devices: what is larger is too much to be tried on the clock.
+const MOST_WORK: usize = 1 << 24;
+
+/// The simulated time of some operations on a value of these extents that all devices have; `None` if there are too
+/// many, or a message has no way.
 pub fn simulate(
     topology: &Topology,
     dtype: DType,
@@ -35,6 +40,9 @@ pub fn simulate(
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let input = builder.input(ArrayId(0), Sharding::replicated(extents.len()));
     build(&mut builder, input);
+    if schedule.operations.node_count().saturating_mul(topology.mesh.device_count()) > MOST_WORK {
+        return None;
+    }
     clock::run(&schedule, topology).ok().map(|timing| timing.makespan)
 }
 

@@ -5,15 +5,19 @@
 
 mod exchange;
 mod flows;
+mod multiport;
+mod place;
 mod rotations;
 
 pub use exchange::{all_to_all, all_to_all_over, permute};
+pub use multiport::{Colour, Multiport, Stage};
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
 use crate::mesh::{AxisId, Wiring};
 pub use crate::method::Method;
 use crate::operator::Operator;
+use place::Place;
 
 /// The methods for a collective on an axis of this wiring and length, the usual one first.
 ///
@@ -61,15 +65,7 @@ fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
 
 /// The shards of a group, concatenated along `dim` in the order of coordinates: `[.., e, ..] -> [.., n·e, ..]`.
 pub fn all_gather(builder: &mut Builder<'_>, method: Method, axis: AxisId, shard: OpId, dim: usize) -> OpId {
-    let n = builder.mesh().size(axis);
-    if n == 1 {
-        return shard;
-    }
-    let builder = &mut builder.by(method.name());
-    match flows::flow(method, n) {
-        Some(flow) => flows::all_gather(builder, flow, axis, shard, dim),
-        None => rotations::all_gather(builder, axis, shard, dim),
-    }
+    gather_stage(&mut builder.by(method.name()), method, Place::new(axis, dim), shard)
 }
 
 /// Device c of a group gets block c along `dim` of the combination: `[.., e, ..] -> [.., e/n, ..]`.
@@ -83,14 +79,26 @@ pub fn reduce_scatter(
     dim: usize,
     operator: Operator,
 ) -> OpId {
-    let n = builder.mesh().size(axis);
-    if n == 1 {
-        return value;
-    }
-    let builder = &mut builder.by(method.name());
+    scatter_stage(&mut builder.by(method.name()), method, Place::new(axis, dim), value, operator)
+}
+
+/// Gathers into the slots of one axis.
+fn gather_stage(builder: &mut Builder<'_>, method: Method, place: Place, shard: OpId) -> OpId {
+    let n = builder.mesh().size(place.axis);
     match flows::flow(method, n) {
-        Some(flow) => flows::reduce_scatter(builder, flow, axis, value, dim, operator),
-        None => rotations::reduce_scatter(builder, axis, value, dim, operator),
+        _ if n == 1 => shard,
+        Some(flow) => flows::all_gather(builder, flow, place, shard),
+        None => rotations::all_gather(builder, place, shard),
+    }
+}
+
+/// Reduces to the own slot of one axis.
+fn scatter_stage(builder: &mut Builder<'_>, method: Method, place: Place, value: OpId, operator: Operator) -> OpId {
+    let n = builder.mesh().size(place.axis);
+    match flows::flow(method, n) {
+        _ if n == 1 => value,
+        Some(flow) => flows::reduce_scatter(builder, flow, place, value, operator),
+        None => rotations::reduce_scatter(builder, place, value, operator),
     }
 }
 

@@ -6,6 +6,7 @@ mod definitions;
 mod furiosa;
 mod interpreter;
 mod loads;
+mod multiport;
 mod text;
 
 use super::methods::{Method, candidates};
