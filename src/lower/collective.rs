@@ -15,15 +15,15 @@ use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
-/// What decides the method of a stage: its kind, the axis, and the block it starts from.
-type Stage = (CollectiveKind, AxisId, DType, Vec<u64>);
+/// What decides the method of a stage: its kind, the axis, the block it starts from, and what can be chosen from.
+type Stage = (CollectiveKind, AxisId, DType, Vec<u64>, Vec<Method>);
 
 /// Lowers collectives and remembers which method was best for which stage.
 #[derive(Debug)]
 pub struct Lowerer<'a> {
     pub(super) topology: &'a Topology,
     pub(super) lowering: Lowering,
-    chosen: HashMap<Stage, Method>,
+    chosen: HashMap<Stage, (Method, u64)>,
     /// For collectives over several axes: the best way that is not stage by stage.
     pub(super) several: HashMap<Several, Option<methods::Multiport>>,
     /// The first stage that could not be done by the method asked for.
@@ -183,10 +183,11 @@ impl Stages<'_, '_, '_, '_> {
             };
         }
         axes.iter().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::AllReduce, axis, value, |builder, method, axis, value| {
-                methods::all_reduce(builder, method, axis, value, operator)
-            });
-            method.map_or(value, |method| methods::all_reduce(self.builder, method, axis, value, operator))
+            let build = |builder: &mut Builder<'_>, (method, chunks), axis, value| {
+                methods::all_reduce_in_chunks(builder, method, axis, value, operator, chunks)
+            };
+            let way = self.way(CollectiveKind::AllReduce, axis, value, build);
+            way.map_or(value, |way| build(self.builder, way, axis, value))
         })
     }
 
@@ -217,28 +218,42 @@ impl Stages<'_, '_, '_, '_> {
         value: OpId,
         build: impl Fn(&mut Builder<'_>, Method, AxisId, OpId) -> OpId,
     ) -> Option<Method> {
+        let way = self.way(kind, axis, value, |builder, (method, _), axis, value| build(builder, method, axis, value));
+        way.map(|(method, _)| method)
+    }
+
+    /// The method of one stage and its number of chunks.
+    fn way(
+        &mut self,
+        kind: CollectiveKind,
+        axis: AxisId,
+        value: OpId,
+        build: impl Fn(&mut Builder<'_>, (Method, u64), AxisId, OpId) -> OpId,
+    ) -> Option<(Method, u64)> {
         let topology = self.lowerer.topology;
-        let candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
+        let mut candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
         if let Some(method) = self.method {
             if candidates.contains(&method) {
-                return Some(method);
+                candidates = vec![method];
+            } else {
+                let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
+                let axis = topology.mesh.axis(axis).name.clone();
+                let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
+                self.lowerer.flaw.get_or_insert(flaw);
             }
-            let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
-            let axis = topology.mesh.axis(axis).name.clone();
-            let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
-            self.lowerer.flaw.get_or_insert(flaw);
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
-        let stage = (kind, axis, dtype, extents);
+        let stage = (kind, axis, dtype, extents, candidates);
         if let Some(known) = self.lowerer.chosen.get(&stage) {
             return Some(*known);
         }
         let part = along(topology, &[axis]);
-        let best = fastest(candidates, |method| {
+        let time = |method, chunks| {
             simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, method, AxisId::new(0), input);
+                build(builder, (method, chunks), AxisId::new(0), input);
             })
-        })?;
+        };
+        let best = fastest(&stage.4, &stage.3, time)?;
         self.lowerer.chosen.insert(stage, best);
         Some(best)
     }

@@ -79,7 +79,7 @@ impl<'k> Contest<'k> {
         }
         let staged = if asked { None } else { self.staged() };
         let (time, chunks) = best.or_else(|| asked.then_some((Time::ZERO, 1)))?;
-        (staged.is_none_or(|staged| time < staged)).then(|| Multiport { chunks, ..self.multiport })
+        staged.is_none_or(|staged| time < staged).then_some(Multiport { chunks, ..self.multiport })
     }
 
     fn at_once(&self) -> Option<Time> {

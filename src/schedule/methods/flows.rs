@@ -59,6 +59,14 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
         Method::MeetInMiddleRing | Method::BalancedMeetInMiddleRing => ring(n / 2, (n - 1) / 2, Halves::Never),
         Method::Line => line,
         Method::OneHop
+        | Method::Broadcast
+        | Method::RecursiveDoubling
+        | Method::RecursiveHalving
+        | Method::Bruck
+        | Method::Swing
+        | Method::Tree
+        | Method::DoubleBinaryTree
+        | Method::Chain
         | Method::FuriosaRotation
         | Method::FuriosaDiagonal
         | Method::Direct
@@ -231,4 +239,23 @@ impl Reduction<'_, '_> {
         }
         self.builder.assemble(block, view, pieces)
     }
+}
+
+/// Whole values flow both ways round a ring until they meet, and each device combines all that it gets.
+pub(super) fn all_reduce(builder: &mut Builder<'_>, axis: AxisId, value: OpId, operator: Operator) -> OpId {
+    let n = builder.mesh().size(axis);
+    let Some(flow) = flow(Method::MeetInMiddleRing, n) else { return value };
+    let mut terms = vec![value];
+    let (mut up, mut down) = (value, value);
+    for step in 1..=flow.up.max(flow.down) {
+        if step <= flow.up {
+            up = flow.forward(builder, axis, up, 1);
+            terms.push(up);
+        }
+        if step <= flow.down {
+            down = flow.forward(builder, axis, down, -1);
+            terms.push(down);
+        }
+    }
+    builder.add(&terms, operator)
 }
