@@ -124,7 +124,7 @@ impl Stages<'_, '_, '_, '_> {
     /// All axes at once, or dim after dim.
     fn all_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
         if !self.lowerer.lowering.keep_all_gather
-            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, value)
+            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, 0, value)
         {
             return multiport.all_gather(self.builder, value);
         }
@@ -150,7 +150,7 @@ impl Stages<'_, '_, '_, '_> {
 
     fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
-        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), value) {
+        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), 0, value) {
             Some(multiport) => multiport.reduce_scatter(self.builder, value, operator),
             None => self.staged_scatter(value, axes, dim),
         }
@@ -173,7 +173,7 @@ impl Stages<'_, '_, '_, '_> {
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
         let operator = self.operator;
         if let (Some(dim), true) = (dim, axes.len() > 1) {
-            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), value) {
+            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), 0, value) {
                 Some(_) if self.lowerer.lowering.keep_all_gather => {
                     let part = self.reduce_scatter(value, axes, dim);
                     self.gather_dim(part, axes, dim)
@@ -198,6 +198,14 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
+        match self.several(CollectiveKind::AllToAll, &on_dim(axes, from), to, value) {
+            Some(multiport) => multiport.all_to_all(self.builder, value, to),
+            None => self.staged_exchange(value, axes, from, to),
+        }
+    }
+
+    /// Axis by axis, the minor one first.
+    pub(super) fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
         let stages: Vec<(AxisId, Method)> = axes
             .iter()
             .filter_map(|axis| {

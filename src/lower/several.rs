@@ -2,7 +2,7 @@
 
 use super::auto::{along, simulate};
 use super::collective::{Lowerer, Stages};
-use super::colours::colours;
+use super::colours::{colours, turns};
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, AxisId, Wiring};
@@ -12,21 +12,21 @@ use crate::schedule::{Builder, OpId};
 use crate::topology::Topology;
 use crate::units::Time;
 
-/// What decides: the kind, the axes on each dim, and the block it starts from.
-pub(super) type Several = (CollectiveKind, Vec<Axes>, DType, Vec<u64>);
+/// What decides: the kind, the axes on each dim, the dim to which an exchange moves them, and the block it starts from.
+pub(super) type Several = (CollectiveKind, Vec<Axes>, usize, DType, Vec<u64>);
 
 /// More chunks are not tried.
 const MOST_CHUNKS: u64 = 64;
 
 impl Stages<'_, '_, '_, '_> {
     /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
-    pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], value: OpId) -> Option<Multiport> {
+    pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], to: usize, value: OpId) -> Option<Multiport> {
         let mesh = &self.lowerer.topology.mesh;
         let axes = dims.iter().flat_map(|on| on.iter()).filter(|axis| mesh.size(*axis) > 1);
         if axes.count() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
             return None;
         }
-        let key = (kind, dims.to_vec(), self.builder.dtype(value), self.builder.extents(value).to_vec());
+        let key = (kind, dims.to_vec(), to, self.builder.dtype(value), self.builder.extents(value).to_vec());
         if let Some(known) = self.lowerer.several.get(&key) {
             return known.clone();
         }
@@ -44,6 +44,8 @@ struct Contest<'k> {
     kind: CollectiveKind,
     /// On each dim, the axes as they are numbered in the part.
     dims: Vec<Axes>,
+    /// Where an exchange moves them.
+    to: usize,
     dtype: DType,
     extents: &'k [u64],
     operator: Operator,
@@ -52,7 +54,7 @@ struct Contest<'k> {
 
 impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
-        let (kind, dims, dtype, extents) = key;
+        let (kind, dims, to, dtype, extents) = key;
         let topology = lowerer.topology;
         let taking = |axis: &AxisId| topology.mesh.size(*axis) > 1;
         let kept: Vec<AxisId> = dims.iter().flat_map(|on| on.iter()).filter(taking).collect();
@@ -61,9 +63,13 @@ impl<'k> Contest<'k> {
         let numbered: Vec<Axes> = dims.iter().map(|on| on.iter().filter_map(number).collect()).collect();
         let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| on.iter().map(move |axis| (axis, dim)));
         let on_dims = on_dims.filter(|(axis, _)| taking(axis));
-        let stages = on_dims.map(|(axis, dim)| Stage { axis, dim, method: stage_method(topology, axis) });
-        let multiport = Multiport { stages: stages.collect(), colours: colours(topology, &kept), chunks: 1 };
-        Contest { lowerer, kind: *kind, dims: numbered, dtype: *dtype, extents, operator, multiport, part }
+        let stages = on_dims.map(|(axis, dim)| Stage { axis, dim, method: stage_method(topology, *kind, axis) });
+        let multiport = Multiport {
+            stages: stages.collect(),
+            colours: if *kind == CollectiveKind::AllToAll { turns(kept.len()) } else { colours(topology, &kept) },
+            chunks: 1,
+        };
+        Contest { lowerer, kind: *kind, dims: numbered, to: *to, dtype: *dtype, extents, operator, multiport, part }
     }
 
     /// The number of chunks is doubled as long as that helps.
@@ -89,7 +95,8 @@ impl<'k> Contest<'k> {
             CollectiveKind::AllGather => multiport.all_gather(builder, input),
             CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
             CollectiveKind::AllReduce => multiport.all_reduce(builder, input, self.operator),
-            CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice => input,
+            CollectiveKind::AllToAll => multiport.all_to_all(builder, input, self.to),
+            CollectiveKind::Permute | CollectiveKind::Slice => input,
         })
     }
 
@@ -102,6 +109,7 @@ impl<'k> Contest<'k> {
                 (CollectiveKind::AllGather, _) => stages.staged_gather(input, &self.dims),
                 (CollectiveKind::ReduceScatter, Some((axes, dim))) => stages.staged_scatter(input, axes, dim),
                 (CollectiveKind::AllReduce, Some((axes, dim))) => stages.staged_reduce(input, axes, dim),
+                (CollectiveKind::AllToAll, Some((axes, from))) => stages.staged_exchange(input, axes, from, self.to),
                 (
                     CollectiveKind::ReduceScatter
                     | CollectiveKind::AllReduce
@@ -122,10 +130,12 @@ impl<'k> Contest<'k> {
 }
 
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, axis: AxisId) -> Method {
-    match topology.links(axis).wiring {
-        Wiring::Ring => Method::BalancedMeetInMiddleRing,
-        Wiring::Line => Method::Line,
-        Wiring::Switch => Method::OneHop,
+fn stage_method(topology: &Topology, kind: CollectiveKind, axis: AxisId) -> Method {
+    match (topology.links(axis).wiring, kind) {
+        (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
+        (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,
+        (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,
+        (Wiring::Line, _) => Method::Line,
+        (Wiring::Switch, _) => Method::OneHop,
     }
 }

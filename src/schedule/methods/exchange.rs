@@ -1,11 +1,11 @@
 //! Every message on its own way: AllToAll and permutations.
 
-use super::super::builder::split;
-use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
+use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
-use super::place::{Part, halves, region};
-use super::rotations::{length, shift};
+use super::place::{Place, halves};
+use super::rotations::length;
 use crate::mesh::AxisId;
+use std::collections::BTreeMap;
 
 /// Moves an axis from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
 ///
@@ -35,71 +35,110 @@ pub fn all_to_all_over(
     let mut value = value;
     for (place, (axis, method)) in axes.iter().enumerate().rev() {
         let major = builder.mesh().group_size(axes[..place].iter().map(|(axis, _)| *axis));
-        let exchange = Exchange { axis: *axis, halves: *method == Method::DirectHalves, from, to, major };
-        if builder.mesh().size(*axis) > 1 {
-            value = exchange.build(&mut builder.by(method.name()), value);
-        }
+        let exchange =
+            Exchange { method: *method, from: Place::new(*axis, from), to: Place { axis: *axis, dim: to, major } };
+        value = exchange.build(&mut builder.by(method.name()), value);
     }
     value
 }
 
-/// One stage of an AllToAll.
-struct Exchange {
-    axis: AxisId,
-    /// Whether messages to the antipode are cut in two.
-    halves: bool,
-    from: usize,
-    to: usize,
-    /// Blocks of the more major axes, which still stand before this axis on `to`.
-    major: u64,
+/// One stage of an AllToAll, along one axis.
+pub(super) struct Exchange {
+    pub(super) method: Method,
+    /// Where the blocks that arrive stand.
+    pub(super) from: Place,
+    /// Where the blocks stand that are sent.
+    pub(super) to: Place,
+}
+
+/// Blocks that all go the same number of links.
+struct Message {
+    /// From the device so much further up.
+    by: i64,
+    /// Links, towards higher coordinates if positive; the shorter way if not said.
+    hops: Option<i64>,
+    /// Which half of each block.
+    half: Option<usize>,
 }
 
 impl Exchange {
-    fn build(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
-        let n = builder.mesh().size(self.axis);
-        let mut extents = builder.extents(value).to_vec();
-        extents[self.from] *= n;
-        extents[self.to] /= n;
-        let rank = extents.len();
-        let mut pieces = Vec::new();
-        for k in 0..length(builder, self.axis) {
-            let slot = CoordMap::rotated(self.axis, k, n);
-            for (arrived, part) in self.messages(builder, value, k) {
-                pieces.push((arrived, region(rank, self.from, slot.clone(), part.as_ref())));
-            }
+    /// Adds the operations of the stage.
+    pub(super) fn build(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
+        let axis = self.from.axis;
+        let n = builder.mesh().size(axis);
+        if n == 1 {
+            return value;
         }
-        let view = split(&extents, self.from, n);
+        let mut extents = builder.extents(value).to_vec();
+        extents[self.to.dim] /= n;
+        let own = self.to.slot(builder, value, CoordMap::shifted(axis, 0), None);
+        let mut pieces = vec![(own, self.from.region(&extents, CoordMap::shifted(axis, 0), None))];
+        if self.method == Method::Line {
+            pieces.extend(self.forwarded(builder, value, &extents));
+        } else {
+            pieces.extend(self.sent(builder, value, &extents));
+        }
+        extents[self.from.dim] *= n;
+        let view = self.from.view(&extents, n);
         builder.assemble(extents, view, pieces)
     }
 
-    /// What comes from the device k further up, whole or in two halves.
-    fn messages(&self, builder: &mut Builder<'_>, value: OpId, k: i64) -> Vec<(OpId, Option<Part>)> {
-        let n = length(builder, self.axis);
-        let block = self.block(builder, value, k);
-        // On an axis of 2 there is only one way.
-        let parts = if self.halves && n > 2 && 2 * k == n { halves(builder.extents(block)) } else { None };
-        let Some(parts) = parts else { return vec![(shift(builder, self.axis, block, k), None)] };
-        let mut messages = Vec::new();
-        for (part, hops) in parts.into_iter().zip([k, -k]) {
-            let half = builder.slice_range(block, part.dim, part.range.clone());
-            // Both halves come from the antipode; the shift says the way round.
-            let sources = Sources::Shift { axis: self.axis, by: -hops, wrap: true };
-            messages.push((builder.shuffle(half, sources, Route::Hops(hops)), Some(part)));
+    /// Each message on its way by itself, the farthest first: nobody waits for them at the end.
+    fn sent(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
+        let axis = self.from.axis;
+        let n = builder.mesh().size(axis);
+        let halves = halves(&self.from.shard_view(extents));
+        let mut pieces = Vec::new();
+        for message in self.messages(length(builder, axis), halves.is_some()) {
+            let part = message.half.zip(halves.as_ref()).map(|(half, parts)| &parts[half]);
+            let block = self.to.slot(builder, value, CoordMap::rotated(axis, -message.by, n), None);
+            let block = self.from.cut(builder, block, part);
+            let sources = Sources::Shift { axis, by: message.by, wrap: true };
+            let arrived = builder.shuffle(block, sources, message.hops.map_or(Route::Shortest, Route::Hops));
+            pieces.push((arrived, self.from.region(extents, CoordMap::rotated(axis, message.by, n), part)));
         }
-        messages
+        pieces
     }
 
-    /// The block for the device k further down: block c - k along `to`, out of each of the major blocks.
-    fn block(&self, builder: &mut Builder<'_>, value: OpId, k: i64) -> OpId {
-        let n = builder.mesh().size(self.axis);
-        let slot = CoordMap::rotated(self.axis, -k, n);
-        if self.major == 1 {
-            return builder.slice_block(value, self.to, n, slot);
+    /// Link by link along a line. A link first serves the device before it, then the one before that, and so on, each
+    /// time what goes farthest first: so the links in the middle, which have most to do, are never idle.
+    fn forwarded(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
+        let axis = self.from.axis;
+        let n = length(builder, axis);
+        let mut moving: BTreeMap<(i64, i64), OpId> = BTreeMap::new();
+        for (distance, sign) in (1..n).flat_map(|distance| [(distance, 1), (distance, -1)]) {
+            let block = self.to.slot(builder, value, CoordMap::shifted(axis, sign * distance), None);
+            moving.insert((distance, sign), block);
         }
-        let view = split(&split(builder.extents(value), self.to, self.major), self.to + 1, n);
-        let mut cuts = vec![Cut::Whole; view.len()];
-        cuts[self.to + 1] = Cut::At(slot);
-        builder.slice(value, view, cuts)
+        let mut pieces = Vec::new();
+        for link in 1..n {
+            for (distance, sign) in (link..n).rev().flat_map(|distance| [(distance, 1), (distance, -1)]) {
+                let sources = Sources::Shift { axis, by: -sign, wrap: false };
+                let block = builder.shuffle(moving[&(distance, sign)], sources, Route::Hops(sign));
+                moving.insert((distance, sign), block);
+                if distance == link {
+                    let slot = CoordMap::shifted(axis, -sign * distance);
+                    pieces.push((block, self.from.region(extents, slot, None)));
+                }
+            }
+        }
+        pieces
+    }
+
+    /// By falling distance. On an axis of 2 there is only one way.
+    fn messages(&self, n: i64, can_halve: bool) -> Vec<Message> {
+        let plain = |by| Message { by, hops: None, half: None };
+        let halves = self.method == Method::DirectHalves && can_halve && n > 2;
+        let at = |far: i64| match 2 * far == n {
+            // Both halves come from the antipode; the shift says the way round.
+            true if halves => {
+                let half = |(half, hops): (usize, i64)| Message { by: -hops, hops: Some(hops), half: Some(half) };
+                [(0, far), (1, -far)].map(half).into_iter().collect()
+            }
+            true => vec![plain(far)],
+            false => vec![plain(far), plain(n - far)],
+        };
+        (1..=n / 2).rev().flat_map(at).collect()
     }
 }
 
