@@ -47,6 +47,11 @@ impl<'a> Lowerer<'a> {
         Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), flaw: None }
     }
 
+    /// Whether every method that was asked for so far could be used.
+    pub fn applies(&self) -> bool {
+        self.flaw.is_none()
+    }
+
     /// Adds the operations that turn a value of layout `from` into the collective's result.
     ///
     /// With a `method` every stage that it can do is done by it; else each takes the one that is simulated fastest.
