@@ -95,7 +95,8 @@ fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation:
         }
         ExpectationKind::Collectives { statements, moves, .. } => {
             let belongs = |span: Span| statements.iter().any(|own| own.start <= span.start && span.end <= own.end);
-            let found: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id) && belongs(plan.span(*id))).collect();
+            let found: Vec<StepId> =
+                plan.ids().filter(|id| plan.communicates(*id) && belongs(plan.span(*id))).collect();
             let equal = found.len() == moves.len()
                 && found.iter().zip(moves).all(|(id, expected)| matches_move(plan, *id, expected));
             if equal {

@@ -77,11 +77,12 @@ impl<'a> Speller<'a> {
             let lines = self.step(*id, statement)?;
             if outside { &mut before } else { &mut own }.extend(lines);
         }
-        let mut fixes = vec![Fix { edit: Edit::Statement, text: own.join("\n") }];
+        let mut fixes = Vec::new();
         if let Some(block) = block.filter(|_| !before.is_empty()) {
             let start = Span { end: block.start, ..block };
             fixes.push(Fix { edit: Edit::Replace(start), text: format!("{}\n", before.join("\n")) });
         }
+        fixes.push(Fix { edit: Edit::Statement, text: own.join("\n") });
         Some(fixes)
     }
 
@@ -144,7 +145,8 @@ impl<'a> Speller<'a> {
             self.names.insert(id, (step.value, name));
             return Some(lines);
         }
-        let from = Layout { dims: self.plan.program.value(step.value).dims.clone(), ..self.plan.step(operand).layout.clone() };
+        let from =
+            Layout { dims: self.plan.program.value(step.value).dims.clone(), ..self.plan.step(operand).layout.clone() };
         let brackets = self.brackets(step.value, operand);
         if name.contains('(') {
             let plain = self.result_name(step.value);
@@ -235,6 +237,13 @@ impl<'a> Speller<'a> {
         }
         self.taken.insert(name.clone());
         name
+    }
+
+    /// An array with its layout; one without a name has brackets only.
+    pub(super) fn array(&self, id: StepId) -> String {
+        let value = self.plan.step(id).value;
+        let name = self.plan.program.value(value).name.as_deref().unwrap_or_default();
+        format!("{name}{}", self.brackets(value, id))
     }
 
     fn brackets(&self, value: ValueId, step: StepId) -> String {

@@ -39,7 +39,7 @@ pub fn unwritten(plan: &Plan) -> Diagnostics {
         }
         let mut moves: Vec<String> = Vec::new();
         for id in needs {
-            let source = plan.operands(id).first().map(|operand| plan.array(*operand)).unwrap_or_default();
+            let source = plan.operands(id).first().map(|operand| speller.array(*operand)).unwrap_or_default();
             let name = format!("`{}({source})`", plan.op_name(id));
             if !moves.contains(&name) {
                 moves.push(name);
@@ -93,6 +93,6 @@ pub fn word(found: &mut Diagnostic, source: &str) {
         fix.text = fix.text.replace('\n', &format!("\n{indent}"));
     }
     if !help.is_empty() {
-        found.help = Some(help.join("\nand "));
+        found.help = Some(help.join("\nand ").replace("and write\n", "and here\n"));
     }
 }

@@ -106,7 +106,8 @@ impl Checker {
             self.bindings[self.scope[name]].used = true;
             let value = self.value(entry);
             let (dtype, dims, wanted) = (value.dtype, value.dims.clone(), value.wanted.clone());
-            let (definition, place, span) = (Definition::Move { operand: entry, written: false }, self.place(entry), value.span);
+            let (definition, place, span) =
+                (Definition::Move { operand: entry, written: false }, self.place(entry), value.span);
             let first = self.add_value(Value {
                 name: Some(name.to_owned()),
                 dtype,
