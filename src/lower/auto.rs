@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, Mesh};
+use crate::mesh::{Axes, AxisId};
 use crate::schedule::methods::Method;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
 use crate::sim::clock;
@@ -10,10 +10,11 @@ use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
 
-/// The part of the machine along one axis: every group of the axis looks like it.
-pub(super) fn along(topology: &Topology, axis: AxisId) -> Topology {
-    let mesh = Mesh::new(vec![topology.mesh.axis(axis).clone()]).expect("a part of a mesh is a mesh");
-    Topology { mesh, axes: vec![topology.links(axis)], ..topology.clone() }
+/// The part of the machine along a run of axes, and the run there: all groups that share its links are in it.
+pub(super) fn along(topology: &Topology, run: Axes) -> (Topology, Axes) {
+    let (part, kept) = topology.only(run.set());
+    let place = |axis| kept.iter().position(|kept| *kept == axis).map(AxisId::new);
+    (part, run.iter().filter_map(place).collect())
 }
 
 /// The simulated time of some operations on a value of these extents that all devices have.

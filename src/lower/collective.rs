@@ -1,4 +1,5 @@
-//! One collective as operations: stage by stage over its axes, each stage by a method on one axis.
+//! One collective as operations: stage by stage over its axes, each stage by a method on one axis or on neighbouring
+//! parts of one.
 
 use super::Lowering;
 use super::auto::{along, fastest, simulate};
@@ -14,8 +15,8 @@ use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
-/// What decides the method of a stage: its kind, the axis, and the block it starts from.
-type Stage = (CollectiveKind, AxisId, DType, Vec<u64>);
+/// What decides the method of a stage: its kind, the run of axes, and the block it starts from.
+type Stage = (CollectiveKind, Axes, DType, Vec<u64>);
 
 /// Lowers collectives and remembers which method was best for which stage.
 #[derive(Debug)]
@@ -118,88 +119,95 @@ struct Stages<'l, 'a, 'b, 's> {
 }
 
 impl Stages<'_, '_, '_, '_> {
-    /// Minor axis first: then each stage concatenates what lies side by side.
+    /// Minor run first: then each stage concatenates what lies side by side.
     fn all_gather(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         if self.lowerer.lowering.keep_all_gather && !axes.is_empty() {
             return self.builder.all_gather_kept(axes.iter().collect(), value, dim);
         }
-        axes.iter().rev().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::AllGather, axis, value, |builder, method, axis, value| {
-                methods::all_gather(builder, method, axis, value, dim)
+        self.runs(axes).into_iter().rev().fold(value, |value, run| {
+            let method = self.method(CollectiveKind::AllGather, run, value, |builder, method, run, value| {
+                methods::all_gather(builder, method, run, value, dim)
             });
-            method.map_or(value, |method| methods::all_gather(self.builder, method, axis, value, dim))
+            method.map_or(value, |method| methods::all_gather(self.builder, method, run, value, dim))
         })
     }
 
-    /// Major axis first, the reverse of the gather.
+    /// Major run first, the reverse of the gather.
     fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
-        axes.iter().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::ReduceScatter, axis, value, |builder, method, axis, value| {
-                methods::reduce_scatter(builder, method, axis, value, dim, operator)
+        self.runs(axes).into_iter().fold(value, |value, run| {
+            let method = self.method(CollectiveKind::ReduceScatter, run, value, |builder, method, run, value| {
+                methods::reduce_scatter(builder, method, run, value, dim, operator)
             });
-            method.map_or(value, |method| methods::reduce_scatter(self.builder, method, axis, value, dim, operator))
+            method.map_or(value, |method| methods::reduce_scatter(self.builder, method, run, value, dim, operator))
         })
     }
 
-    /// Over several axes: scatter over all, then gather, if some dim divides; else axis by axis.
+    /// Over several runs: scatter over all, then gather, if some dim divides; else run by run.
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
-        if let (Some(dim), true) = (dim, axes.len() > 1) {
+        let runs = self.runs(axes);
+        if let (Some(dim), true) = (dim, runs.len() > 1) {
             let part = self.reduce_scatter(value, axes, dim);
             return self.all_gather(part, axes, dim);
         }
         let operator = self.operator;
-        axes.iter().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::AllReduce, axis, value, |builder, method, axis, value| {
-                methods::all_reduce(builder, method, axis, value, operator)
+        runs.into_iter().fold(value, |value, run| {
+            let method = self.method(CollectiveKind::AllReduce, run, value, |builder, method, run, value| {
+                methods::all_reduce(builder, method, run, value, operator)
             });
-            method.map_or(value, |method| methods::all_reduce(self.builder, method, axis, value, operator))
+            method.map_or(value, |method| methods::all_reduce(self.builder, method, run, value, operator))
         })
     }
 
     fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
-        let stages: Vec<(AxisId, Method)> = axes
-            .iter()
-            .filter_map(|axis| {
-                let method = self.method(CollectiveKind::AllToAll, axis, value, |builder, method, axis, value| {
-                    methods::all_to_all(builder, method, axis, value, from, to)
+        let stages: Vec<(Axes, Method)> = self
+            .runs(axes)
+            .into_iter()
+            .filter_map(|run| {
+                let method = self.method(CollectiveKind::AllToAll, run, value, |builder, method, run, value| {
+                    methods::all_to_all(builder, method, run, value, from, to)
                 });
-                method.map(|method| (axis, method))
+                method.map(|method| (run, method))
             })
             .collect();
         methods::all_to_all_over(self.builder, &stages, value, from, to)
+    }
+
+    /// Lists of axes go by runs: neighbouring parts of an axis are one ring or line again.
+    fn runs(&self, axes: Axes) -> Vec<Axes> {
+        self.builder.mesh().runs(axes)
     }
 
     /// The method of one stage; none on an axis of one device.
     fn method(
         &mut self,
         kind: CollectiveKind,
-        axis: AxisId,
+        run: Axes,
         value: OpId,
-        build: impl Fn(&mut Builder<'_>, Method, AxisId, OpId) -> OpId,
+        build: impl Fn(&mut Builder<'_>, Method, Axes, OpId) -> OpId,
     ) -> Option<Method> {
         let topology = self.lowerer.topology;
-        let candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
+        let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
+        let candidates = methods::candidates(kind, wiring, size);
         if let Some(method) = self.method {
             if candidates.contains(&method) {
                 return Some(method);
             }
-            let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
-            let axis = topology.mesh.axis(axis).name.clone();
+            let axis = run.names(&topology.mesh);
             let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
             self.lowerer.flaw.get_or_insert(flaw);
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
-        let stage = (kind, axis, dtype, extents);
+        let stage = (kind, run, dtype, extents);
         if let Some(known) = self.lowerer.chosen.get(&stage) {
             return Some(*known);
         }
-        let part = along(topology, axis);
+        let (part, run) = along(topology, run);
         let best = fastest(candidates, |method| {
             simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, method, AxisId::new(0), input);
+                build(builder, method, run, input);
             })
         })?;
         self.lowerer.chosen.insert(stage, best);

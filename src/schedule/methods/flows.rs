@@ -8,7 +8,7 @@
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::Method;
-use crate::mesh::AxisId;
+use crate::mesh::{Axes, Mesh};
 use crate::operator::Operator;
 use std::ops::Range;
 
@@ -120,13 +120,13 @@ impl Flow {
     }
 
     /// The slot `shift` further up.
-    fn slot(&self, axis: AxisId, shift: i64, n: u64) -> CoordMap {
-        if self.wrap { CoordMap::rotated(axis, shift, n) } else { CoordMap::shifted(axis, shift) }
+    fn slot(&self, mesh: &Mesh, axes: Axes, shift: i64) -> CoordMap {
+        CoordMap::along(mesh, axes, shift, self.wrap)
     }
 
-    /// One link on.
-    fn forward(&self, builder: &mut Builder<'_>, axis: AxisId, value: OpId, sign: i64) -> OpId {
-        builder.shuffle(value, Sources::Shift { axis, by: -sign, wrap: self.wrap }, Route::Hops(sign))
+    /// One rank on.
+    fn forward(&self, builder: &mut Builder<'_>, axes: Axes, value: OpId, sign: i64) -> OpId {
+        builder.shuffle(value, Sources::Shift { axes, by: -sign, wrap: self.wrap }, Route::Hops(sign))
     }
 }
 
@@ -142,8 +142,8 @@ pub(super) fn region(rank: usize, dim: usize, slot: CoordMap, part: Option<&Part
 }
 
 /// Both directions step by step; the shard that came s links up goes into slot c - s.
-pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, axis: AxisId, shard: OpId, dim: usize) -> OpId {
-    let n = builder.mesh().size(axis);
+pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, axes: Axes, shard: OpId, dim: usize) -> OpId {
+    let n = axes.group_size(builder.mesh());
     let rank = builder.extents(shard).len();
     let mut extents = builder.extents(shard).to_vec();
     let streams = flow.streams(&extents);
@@ -151,14 +151,15 @@ pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, axis: AxisId, sh
     for stream in &streams {
         moving.push(cut(builder, shard, stream.part.as_ref()));
     }
-    let mut pieces = vec![(shard, region(rank, dim, CoordMap::shifted(axis, 0), None))];
+    let mut pieces = vec![(shard, region(rank, dim, CoordMap::along(builder.mesh(), axes, 0, false), None))];
     for s in 1..=streams.iter().map(Stream::total).max().unwrap_or(0) {
         for (stream, value) in streams.iter().zip(&mut moving).filter(|(stream, _)| s <= stream.total()) {
             if s > stream.steps {
                 *value = cut(builder, *value, stream.last.as_ref());
             }
-            *value = flow.forward(builder, axis, *value, stream.sign);
-            pieces.push((*value, region(rank, dim, flow.slot(axis, -stream.sign * s, n), stream.part_after(s))));
+            *value = flow.forward(builder, axes, *value, stream.sign);
+            let slot = flow.slot(builder.mesh(), axes, -stream.sign * s);
+            pieces.push((*value, region(rank, dim, slot, stream.part_after(s))));
         }
     }
     extents[dim] *= n;
@@ -177,7 +178,7 @@ fn cut(builder: &mut Builder<'_>, value: OpId, part: Option<&Part>) -> OpId {
 struct Reduction<'a, 'b> {
     builder: &'a mut Builder<'b>,
     flow: Flow,
-    axis: AxisId,
+    axes: Axes,
     value: OpId,
     dim: usize,
     operator: Operator,
@@ -187,15 +188,15 @@ struct Reduction<'a, 'b> {
 pub(super) fn reduce_scatter(
     builder: &mut Builder<'_>,
     flow: Flow,
-    axis: AxisId,
+    axes: Axes,
     value: OpId,
     dim: usize,
     operator: Operator,
 ) -> OpId {
     let mut block = builder.extents(value).to_vec();
-    block[dim] /= builder.mesh().size(axis);
+    block[dim] /= axes.group_size(builder.mesh());
     let streams = flow.streams(&block);
-    let mut reduction = Reduction { builder, flow, axis, value, dim, operator };
+    let mut reduction = Reduction { builder, flow, axes, value, dim, operator };
     let mut arrived: Vec<Option<OpId>> = vec![None; streams.len()];
     for t in 0..streams.iter().map(Stream::total).max().unwrap_or(0) {
         for (stream, partial) in streams.iter().zip(&mut arrived) {
@@ -212,10 +213,10 @@ pub(super) fn reduce_scatter(
 impl Reduction<'_, '_> {
     /// The own contribution to the block of the device `links` further on.
     fn own(&mut self, links: i64, part: Option<&Part>) -> OpId {
-        let n = self.builder.mesh().size(self.axis);
+        let n = self.axes.group_size(self.builder.mesh());
         let extents = self.builder.extents(self.value);
         let (rank, view) = (extents.len(), split(extents, self.dim, n));
-        let slot = self.flow.slot(self.axis, links, n);
+        let slot = self.flow.slot(self.builder.mesh(), self.axes, links);
         self.builder.slice(self.value, view, region(rank, self.dim, slot, part))
     }
 
@@ -230,7 +231,7 @@ impl Reduction<'_, '_> {
             }
             (None, _) => self.own(owner, stream.part_after(links)),
         };
-        self.flow.forward(self.builder, self.axis, sum, stream.sign)
+        self.flow.forward(self.builder, self.axes, sum, stream.sign)
     }
 
     /// A whole partial sum, of which one half has a contribution already.
