@@ -1,11 +1,11 @@
 //! Whether a collective over several axes is done on all of them at once, and in how many chunks.
 
-use super::auto::{along, simulate};
+use super::auto::{along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::{colours, turns};
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
-use crate::mesh::{Axes, AxisId, Wiring};
+use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::{Method, Multiport, Stage};
 use crate::schedule::{Builder, OpId};
@@ -21,9 +21,11 @@ const MOST_CHUNKS: u64 = 64;
 impl Stages<'_, '_, '_, '_> {
     /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
     pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], to: usize, value: OpId) -> Option<Multiport> {
-        let mesh = &self.lowerer.topology.mesh;
-        let axes = dims.iter().flat_map(|on| on.iter()).filter(|axis| mesh.size(*axis) > 1);
-        if axes.count() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
+        let runs = runs(&self.lowerer.topology.mesh, dims);
+        if runs.len() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
+            return None;
+        }
+        if self.lowerer.frugal && self.method.is_none() {
             return None;
         }
         let key = (kind, dims.to_vec(), to, self.builder.dtype(value), self.builder.extents(value).to_vec());
@@ -42,7 +44,9 @@ struct Contest<'k> {
     part: Topology,
     lowerer: &'k Lowerer<'k>,
     kind: CollectiveKind,
-    /// On each dim, the axes as they are numbered in the part.
+    /// The runs as they are numbered in the part.
+    numbered: Vec<Axes>,
+    /// The axes on each dim as they are numbered in the part.
     dims: Vec<Axes>,
     /// Where an exchange moves them.
     to: usize,
@@ -56,41 +60,31 @@ impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
         let (kind, dims, to, dtype, extents) = key;
         let topology = lowerer.topology;
-        let taking = |axis: &AxisId| topology.mesh.size(*axis) > 1;
-        let kept: Vec<AxisId> = dims.iter().flat_map(|on| on.iter()).filter(taking).collect();
-        let part = along(topology, &kept);
-        let number = |axis: AxisId| kept.iter().position(|kept| *kept == axis).map(AxisId::new);
-        let numbered: Vec<Axes> = dims.iter().map(|on| on.iter().filter_map(number).collect()).collect();
-        let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| on.iter().map(move |axis| (axis, dim)));
-        let on_dims = on_dims.filter(|(axis, _)| taking(axis));
-        let stages = on_dims.map(|(axis, dim)| Stage { axis, dim, method: stage_method(topology, *kind, axis) });
-        let multiport = Multiport {
-            stages: stages.collect(),
-            colours: if *kind == CollectiveKind::AllToAll { turns(kept.len()) } else { colours(topology, &kept) },
-            chunks: 1,
-        };
-        Contest { lowerer, kind: *kind, dims: numbered, to: *to, dtype: *dtype, extents, operator, multiport, part }
+        let runs = runs(&topology.mesh, dims);
+        let axes: Vec<Axes> = runs.iter().map(|(run, _)| *run).collect();
+        let (part, numbered) = along(topology, &axes);
+        let stage =
+            |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, *kind, *run) };
+        let stages = runs.iter().map(stage).collect();
+        let exchange = *kind == CollectiveKind::AllToAll;
+        let colours = if exchange { turns(runs.len()) } else { colours(topology, &axes) };
+        let multiport = Multiport { stages, colours, chunks: 1 };
+        let on_dim = |dim: usize| runs.iter().zip(&numbered).filter(move |((_, on), _)| *on == dim);
+        let there = |dim: usize| on_dim(dim).flat_map(|(_, run)| run.iter()).collect::<Axes>();
+        let dims = (0..dims.len()).map(there).collect();
+        Contest { lowerer, kind: *kind, dims, to: *to, dtype: *dtype, extents, operator, multiport, part, numbered }
     }
 
-    /// The number of chunks is doubled as long as that helps.
-    fn winner(mut self, asked: bool) -> Option<Multiport> {
-        let mut best: Option<(Time, u64)> = None;
-        while self.multiport.chunks <= MOST_CHUNKS {
-            match (self.at_once(), best) {
-                (Some(time), Some((least, _))) if time >= least => break,
-                (Some(time), _) => best = Some((time, self.multiport.chunks)),
-                (None, _) => break,
-            }
-            self.multiport.chunks *= 2;
-        }
+    fn winner(self, asked: bool) -> Option<Multiport> {
+        let best = more_chunks(|chunks| (chunks <= MOST_CHUNKS).then_some(chunks), |chunks| self.at_once(chunks));
         let staged = if asked { None } else { self.staged() };
         let (time, chunks) = best.or_else(|| asked.then_some((Time::ZERO, 1)))?;
         staged.is_none_or(|staged| time < staged).then_some(Multiport { chunks, ..self.multiport })
     }
 
-    fn at_once(&self) -> Option<Time> {
-        let mut multiport = self.multiport.clone();
-        multiport.stages.iter_mut().zip(0..).for_each(|(stage, number)| stage.axis = AxisId::new(number));
+    fn at_once(&self, chunks: u64) -> Option<Time> {
+        let mut multiport = Multiport { chunks, ..self.multiport.clone() };
+        multiport.stages.iter_mut().zip(&self.numbered).for_each(|(stage, run)| stage.axes = *run);
         self.simulated(|builder, input| match self.kind {
             CollectiveKind::AllGather => multiport.all_gather(builder, input),
             CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
@@ -129,9 +123,15 @@ impl<'k> Contest<'k> {
     }
 }
 
+/// The runs of two devices or more, with their dims; major first on each.
+fn runs(mesh: &Mesh, dims: &[Axes]) -> Vec<(Axes, usize)> {
+    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| mesh.runs(*on).into_iter().map(move |run| (run, dim)));
+    on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
+}
+
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, kind: CollectiveKind, axis: AxisId) -> Method {
-    match (topology.links(axis).wiring, kind) {
+fn stage_method(topology: &Topology, kind: CollectiveKind, run: Axes) -> Method {
+    match (topology.links(run).wiring, kind) {
         (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
         (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,
         (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,

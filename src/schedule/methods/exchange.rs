@@ -4,40 +4,39 @@ use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
 use super::place::{Place, halves};
 use super::rotations::length;
-use crate::mesh::AxisId;
+use crate::mesh::{Axes, AxisId};
 use std::collections::BTreeMap;
 
-/// Moves an axis from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
+/// Moves a run of axes from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
 ///
-/// Device d gets block d along `to` from everybody, concatenated along `from` in the order of coordinates. The two
-/// dims differ and the extent of `to` divides by the length of the axis.
+/// Device d gets block d along `to` from everybody, concatenated along `from` in the order of ranks. The two dims
+/// differ and the extent of `to` divides by the length of the run.
 pub fn all_to_all(
     builder: &mut Builder<'_>,
     method: Method,
-    axis: AxisId,
+    axes: impl Into<Axes>,
     value: OpId,
     from: usize,
     to: usize,
 ) -> OpId {
-    all_to_all_over(builder, &[(axis, method)], value, from, to)
+    all_to_all_over(builder, &[(axes.into(), method)], value, from, to)
 }
 
-/// Moves several axes, major first, from dim `from` to dim `to`, the minor one first.
+/// Moves several runs of axes, major first, from dim `from` to dim `to`, the minor one first.
 ///
-/// So that the major axis ends up major on `to` as well, the minor one takes blocks out of the middle of the dim.
+/// So that the major run ends up major on `to` as well, the minor one takes blocks out of the middle of the dim.
 pub fn all_to_all_over(
     builder: &mut Builder<'_>,
-    axes: &[(AxisId, Method)],
+    runs: &[(Axes, Method)],
     value: OpId,
     from: usize,
     to: usize,
 ) -> OpId {
     let mut value = value;
-    for (place, (axis, method)) in axes.iter().enumerate().rev() {
-        let major = builder.mesh().group_size(axes[..place].iter().map(|(axis, _)| *axis));
-        let exchange =
-            Exchange { method: *method, from: Place::new(*axis, from), to: Place { axis: *axis, dim: to, major } };
-        value = exchange.build(&mut builder.by(method.name()), value);
+    for (place, (axes, method)) in runs.iter().enumerate().rev() {
+        let major = builder.mesh().group_size(runs[..place].iter().flat_map(|(axes, _)| axes.iter()));
+        let (from, to) = (Place::new(*axes, from), Place { axes: *axes, dim: to, major });
+        value = Exchange { method: *method, from, to }.build(&mut builder.by(method.name()), value);
     }
     value
 }
@@ -64,15 +63,16 @@ struct Message {
 impl Exchange {
     /// Adds the operations of the stage.
     pub(super) fn build(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
-        let axis = self.from.axis;
-        let n = builder.mesh().size(axis);
+        let axes = self.from.axes;
+        let n = axes.group_size(builder.mesh());
         if n == 1 {
             return value;
         }
         let mut extents = builder.extents(value).to_vec();
         extents[self.to.dim] /= n;
-        let own = self.to.slot(builder, value, CoordMap::shifted(axis, 0), None);
-        let mut pieces = vec![(own, self.from.region(&extents, CoordMap::shifted(axis, 0), None))];
+        let here = CoordMap::along(builder.mesh(), axes, 0, false);
+        let own = self.to.slot(builder, value, here.clone(), None);
+        let mut pieces = vec![(own, self.from.region(&extents, here, None))];
         if self.method == Method::Line {
             pieces.extend(self.forwarded(builder, value, &extents));
         } else {
@@ -85,17 +85,18 @@ impl Exchange {
 
     /// Each message on its way by itself, the farthest first: nobody waits for them at the end.
     fn sent(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
-        let axis = self.from.axis;
-        let n = builder.mesh().size(axis);
+        let axes = self.from.axes;
         let halves = halves(&self.from.shard_view(extents));
         let mut pieces = Vec::new();
-        for message in self.messages(length(builder, axis), halves.is_some()) {
+        for message in self.messages(length(builder, axes), halves.is_some()) {
             let part = message.half.zip(halves.as_ref()).map(|(half, parts)| &parts[half]);
-            let block = self.to.slot(builder, value, CoordMap::rotated(axis, -message.by, n), None);
+            let slot = |builder: &Builder<'_>, shift| CoordMap::along(builder.mesh(), axes, shift, true);
+            let sent = slot(builder, -message.by);
+            let block = self.to.slot(builder, value, sent, None);
             let block = self.from.cut(builder, block, part);
-            let sources = Sources::Shift { axis, by: message.by, wrap: true };
+            let sources = Sources::Shift { axes, by: message.by, wrap: true };
             let arrived = builder.shuffle(block, sources, message.hops.map_or(Route::Shortest, Route::Hops));
-            pieces.push((arrived, self.from.region(extents, CoordMap::rotated(axis, message.by, n), part)));
+            pieces.push((arrived, self.from.region(extents, slot(builder, message.by), part)));
         }
         pieces
     }
@@ -103,21 +104,22 @@ impl Exchange {
     /// Link by link along a line. A link first serves the device before it, then the one before that, and so on, each
     /// time what goes farthest first: so the links in the middle, which have most to do, are never idle.
     fn forwarded(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
-        let axis = self.from.axis;
-        let n = length(builder, axis);
+        let axes = self.from.axes;
+        let n = length(builder, axes);
         let mut moving: BTreeMap<(i64, i64), OpId> = BTreeMap::new();
         for (distance, sign) in (1..n).flat_map(|distance| [(distance, 1), (distance, -1)]) {
-            let block = self.to.slot(builder, value, CoordMap::shifted(axis, sign * distance), None);
+            let slot = CoordMap::along(builder.mesh(), axes, sign * distance, false);
+            let block = self.to.slot(builder, value, slot, None);
             moving.insert((distance, sign), block);
         }
         let mut pieces = Vec::new();
         for link in 1..n {
             for (distance, sign) in (link..n).rev().flat_map(|distance| [(distance, 1), (distance, -1)]) {
-                let sources = Sources::Shift { axis, by: -sign, wrap: false };
+                let sources = Sources::Shift { axes, by: -sign, wrap: false };
                 let block = builder.shuffle(moving[&(distance, sign)], sources, Route::Hops(sign));
                 moving.insert((distance, sign), block);
                 if distance == link {
-                    let slot = CoordMap::shifted(axis, -sign * distance);
+                    let slot = CoordMap::along(builder.mesh(), axes, -sign * distance, false);
                     pieces.push((block, self.from.region(extents, slot, None)));
                 }
             }
