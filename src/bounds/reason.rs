@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Nothing => f.write_str("nothing has to move"),
-            Reason::Hops => f.write_str("the hops to the farthest device take the time"),
+            Reason::Hops => f.write_str("hops, not bytes, take the time"),
             Reason::Into(region) => region.show(f, "takes in", "take in"),
             Reason::OutOf(region) => region.show(f, "sends out", "send out"),
             Reason::Between { sends, parts, single, links } => {
