@@ -113,6 +113,8 @@ pub const PAGES: &[Page] = pages![
     "unknown-statement",
     "unknown-wiring",
     "unused-array",
+    "view-of-parts",
+    "view-size",
 ];
 
 /// The page about a code.

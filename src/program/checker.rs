@@ -1,6 +1,7 @@
 //! What is known while a program is checked.
 
-use super::declarations::{Ground, Views};
+use super::declarations::Ground;
+use super::grid::Views;
 use super::error::{CheckError, Checked};
 use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
