@@ -379,6 +379,10 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Over(_)
         | Function::Larger
         | Function::Smaller
+        | Function::AtLeast(_)
+        | Function::AtMost(_)
+        | Function::Where
+        | Function::Masked(_)
         | Function::Cast(_) => None,
     }
 }

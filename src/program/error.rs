@@ -239,6 +239,21 @@ pub(super) enum CheckError {
         help: String,
     },
 
+    #[error("`{name}` takes {takes}, and is given {count}")]
+    #[diagnostic(
+        code("function-arguments"),
+        help(
+            "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array"
+        )
+    )]
+    Arguments {
+        name: String,
+        takes: String,
+        count: usize,
+        #[label("called here")]
+        at: Span,
+    },
+
     #[error("the subscript of `{name}` does not fit it")]
     #[diagnostic(code("function-subscript"))]
     FunctionSubscript {

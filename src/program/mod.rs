@@ -19,6 +19,7 @@ mod print;
 mod product;
 mod reduce;
 mod repeat;
+mod several;
 mod statements;
 
 #[cfg(test)]

@@ -105,7 +105,10 @@ impl Checker {
                 self.poison_uses(left, depth + 1);
                 self.poison_uses(right, depth + 1);
             }
-            ExprKind::Neg(argument) | ExprKind::Call { argument, .. } | ExprKind::Collective { argument, .. } => {
+            ExprKind::Call { arguments, .. } => {
+                arguments.iter().for_each(|argument| self.poison_uses(argument, depth + 1));
+            }
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => {
                 self.poison_uses(argument, depth + 1);
             }
         }
