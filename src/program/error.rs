@@ -362,17 +362,6 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("the layout of input {array} is left open")]
-    #[diagnostic(
-        code("input-hole"),
-        help("an input comes in the layout it has; write the axes, or no subscript for a whole dim")
-    )]
-    InputHole {
-        array: String,
-        #[label("no layout is known")]
-        at: Span,
-    },
-
     #[error("{array} has a layout on some dims and holes on others")]
     #[diagnostic(code("partial-hole"), help("either every dim has a layout or every dim a hole: `{free}`"))]
     PartialHole {

@@ -193,7 +193,7 @@ pub enum Wanted {
 /// How a value comes about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Definition {
-    /// Given from outside, in the exact layout.
+    /// Given from outside; where the layout is free, in one that the planner chooses.
     Input,
     /// An einsum of two operands: dims that the result lacks are contracted.
     Product {
