@@ -3,8 +3,8 @@
 //! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
 //! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
 
-use super::search::Search;
-use super::{Allowed, Costs, Objective, Plan, PlanError, StepOp, build};
+use super::build::Built;
+use super::{Allowed, Costs, Objective, Plan, PlanError, StepOp, settle};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, Mesh};
 use crate::program::{Definition, Program, ValueId, Wanted};
@@ -34,7 +34,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Re
         return Err(too_many(program, *id));
     }
     if tried.is_empty() {
-        return build::build(Search::run(program, costs, allowed)?).map(|plan| filled(program, plan));
+        return Ok(filled(program, settle::settle(program, costs, allowed)?.finish()));
     }
     let mut best: Option<(u128, Plan)> = None;
     let (mut bound, mut failure) = (None, None);
@@ -43,7 +43,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Re
         for ((id, _), sharding) in tried.iter().zip(choice) {
             chosen.values[id.index()].wanted = Wanted::Exact(sharding.clone());
         }
-        match Search::run(&chosen, costs, allowed).and_then(build::build) {
+        match settle::settle(&chosen, costs, allowed).map(Built::finish) {
             Ok(plan) => {
                 bound = bound.into_iter().chain([plan.lower_bound]).min();
                 let over = limit.map_or(0, |limit| u128::from(plan.totals().peak.0).saturating_sub(limit));

@@ -10,6 +10,7 @@ mod holes;
 mod print;
 mod reshard;
 mod search;
+mod settle;
 pub mod unroll;
 
 pub use print::collective_name;
@@ -119,8 +120,9 @@ impl Limit {
 
 /// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
 ///
-/// Exact where each value is used once; a free value with several uses gets the layout in which it is made most
-/// cheaply, and equal moves of one value are done once.
+/// Exact where each value is used once. A free value with several uses gets the layout in which it is made most
+/// cheaply, or one of those in which it is used where that makes the plan cheaper. Equal moves of one value are done
+/// once.
 ///
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
@@ -212,15 +214,14 @@ impl Plan {
         self.program.value(self.step(id).user).span
     }
 
-    /// The repeat in whose body a step is: one that makes or moves a value of the body because the body needs it.
+    /// The repeat in whose body a step is.
     pub fn body(&self, id: StepId) -> Option<usize> {
-        let step = self.step(id);
-        self.program.body_of(step.value).filter(|body| self.program.body_of(step.user) == Some(*body))
+        self.step(id).body(&self.program)
     }
 
     /// How often a step is done.
     pub fn times(&self, id: StepId) -> u64 {
-        self.body(id).map_or(1, |body| self.program.repeats[body].times)
+        self.step(id).times(&self.program)
     }
 
     /// The step that it is in the plan with its bodies done once.
@@ -379,6 +380,18 @@ pub struct Step {
     pub received: Bytes,
     /// Floating-point operations of one device.
     pub flops: u128,
+}
+
+impl Step {
+    /// The repeat in whose body it is: its value is of the body, and the body needs it.
+    fn body(&self, program: &Program) -> Option<usize> {
+        program.body_of(self.value).filter(|body| program.body_of(self.user) == Some(*body))
+    }
+
+    /// How often it is done.
+    fn times(&self, program: &Program) -> u64 {
+        self.body(program).map_or(1, |body| program.repeats[body].times)
+    }
 }
 
 /// What a step does.

@@ -18,6 +18,7 @@ use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The shardings in which the operands of a local computation are taken, a node in the space of each.
@@ -43,6 +44,9 @@ impl Found {
     }
 }
 
+/// Shardings that are tried for values of a free layout.
+pub(super) type Settled = BTreeMap<ValueId, Sharding>;
+
 /// The state of the search, and its result.
 pub(super) struct Search<'a> {
     pub(super) program: &'a Program,
@@ -63,7 +67,14 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// Searches the whole program.
-    pub(super) fn run(program: &'a Program, costs: &'a dyn Costs, allowed: Allowed) -> Result<Search<'a>, PlanError> {
+    ///
+    /// - `settled`: where values of a free layout are settled; the others are where they are made most cheaply.
+    pub(super) fn run(
+        program: &'a Program,
+        costs: &'a dyn Costs,
+        allowed: Allowed,
+        settled: &Settled,
+    ) -> Result<Search<'a>, PlanError> {
         let mut spaces = Vec::new();
         let mut types = Vec::new();
         let mut space_of = Vec::new();
@@ -90,7 +101,7 @@ impl<'a> Search<'a> {
             allowed,
         };
         for id in program.value_ids() {
-            let found = search.find(id, uses[id.index()])?;
+            let found = search.find(id, uses[id.index()], settled.get(&id))?;
             search.found.push(found);
         }
         Ok(search)
@@ -112,7 +123,7 @@ impl<'a> Search<'a> {
     }
 
     /// The ways to make one value, settled where that is due.
-    fn find(&mut self, id: ValueId, uses: usize) -> Result<Found, PlanError> {
+    fn find(&mut self, id: ValueId, uses: usize, pinned: Option<&Sharding>) -> Result<Found, PlanError> {
         for operand in self.program.value(id).definition.operands() {
             self.walk_on(*operand);
         }
@@ -133,7 +144,10 @@ impl<'a> Search<'a> {
         let settled = match target {
             Some(target) => made.get(target).map(|_| target),
             None if uses == 1 && !is_output && !carried => return Ok(Found { made, settled: None, onward: None }),
-            None => self.cheapest(id, &made, is_output || carried, uses > 0),
+            None => match pinned {
+                Some(sharding) => self.space(id).known(sharding).filter(|node| made.get(*node).is_some()),
+                None => self.cheapest(id, &made, is_output || carried, uses > 0),
+            },
         };
         if settled.is_none() {
             return Err(self.unreachable(id));
