@@ -46,6 +46,7 @@ pub const PAGES: &[Page] = pages![
     "dtype-mismatch",
     "dtype-without-brackets",
     "expect-failed",
+    "function-arguments",
     "function-subscript",
     "gather-major",
     "hardware-profile",

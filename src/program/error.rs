@@ -256,6 +256,21 @@ pub(super) enum CheckError {
         help: String,
     },
 
+    #[error("`{name}` takes {takes}, and is given {count}")]
+    #[diagnostic(
+        code("function-arguments"),
+        help(
+            "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array"
+        )
+    )]
+    Arguments {
+        name: String,
+        takes: String,
+        count: usize,
+        #[label("called here")]
+        at: Span,
+    },
+
     #[error("the subscript of `{name}` does not fit it")]
     #[diagnostic(code("function-subscript"))]
     FunctionSubscript {
@@ -367,17 +382,6 @@ pub(super) enum CheckError {
         first: Span,
         #[label(primary, "bound again here")]
         second: Span,
-    },
-
-    #[error("the layout of input {array} is left open")]
-    #[diagnostic(
-        code("input-hole"),
-        help("an input comes in the layout it has; write the axes, or no subscript for a whole dim")
-    )]
-    InputHole {
-        array: String,
-        #[label("no layout is known")]
-        at: Span,
     },
 
     #[error("{array} has a layout on some dims and holes on others")]

@@ -76,6 +76,9 @@ pub struct PlanDocument {
     steps: Vec<StepDocument>,
     totals: TotalsDocument,
     optimal: OptimalDocument,
+    /// Inputs whose layouts were chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    filled: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<TimeDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,6 +195,7 @@ pub fn plan(
             flops_per_device: totals.flops,
             peak_bytes_per_device: totals.peak.0,
         },
+        filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
         optimal: OptimalDocument { proven: plan.exact, lower_bound_s: seconds(plan.lower_bound) },
         time: None,
         proof: None,

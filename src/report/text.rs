@@ -31,6 +31,10 @@ pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> St
     let mut text = steps(plan, topology, schedule);
     text.push('\n');
     text.push_str(&totals(plan, topology));
+    for id in &plan.filled {
+        writeln!(text, "the input `{}` comes as `{}`", plan.program.name(plan.step(*id).value), plan.array(*id))
+            .expect("a string");
+    }
     for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1) {
         text.push('\n');
         text.push_str(&alternatives(plan, choice, topology));
