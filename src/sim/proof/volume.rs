@@ -58,6 +58,7 @@ impl Count {
 }
 
 /// The lower digit and the rest.
+#[allow(clippy::cast_possible_truncation, reason = "the mask leaves 64 bits")]
 fn split(number: u128) -> (u64, u128) {
     ((number & u128::from(u64::MAX)) as u64, number >> 64)
 }
