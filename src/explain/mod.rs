@@ -116,6 +116,8 @@ pub const PAGES: &[Page] = pages![
     "unknown-wiring",
     "unused-array",
     "unwritten-communication",
+    "view-of-parts",
+    "view-size",
 ];
 
 /// The page about a code.

@@ -29,9 +29,11 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("the mesh is declared after the first array")]
-    #[diagnostic(code("mesh-late"), help("move the `mesh` line above the arrays"))]
+    #[error("{what} is declared after the first array")]
+    #[diagnostic(code("mesh-late"), help("move the line above the arrays"))]
     MeshLate {
+        /// The mesh, or the parts of an axis.
+        what: String,
         #[label("an array stands here already")]
         first: Span,
         #[label(primary, "declared here")]
@@ -134,6 +136,25 @@ pub(super) enum CheckError {
     PhysicalName {
         name: String,
         #[label("in this mesh")]
+        at: Span,
+    },
+
+    #[error("the parts of `{axis}` make {found} devices, the axis has {size}")]
+    #[diagnostic(code("view-size"), help("the sizes of the parts multiply to that of the axis"))]
+    ViewSize {
+        axis: String,
+        found: u64,
+        size: u64,
+        #[label("these parts")]
+        at: Span,
+    },
+
+    #[error("`{name}` stands for {parts} already")]
+    #[diagnostic(code("view-of-parts"), help("an axis is cut in parts once; cut one of its parts further"))]
+    ViewOfParts {
+        name: String,
+        parts: String,
+        #[label("in parts already")]
         at: Span,
     },
 

@@ -9,6 +9,7 @@ mod declarations;
 mod error;
 mod expect;
 mod expr;
+mod grid;
 mod layouts;
 mod local;
 mod names;

@@ -20,7 +20,7 @@ impl Checker {
     /// Checks one statement; after an error its name stays known, and what rests on it is passed over.
     pub(super) fn statement(&mut self, statement: &Statement) {
         match &statement.kind {
-            StatementKind::Mesh { .. } | StatementKind::Dims(_) => {}
+            StatementKind::Mesh { .. } | StatementKind::View { .. } | StatementKind::Dims(_) => {}
             StatementKind::Input { name, dtype, brackets } => {
                 if let Err(failure) = self.declaration(name, dtype.node, brackets) {
                     self.tell(failure);

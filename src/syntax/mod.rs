@@ -76,6 +76,13 @@ pub enum StatementKind {
         /// The hardware named after `on`.
         hardware: Option<Name>,
     },
+    /// `axis R = {Q: 4, P: 4}`
+    View {
+        /// The axis.
+        axis: Name,
+        /// Its parts, major first.
+        parts: Vec<PartDecl>,
+    },
     /// `dims {I: 8192, J: 4096}`
     Dims(Vec<DimDecl>),
     /// `A: bf16[I_X, J]`, an input.
@@ -127,6 +134,15 @@ pub struct AxisDecl {
     pub more: Vec<SizeExpr>,
     /// The wiring, if it is written.
     pub wiring: Option<Spanned<Wiring>>,
+}
+
+/// `Q: 4`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartDecl {
+    /// The part of an axis.
+    pub name: Name,
+    /// Its size.
+    pub size: SizeExpr,
 }
 
 /// `I: 8192`, `N = K*M`

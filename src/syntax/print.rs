@@ -29,6 +29,10 @@ impl Display for Statement {
                 let on = hardware.iter().format_with("", |name, f| f(&format_args!(" on {}", name.node)));
                 write!(f, "mesh {{{}}}{on}", axes.format(", "))
             }
+            StatementKind::View { axis, parts } => {
+                let parts = parts.iter().map(|part| format!("{}: {}", part.name.node, part.size));
+                write!(f, "axis {} = {{{}}}", axis.node, parts.format(", "))
+            }
             StatementKind::Dims(dims) => {
                 let dims = dims.iter().map(|dim| match &dim.size {
                     DimSize::Is(size) => format!("{}: {size}", dim.name.node),

@@ -416,6 +416,10 @@ pub(super) mod properties {
         prop_oneof![
             (prop::collection::vec(axis, 0..4), hardware)
                 .prop_map(|(axes, hardware)| StatementKind::Mesh { axes, hardware }),
+            (plain(), prop::collection::vec((plain(), size()), 1..4)).prop_map(|(axis, parts)| StatementKind::View {
+                axis,
+                parts: parts.into_iter().map(|(name, size)| PartDecl { name, size }).collect()
+            }),
             prop::collection::vec(dim, 0..4).prop_map(StatementKind::Dims),
             (name(), dtype(), brackets()).prop_map(|(name, dtype, brackets)| StatementKind::Input {
                 name,
