@@ -21,7 +21,7 @@ impl Plan {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let format = self.common.output.format;
         let options = self.common.options()?;
-        let source = input::source(&self.file)?.with(&self.common.sizes.set);
+        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, diagnostics) = input::checked(&source, &options, format)?;
         let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
