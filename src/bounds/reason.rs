@@ -12,6 +12,8 @@ pub enum Reason {
     Nothing,
     /// The way to the farthest device, with however few bytes.
     Hops,
+    /// Bytes over links; more is not known.
+    Links,
     /// Bytes that must come into some devices.
     Into(Region),
     /// Bytes that must leave some devices.
@@ -69,6 +71,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Nothing => f.write_str("nothing has to move"),
+            Reason::Links => f.write_str("bytes, not hops, take the time"),
             Reason::Hops => f.write_str("hops, not bytes, take the time"),
             Reason::Into(region) => region.show(f, "takes in", "take in"),
             Reason::OutOf(region) => region.show(f, "sends out", "send out"),

@@ -24,7 +24,8 @@ impl<'a> Exact<'a> {
         Exact { topology, lowering, known: RefCell::new(HashMap::new()) }
     }
 
-    /// Lowers and runs the collective on the axes that take part; along all others the same happens side by side.
+    /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
+    /// side. Groups along a part of an axis share its links, so of that all devices take part.
     fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
         let part = Part::new(self.topology, collective.axes(&from.sharding));
         let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
@@ -74,11 +75,8 @@ struct Part {
 
 impl Part {
     fn new(topology: &Topology, axes: AxisSet) -> Part {
-        let kept: Vec<AxisId> = axes.iter().collect();
-        let mesh = Mesh::new(kept.iter().map(|axis| topology.mesh.axis(*axis).clone()).collect());
-        let mesh = mesh.expect("a part of a mesh is a mesh");
-        let links = kept.iter().map(|axis| topology.links(*axis)).collect();
-        Part { topology: Topology { mesh, axes: links, ..topology.clone() }, kept }
+        let (topology, kept) = topology.only(axes);
+        Part { topology, kept }
     }
 
     fn axis(&self, axis: AxisId) -> Option<AxisId> {

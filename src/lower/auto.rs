@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, Mesh};
+use crate::mesh::{Axes, AxisId};
 use crate::schedule::methods::Method;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
 use crate::sim::clock;
@@ -11,11 +11,12 @@ use crate::topology::Topology;
 use crate::units::Time;
 use std::collections::BTreeSet;
 
-/// The part of the machine along some axes: every group of theirs looks like it. Its axes are numbered as they are given.
-pub(super) fn along(topology: &Topology, axes: &[AxisId]) -> Topology {
-    let mesh = Mesh::new(axes.iter().map(|axis| topology.mesh.axis(*axis).clone()).collect());
-    let mesh = mesh.expect("a part of a mesh is a mesh");
-    Topology { mesh, axes: axes.iter().map(|axis| topology.links(*axis)).collect(), ..topology.clone() }
+/// The part of the machine along some runs of axes, and the runs there: all groups that share its links are in it.
+pub(super) fn along(topology: &Topology, runs: &[Axes]) -> (Topology, Vec<Axes>) {
+    let axes: Axes = runs.iter().flat_map(|run| run.iter()).collect();
+    let (part, kept) = topology.only(axes.set());
+    let place = |axis| kept.iter().position(|kept| *kept == axis).map(AxisId::new);
+    (part, runs.iter().map(|run| run.iter().filter_map(place).collect()).collect())
 }
 
 /// Operations of one collective times devices: what is larger is too much to be tried on the clock.

@@ -5,7 +5,7 @@ use super::collective::{Lowerer, Stages};
 use super::colours::colours;
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
-use crate::mesh::{Axes, AxisId, Wiring};
+use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::{Method, Multiport, Stage};
 use crate::schedule::{Builder, OpId};
@@ -21,9 +21,8 @@ const MOST_CHUNKS: u64 = 64;
 impl Stages<'_, '_, '_, '_> {
     /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
     pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], value: OpId) -> Option<Multiport> {
-        let mesh = &self.lowerer.topology.mesh;
-        let axes = dims.iter().flat_map(|on| on.iter()).filter(|axis| mesh.size(*axis) > 1);
-        if axes.count() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
+        let runs = runs(&self.lowerer.topology.mesh, dims);
+        if runs.len() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
             return None;
         }
         let key = (kind, dims.to_vec(), self.builder.dtype(value), self.builder.extents(value).to_vec());
@@ -42,7 +41,9 @@ struct Contest<'k> {
     part: Topology,
     lowerer: &'k Lowerer<'k>,
     kind: CollectiveKind,
-    /// On each dim, the axes as they are numbered in the part.
+    /// The runs as they are numbered in the part.
+    numbered: Vec<Axes>,
+    /// The axes on each dim as they are numbered in the part.
     dims: Vec<Axes>,
     dtype: DType,
     extents: &'k [u64],
@@ -54,16 +55,16 @@ impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
         let (kind, dims, dtype, extents) = key;
         let topology = lowerer.topology;
-        let taking = |axis: &AxisId| topology.mesh.size(*axis) > 1;
-        let kept: Vec<AxisId> = dims.iter().flat_map(|on| on.iter()).filter(taking).collect();
-        let part = along(topology, &kept);
-        let number = |axis: AxisId| kept.iter().position(|kept| *kept == axis).map(AxisId::new);
-        let numbered: Vec<Axes> = dims.iter().map(|on| on.iter().filter_map(number).collect()).collect();
-        let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| on.iter().map(move |axis| (axis, dim)));
-        let on_dims = on_dims.filter(|(axis, _)| taking(axis));
-        let stages = on_dims.map(|(axis, dim)| Stage { axis, dim, method: stage_method(topology, axis) });
-        let multiport = Multiport { stages: stages.collect(), colours: colours(topology, &kept), chunks: 1 };
-        Contest { lowerer, kind: *kind, dims: numbered, dtype: *dtype, extents, operator, multiport, part }
+        let runs = runs(&topology.mesh, dims);
+        let axes: Vec<Axes> = runs.iter().map(|(run, _)| *run).collect();
+        let (part, numbered) = along(topology, &axes);
+        let stage = |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, *run) };
+        let stages = runs.iter().map(stage).collect();
+        let multiport = Multiport { stages, colours: colours(topology, &axes), chunks: 1 };
+        let on_dim = |dim: usize| runs.iter().zip(&numbered).filter(move |((_, on), _)| *on == dim);
+        let there = |dim: usize| on_dim(dim).flat_map(|(_, run)| run.iter()).collect::<Axes>();
+        let dims = (0..dims.len()).map(there).collect();
+        Contest { lowerer, kind: *kind, dims, dtype: *dtype, extents, operator, multiport, part, numbered }
     }
 
     /// The number of chunks is doubled as long as that helps.
@@ -84,7 +85,7 @@ impl<'k> Contest<'k> {
 
     fn at_once(&self) -> Option<Time> {
         let mut multiport = self.multiport.clone();
-        multiport.stages.iter_mut().zip(0..).for_each(|(stage, number)| stage.axis = AxisId::new(number));
+        multiport.stages.iter_mut().zip(&self.numbered).for_each(|(stage, run)| stage.axes = *run);
         self.simulated(|builder, input| match self.kind {
             CollectiveKind::AllGather => multiport.all_gather(builder, input),
             CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
@@ -121,9 +122,15 @@ impl<'k> Contest<'k> {
     }
 }
 
+/// The runs of two devices or more, with their dims; major first on each.
+fn runs(mesh: &Mesh, dims: &[Axes]) -> Vec<(Axes, usize)> {
+    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| mesh.runs(*on).into_iter().map(move |run| (run, dim)));
+    on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
+}
+
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, axis: AxisId) -> Method {
-    match topology.links(axis).wiring {
+fn stage_method(topology: &Topology, run: Axes) -> Method {
+    match topology.links(run).wiring {
         Wiring::Ring => Method::BalancedMeetInMiddleRing,
         Wiring::Line => Method::Line,
         Wiring::Switch => Method::OneHop,

@@ -1,7 +1,7 @@
 //! From the search to the plan: the steps on the chosen ways, each once.
 
 use super::case::case;
-use super::reshard::{Back, Distances, Node, Score};
+use super::reshard::{Back, Distances, Node, Pricing, Score};
 use super::search::{FREE, Origin, Search};
 use super::{Alternative, Choice, LocalWork, Objective, Plan, Step, StepId, StepOp, collective_name};
 use crate::collective::Collective;
@@ -253,11 +253,12 @@ impl Builder<'_> {
         let mut found: Vec<Way> = Vec::new();
         let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
         for assignment in self.search.assignments(id) {
-            let (program, costs) = (self.search.program, self.search.costs);
+            let (program, costs, allowed) = (self.search.program, self.search.costs, self.search.allowed(id));
             let node = self.search.space_mut(id).node(&assignment.result);
             let ways = onward.entry(node).or_insert_with(|| {
                 let start = (node, Score::default(), Origin { operands: Vec::new() });
-                self.search.space_mut(id).distances([start], Some(target), 1, &program.mesh, costs)
+                let pricing = Pricing { times: 1, allowed, mesh: &program.mesh, costs };
+                self.search.space_mut(id).distances([start], Some(target), &pricing)
             });
             let mut path = Vec::new();
             let mut reachable = true;

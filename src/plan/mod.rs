@@ -14,7 +14,7 @@ pub mod unroll;
 
 pub use print::collective_name;
 
-use crate::collective::Collective;
+use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -126,7 +126,28 @@ impl Limit {
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    Ok(settle::settle(program, costs)?.finish())
+    Ok(settle::settle(program, costs, Allowed::Moves)?.finish())
+}
+
+/// The same where nothing communicates but collectives and moves that are written; slices are free to all.
+///
+/// # Errors
+/// If no such plan is found; [`Plan::unwritten`] tells what an ordinary plan needs.
+pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    let plan = plan(program, costs)?;
+    if plan.ids().all(|id| !plan.is_unwritten(id)) {
+        return Ok(plan);
+    }
+    Ok(settle::settle(program, costs, Allowed::Slices)?.finish())
+}
+
+/// What may be done to a value for the sake of its layout where no statement says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allowed {
+    /// All moves.
+    Moves,
+    /// Those in which nothing is sent.
+    Slices,
 }
 
 /// Why there is no plan.
@@ -199,6 +220,21 @@ impl Plan {
             StepOp::Input | StepOp::Carry => false,
             StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => true,
         }
+    }
+
+    /// Whether a step sends anything: a slice does not.
+    pub fn communicates(&self, id: StepId) -> bool {
+        match &self.step(id).op {
+            StepOp::Collective(collective) => collective.kind() != CollectiveKind::Slice,
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                false
+            }
+        }
+    }
+
+    /// Whether a step sends anything and no collective or move is written for it.
+    pub fn is_unwritten(&self, id: StepId) -> bool {
+        self.communicates(id) && !self.program.value(self.step(id).user).definition.is_written_move()
     }
 
     /// One step.

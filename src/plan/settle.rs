@@ -6,7 +6,7 @@
 
 use super::build::{Built, build};
 use super::search::{Search, Settled};
-use super::{Costs, PlanError};
+use super::{Allowed, Costs, PlanError};
 use crate::program::Program;
 use std::collections::VecDeque;
 
@@ -17,9 +17,9 @@ const MOST_WORK: usize = 4096;
 const MOST_TRIALS: usize = 32;
 
 /// The cheapest plan that was found.
-pub(super) fn settle<'a>(program: &'a Program, costs: &'a dyn Costs) -> Result<Built<'a>, PlanError> {
+pub(super) fn settle<'a>(program: &'a Program, costs: &'a dyn Costs, allowed: Allowed) -> Result<Built<'a>, PlanError> {
     let mut settled = Settled::new();
-    let mut best = build(Search::run(program, costs, &settled)?);
+    let mut best = build(Search::run(program, costs, allowed, &settled)?);
     let mut trials = MOST_TRIALS.min(MOST_WORK / program.values.len().max(1));
     let mut waiting = VecDeque::from(best.elsewhere());
     while let Some((value, sharding)) = waiting.pop_front().filter(|_| trials > 0) {
@@ -27,7 +27,7 @@ pub(super) fn settle<'a>(program: &'a Program, costs: &'a dyn Costs) -> Result<B
         let mut tried = settled.clone();
         tried.insert(value, sharding);
         // A sharding that leads nowhere is not one to settle in.
-        let Ok(search) = Search::run(program, costs, &tried) else { continue };
+        let Ok(search) = Search::run(program, costs, allowed, &tried) else { continue };
         let built = build(search);
         if built.score() < best.score() {
             (best, settled) = (built, tried);

@@ -10,9 +10,11 @@
 //!
 //! Source: "How To Scale Your Model", part 3, and part 12 for switches.
 
-use super::{AxisLinks, Topology};
-use crate::mesh::{AxisId, Wiring};
+use super::Topology;
+use crate::mesh::{AxisId, AxisSet, Wiring};
 use crate::units::{Bytes, Rate, Time};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The time of a collective and its two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +57,13 @@ impl ClosedForm {
 }
 
 /// Which of an axis's wirings a formula goes by.
-pub(crate) type WiringOf = fn(&AxisLinks) -> Wiring;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// What is declared, parts of an axis as rings of their size: the book.
+    Declared,
+    /// The links that are there; parts of an axis share them.
+    Links,
+}
 
 /// Some axes with the same wiring.
 struct Stage {
@@ -63,6 +71,8 @@ struct Stage {
     sizes: Vec<u64>,
     one_way: Rate,
     hop: Time,
+    /// Links between neighbours, each shared by as many groups.
+    apart: u64,
 }
 
 impl Stage {
@@ -76,8 +86,8 @@ impl Stage {
         let sum: u64 = self.sizes.iter().sum();
         let axes = self.sizes.len() as u64;
         match self.wiring {
-            Wiring::Ring => fraction(self.hop * sum, 1, 2),
-            Wiring::Line => self.hop * (sum - axes),
+            Wiring::Ring => fraction(self.hop * (sum * self.apart), 1, 2),
+            Wiring::Line => self.hop * ((sum - axes) * self.apart),
             Wiring::Switch => self.hop * axes,
         }
     }
@@ -125,7 +135,7 @@ impl Topology {
     /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
     /// `max(t n, (1 - 1/N) V/w)`. Of different wirings the slower ones come first, while the array is small.
     pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
-        self.gather_over(axes, full, |links| links.declared)
+        self.gather_over(axes, full, By::Declared)
     }
 
     /// ReduceScatter over `axes`, of which each device holds `full` bytes before it: AllGather backwards.
@@ -144,7 +154,7 @@ impl Topology {
     /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
     /// `max(t n, (N - 1) V/(N² w))` for one axis.
     pub fn all_to_all(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
-        let stages = self.stages(axes, |links| links.declared);
+        let stages = self.stages(axes, By::Declared);
         let group: u64 = stages.iter().map(Stage::members).product();
         let exchange = |stage: Stage| {
             let local = fraction(self.scale.at_rate(u128::from(full.0), stage.one_way), 1, group);
@@ -156,27 +166,22 @@ impl Topology {
     /// A permutation within the groups of `axes`, of `local` bytes on each device: `max(hops, v/w)` with the hops of
     /// an AllGather. Its route is not priced.
     pub fn permute(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
-        let stages = self.stages(axes, |links| links.declared);
+        let stages = self.stages(axes, By::Declared);
         let latency = stages.iter().map(Stage::latency).sum();
         let bandwidth = stages.iter().map(|stage| self.scale.at_rate(u128::from(local.0), stage.one_way)).max();
         self.form(local, latency, bandwidth.unwrap_or_default())
     }
 
     /// [`Topology::all_gather`] by one of the wirings.
-    pub(crate) fn gather_over(
-        &self,
-        axes: impl IntoIterator<Item = AxisId>,
-        full: Bytes,
-        wiring: WiringOf,
-    ) -> ClosedForm {
-        let stages = self.stages(axes, wiring);
+    pub(crate) fn gather_over(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes, by: By) -> ClosedForm {
+        let stages = self.stages(axes, by);
         let mut outside: u64 = stages.iter().map(Stage::members).product();
         let mut total = ClosedForm::default();
         for stage in stages {
             outside /= stage.members();
             let (share, of) = stage.gather_share();
             let bytes = self.scale.at_rate(u128::from(full.0), stage.one_way);
-            let bandwidth = fraction(bytes, share, of.saturating_mul(outside));
+            let bandwidth = fraction(bytes, share * stage.apart, of.saturating_mul(outside));
             total = total.then(self.form(full, stage.latency(), bandwidth));
         }
         total
@@ -187,17 +192,35 @@ impl Topology {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// The axes by their wiring: lines, switches, rings.
-    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, wiring_of: WiringOf) -> Vec<Stage> {
-        let axes: Vec<AxisId> = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
-        let stage = |wiring: Wiring| {
-            let same: Vec<AxisId> =
-                axes.iter().copied().filter(|axis| wiring_of(&self.axes[axis.index()]) == wiring).collect();
-            let links = self.links(*same.first()?);
-            let sizes = same.iter().map(|axis| self.mesh.size(*axis)).collect();
-            Some(Stage { wiring, sizes, one_way: links.one_way, hop: links.hop_latency })
+    /// The axes by their wiring: lines, switches, rings. Neighbouring parts of an axis count as one; others of the
+    /// same axis use the same links, one stage after the other.
+    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, by: By) -> Vec<Stage> {
+        let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
+        let order = |wiring| match wiring {
+            Wiring::Line => 0,
+            Wiring::Switch => 1,
+            Wiring::Ring => 2,
         };
-        [Wiring::Line, Wiring::Switch, Wiring::Ring].into_iter().filter_map(stage).collect()
+        let mut stages: BTreeMap<_, Stage> = BTreeMap::new();
+        let mut used: BTreeMap<AxisId, usize> = BTreeMap::new();
+        for run in self.mesh.runs(axes.in_order()) {
+            let links = self.links(run);
+            let (wiring, apart) = match by {
+                By::Declared => (links.declared, 1),
+                By::Links => (links.wiring, links.apart),
+            };
+            let before = run.last().map_or(0, |axis| {
+                let before = used.entry(self.mesh.physical(axis)).or_default();
+                std::mem::replace(before, *before + 1)
+            });
+            let apart = u64::from(if wiring == Wiring::Switch { 1 } else { apart });
+            let stage = stages.entry((order(wiring), Reverse(apart), before)).or_insert_with(|| {
+                let (one_way, hop) = (links.one_way, links.hop_latency);
+                Stage { wiring, sizes: Vec::new(), one_way, hop, apart }
+            });
+            stage.sizes.push(run.group_size(&self.mesh));
+        }
+        stages.into_values().collect()
     }
 }
 
@@ -302,7 +325,7 @@ mod tests {
         let pair = topology("tpu_v5e", &[("X", 2)], Some(Wiring::Ring));
         let full = Bytes(9_000_000_000);
         assert_eq!(us(&pair, pair.all_gather(axes(1), full)), 100_000.0);
-        assert_eq!(us(&pair, pair.gather_over(axes(1), full, |links| links.wiring)), 100_000.0);
+        assert_eq!(us(&pair, pair.gather_over(axes(1), full, By::Links)), 100_000.0);
         assert_eq!(us(&pair, pair.all_to_all(axes(1), full)), 25_000.0);
     }
 

@@ -14,7 +14,7 @@ pub use hardware::{Hardware, HopRule, LocalMoves, WiringRule};
 pub use profile::ProfileError;
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
-use crate::mesh::{AxisId, Mesh, Wiring};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh, Wiring};
 use crate::units::{Rate, Time, TimeScale};
 use miette::Diagnostic;
 use thiserror::Error;
@@ -26,13 +26,15 @@ pub struct Topology {
     pub mesh: Mesh,
     /// The machine they are.
     pub hardware: Hardware,
-    /// The wiring and the links of each axis, in the order of the mesh.
+    /// The same devices along the axes that are wired: no axis is in parts.
+    pub machine: Mesh,
+    /// The wiring and the links of each of those, in the order of that mesh.
     pub axes: Vec<AxisLinks>,
     /// The tick in which all times are counted.
     pub scale: TimeScale,
 }
 
-/// The links of one axis, all alike.
+/// The links along one axis, all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisLinks {
     /// How the axis is wired. An axis of two devices is a line: one cable, one link each way.
@@ -45,6 +47,9 @@ pub struct AxisLinks {
     pub hop_latency: Time,
     /// Added to every message once.
     pub message_overhead: Time,
+    /// How many links lie between neighbours: 1, or more on a major part of an axis, where so many groups share each
+    /// link.
+    pub apart: u32,
 }
 
 /// A mesh that cannot be timed on a hardware.
@@ -76,33 +81,60 @@ impl Topology {
     /// If the rates of the hardware have no common tick ([`TimeScale::for_rates`]), or there are more than
     /// [`Topology::MOST_LINKS`] links.
     pub fn new(mesh: Mesh, hardware: Hardware) -> Result<Topology, TopologyError> {
-        let links = 2 * mesh.axes().len() as u64 * mesh.device_count() as u64;
+        let machine = mesh.machine();
+        let links = 2 * machine.axes().len() as u64 * mesh.device_count() as u64;
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
         let rates = [hardware.one_way, hardware.hbm_bandwidth, hardware.bf16_flops, hardware.int8_flops];
         let scale =
             TimeScale::for_rates(rates).map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
-        let axes = mesh
+        let axes = machine
             .axes()
             .iter()
             .map(|axis| {
-                let declared = axis.wiring.unwrap_or_else(|| hardware.wiring.of(&mesh, axis.size));
+                let declared = axis.wiring.unwrap_or_else(|| hardware.wiring.of(&machine, axis.size));
                 AxisLinks {
                     wiring: physical(declared, axis.size),
                     declared,
                     one_way: hardware.one_way,
                     hop_latency: scale.picoseconds(hardware.hop_latency),
                     message_overhead: scale.picoseconds(hardware.message_overhead),
+                    apart: 1,
                 }
             })
             .collect();
-        Ok(Topology { mesh, hardware, axes, scale })
+        Ok(Topology { mesh, hardware, machine, axes, scale })
     }
 
-    /// The links of one axis.
-    pub fn links(&self, axis: AxisId) -> AxisLinks {
-        self.axes[axis.index()]
+    /// The links along one axis, or along a [run](Mesh::runs) of parts.
+    ///
+    /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part goes all the
+    /// way round.
+    ///
+    /// # Panics
+    /// If there is no axis in the run.
+    pub fn links(&self, run: impl Into<Axes>) -> AxisLinks {
+        let run = run.into();
+        let last = run.last().expect("a run has an axis");
+        let physical = self.mesh.physical(last);
+        let links = self.axes[physical.index()];
+        let (apart, size) = (self.mesh.links_apart(last), run.group_size(&self.mesh));
+        let goes_round = u64::from(apart) * size == self.machine.size(physical);
+        let wiring = match links.wiring {
+            Wiring::Ring if !goes_round || size <= 2 => Wiring::Line,
+            Wiring::Ring | Wiring::Line | Wiring::Switch => links.wiring,
+        };
+        AxisLinks { wiring, apart, ..links }
+    }
+
+    /// The part of the machine along these axes, of an axis in parts all of it, and the axes in the order of their
+    /// new ids: along all other axes it looks alike.
+    pub fn only(&self, axes: AxisSet) -> (Topology, Vec<AxisId>) {
+        let (mesh, kept) = self.mesh.only(axes);
+        let wired: AxisSet = kept.iter().map(|axis| self.mesh.physical(*axis)).collect();
+        let links = wired.iter().map(|axis| self.axes[axis.index()]).collect();
+        (Topology { machine: mesh.machine(), mesh, axes: links, ..self.clone() }, kept)
     }
 }
 
