@@ -10,8 +10,8 @@
 //!
 //! A mesh that is a product of rings, lines and switches has closed forms ([`regular`]), which take no time on any
 //! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched. The tests hold both
-//! against all sets and all partitions of small graphs. Where axes are parts of longer ones, or share their ports, and
-//! there are too many devices for a search, the bound is lower than it could be ([`parts`]), and says so.
+//! against all sets and all partitions of small graphs. Where axes are parts of longer ones and there are too many
+//! devices for a search, the bound is lower than it could be ([`parts`]), and says so.
 //!
 //! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
 //! AllReduce.
@@ -83,7 +83,7 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
         }
         Shape::Rest => {
             let bound = parts::bound(collective, from, topology);
-            let reason = if bound.latency > bound.bandwidth { Reason::Hops } else { Reason::Links };
+            let reason = if bound.latency > bound.bandwidth { Reason::Hops } else { Reason::Shared };
             Certificate { bound, reason, largest: false }
         }
     }
@@ -91,7 +91,7 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
 
 /// How the bounds of a machine are found.
 enum Shape {
-    /// The axes of the mesh are those of the machine.
+    /// No axis is in parts.
     Regular,
     /// Anything else of which all links are known and few.
     Graph,
@@ -102,7 +102,7 @@ enum Shape {
 impl Shape {
     fn of(topology: &Topology) -> Shape {
         let whole = topology.axes.iter().all(|links| links.apart == 1);
-        if whole && topology.mesh.axes().len() == topology.machine.axes().len() {
+        if whole && topology.mesh.views().next().is_none() {
             Shape::Regular
         } else if whole && topology.machine.device_count() <= irregular::MOST_DEVICES {
             Shape::Graph

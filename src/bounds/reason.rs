@@ -12,8 +12,6 @@ pub enum Reason {
     Nothing,
     /// The way to the farthest device, with however few bytes.
     Hops,
-    /// Bytes over links; more is not known.
-    Links,
     /// Bytes that must come into some devices.
     Into(Region),
     /// Bytes that must leave some devices.
@@ -29,6 +27,8 @@ pub enum Reason {
         /// The links between the parts.
         links: u64,
     },
+    /// Bytes that must cross the links of an axis in parts, which the groups of all parts share.
+    Shared,
     /// Bytes times the links that each byte must cross.
     Along {
         /// Which links: `the links along X`, `all links`.
@@ -71,8 +71,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Nothing => f.write_str("nothing has to move"),
-            Reason::Links => f.write_str("bytes, not hops, take the time"),
             Reason::Hops => f.write_str("hops, not bytes, take the time"),
+            Reason::Shared => f.write_str("the groups of all parts of an axis share its links"),
             Reason::Into(region) => region.show(f, "takes in", "take in"),
             Reason::OutOf(region) => region.show(f, "sends out", "send out"),
             Reason::Between { sends, parts, single, links } => {

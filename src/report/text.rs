@@ -6,7 +6,7 @@ use crate::report::{plan_bound, step_bound, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
-use crate::topology::Topology;
+use crate::topology::{AxisLinks, Topology};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::fmt::Write as _;
@@ -14,12 +14,14 @@ use std::fmt::Write as _;
 /// The machine in a line: `8 devices, mesh {X: 8} on tpu_v5e; X is a ring of 8 links of 45.0 GB/s each way`.
 pub fn machine(topology: &Topology, assumed: bool) -> String {
     let mesh = &topology.mesh;
-    let axis = |(axis, id): (&crate::mesh::Axis, _)| {
-        let links = topology.links(id);
+    let axis = |(axis, links): (&crate::mesh::Axis, &AxisLinks)| {
         let rate = crate::units::Bytes(links.one_way.per_second());
-        format!("{} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+        let parts = mesh.views().find(|(whole, _)| whole.name == axis.name).map(|(_, parts)| parts);
+        let part = |id| format!("{}", mesh.axis(id));
+        let parts = parts.map_or_else(String::new, |parts| format!(" = {{{}}}", parts.iter().map(part).join(", ")));
+        format!("{}{parts} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
     };
-    let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).join(", ");
+    let axes = topology.machine.axes().iter().zip(&topology.axes).map(axis).join(", ");
     let assumed = if assumed { " (assumed)" } else { "" };
     format!("{} devices on {}{assumed}: {axes}\n", mesh.device_count(), topology.hardware.name)
 }
@@ -29,6 +31,10 @@ pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> St
     let mut text = steps(plan, topology, schedule);
     text.push('\n');
     text.push_str(&totals(plan, topology));
+    for id in &plan.filled {
+        writeln!(text, "the input `{}` comes as `{}`", plan.program.name(plan.step(*id).value), plan.array(*id))
+            .expect("a string");
+    }
     for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1) {
         text.push('\n');
         text.push_str(&alternatives(plan, choice, topology));
