@@ -18,7 +18,7 @@ use itertools::Itertools;
 pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Bound {
     match &plan.step(id).op {
         StepOp::Collective(collective) => {
-            bounds::collective(collective, &plan.step(plan.operands(id)[0]).layout, topology)
+            bounds::certificate(collective, &plan.step(plan.operands(id)[0]).layout, topology).bound
         }
         StepOp::Input | StepOp::Carry => Bound::default(),
         StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
