@@ -3,6 +3,9 @@
 mod common;
 
 use common::{compile, programs, short_name};
+use itertools::iproduct;
+use shardc::compiler::{self, Options};
+use shardc::method::Method;
 use shardc::schedule::{from_json, to_json};
 use shardc::sim::{proof, values};
 
@@ -29,6 +32,30 @@ fn every_example_equals_the_dense_result() {
             assert!(numerics.equal || rounds && numerics.within, "{name}, seed {seed}: {numerics:?}");
         }
     }
+}
+
+/// A product so large that its slices are computed when they are added, under every method that there is.
+#[test]
+fn a_product_that_is_sliced_and_added_equals_the_dense_result_under_every_method() {
+    let mut compiled = 0;
+    let names = Method::ALL.map(Method::name);
+    for (method, dtype, result) in iproduct!(names, ["f32", "bf16", "i32"], ["C[I, K_X]", "C[I, K]"]) {
+        let source = format!(
+            "mesh {{X: 4 ring}}\ndims {{I: 256, J: 2048, K: 1024}}\nA: {dtype}[I, J_X]\nB: {dtype}[J_X, K]\n\
+             A * B -> {result} using {method}\n"
+        );
+        let Some(program) = compiler::check(&source).0 else { continue };
+        let Ok(schedule) = compiler::compile(&program, &Options::default()).map(|compiled| compiled.schedule) else {
+            continue;
+        };
+        compiled += 1;
+        let inputs = values::inputs(&schedule, 3).expect("it fits");
+        let dense = values::dense(&schedule, &inputs).expect("it fits");
+        let run = values::run(&schedule, &inputs).expect("it fits");
+        let numerics = values::compare(&schedule, &inputs, &dense, &run).expect("comparable");
+        assert!(numerics.equal, "{method} {dtype} {result}: {numerics:?}");
+    }
+    assert!(compiled >= 30, "{compiled} of them");
 }
 
 /// What was proven is what was written: the JSON form reads back as the same schedule, and is proven again.

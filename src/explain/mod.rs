@@ -46,6 +46,7 @@ pub const PAGES: &[Page] = pages![
     "dtype-mismatch",
     "dtype-without-brackets",
     "expect-failed",
+    "function-arguments",
     "function-subscript",
     "gather-major",
     "hardware-profile",
@@ -113,6 +114,7 @@ pub const PAGES: &[Page] = pages![
     "unknown-statement",
     "unknown-wiring",
     "unused-array",
+    "unwritten-communication",
     "view-of-parts",
     "view-size",
 ];

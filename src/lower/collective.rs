@@ -4,6 +4,7 @@
 use super::Lowering;
 use super::auto::{along, fastest, simulate};
 use super::permute;
+use super::several::Several;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -15,15 +16,17 @@ use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
-/// What decides the method of a stage: its kind, the run of axes, and the block it starts from.
-type Stage = (CollectiveKind, Axes, DType, Vec<u64>);
+/// What decides the method of a stage: its kind, the run of axes, the block it starts from, and what can be chosen from.
+type Stage = (CollectiveKind, Axes, DType, Vec<u64>, Vec<Method>);
 
 /// Lowers collectives and remembers which method was best for which stage.
 #[derive(Debug)]
 pub struct Lowerer<'a> {
-    topology: &'a Topology,
-    lowering: Lowering,
-    chosen: HashMap<Stage, Method>,
+    pub(super) topology: &'a Topology,
+    pub(super) lowering: Lowering,
+    chosen: HashMap<Stage, (Method, u64)>,
+    /// For collectives over several axes: the best way that is not stage by stage.
+    pub(super) several: HashMap<Several, Option<methods::Multiport>>,
     /// The first stage that could not be done by the method asked for.
     pub(super) flaw: Option<MethodFlaw>,
 }
@@ -42,7 +45,7 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new(), flaw: None }
+        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), flaw: None }
     }
 
     /// Adds the operations that turn a value of layout `from` into the collective's result.
@@ -90,8 +93,8 @@ impl<'a> Lowerer<'a> {
         match collective {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
-                let dims = from.sharding.dims.iter().map(gathered).enumerate();
-                dims.fold(value, |value, (dim, axes)| stages.all_gather(value, axes, dim))
+                let dims: Vec<Axes> = from.sharding.dims.iter().map(gathered).collect();
+                stages.all_gather(value, &dims)
             }
             Collective::ReduceScatter { axes, dim } => stages.reduce_scatter(value, *axes, *dim),
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
@@ -111,16 +114,30 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-struct Stages<'l, 'a, 'b, 's> {
-    lowerer: &'l mut Lowerer<'a>,
-    builder: &'b mut Builder<'s>,
-    method: Option<Method>,
-    operator: Operator,
+pub(super) struct Stages<'l, 'a, 'b, 's> {
+    pub(super) lowerer: &'l mut Lowerer<'a>,
+    pub(super) builder: &'b mut Builder<'s>,
+    pub(super) method: Option<Method>,
+    pub(super) operator: Operator,
 }
 
 impl Stages<'_, '_, '_, '_> {
+    /// All axes at once, or dim after dim.
+    fn all_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
+        if !self.lowerer.lowering.keep_all_gather
+            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, value)
+        {
+            return multiport.all_gather(self.builder, value);
+        }
+        self.staged_gather(value, dims)
+    }
+
     /// Minor run first: then each stage concatenates what lies side by side.
-    fn all_gather(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+    pub(super) fn staged_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
+        dims.iter().enumerate().fold(value, |value, (dim, axes)| self.gather_dim(value, *axes, dim))
+    }
+
+    fn gather_dim(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         if self.lowerer.lowering.keep_all_gather && !axes.is_empty() {
             return self.builder.all_gather_kept(axes.iter().collect(), value, dim);
         }
@@ -132,8 +149,16 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    /// Major run first, the reverse of the gather.
     fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+        let operator = self.operator;
+        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), value) {
+            Some(multiport) => multiport.reduce_scatter(self.builder, value, operator),
+            None => self.staged_scatter(value, axes, dim),
+        }
+    }
+
+    /// Major run first, the reverse of the gather.
+    pub(super) fn staged_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
         self.runs(axes).into_iter().fold(value, |value, run| {
             let method = self.method(CollectiveKind::ReduceScatter, run, value, |builder, method, run, value| {
@@ -147,18 +172,30 @@ impl Stages<'_, '_, '_, '_> {
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
-        let runs = self.runs(axes);
+        let (operator, runs) = (self.operator, self.runs(axes));
         if let (Some(dim), true) = (dim, runs.len() > 1) {
-            let part = self.reduce_scatter(value, axes, dim);
-            return self.all_gather(part, axes, dim);
+            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), value) {
+                Some(_) if self.lowerer.lowering.keep_all_gather => {
+                    let part = self.reduce_scatter(value, axes, dim);
+                    self.gather_dim(part, axes, dim)
+                }
+                Some(multiport) => multiport.all_reduce(self.builder, value, operator),
+                None => self.staged_reduce(value, axes, dim),
+            };
         }
-        let operator = self.operator;
         runs.into_iter().fold(value, |value, run| {
-            let method = self.method(CollectiveKind::AllReduce, run, value, |builder, method, run, value| {
-                methods::all_reduce(builder, method, run, value, operator)
-            });
-            method.map_or(value, |method| methods::all_reduce(self.builder, method, run, value, operator))
+            let build = |builder: &mut Builder<'_>, (method, chunks), run: Axes, value| {
+                methods::all_reduce_in_chunks(builder, method, run, value, operator, chunks)
+            };
+            let way = self.way(CollectiveKind::AllReduce, run, value, build);
+            way.map_or(value, |way| build(self.builder, way, run, value))
         })
+    }
+
+    /// A scatter over all axes, then a gather.
+    pub(super) fn staged_reduce(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+        let part = self.staged_scatter(value, axes, dim);
+        self.gather_dim(part, axes, dim)
     }
 
     fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
@@ -188,29 +225,50 @@ impl Stages<'_, '_, '_, '_> {
         value: OpId,
         build: impl Fn(&mut Builder<'_>, Method, Axes, OpId) -> OpId,
     ) -> Option<Method> {
+        let way = self.way(kind, run, value, |builder, (method, _), run, value| build(builder, method, run, value));
+        way.map(|(method, _)| method)
+    }
+
+    /// The method of one stage and its number of chunks.
+    fn way(
+        &mut self,
+        kind: CollectiveKind,
+        run: Axes,
+        value: OpId,
+        build: impl Fn(&mut Builder<'_>, (Method, u64), Axes, OpId) -> OpId,
+    ) -> Option<(Method, u64)> {
         let topology = self.lowerer.topology;
         let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
-        let candidates = methods::candidates(kind, wiring, size);
+        let mut candidates = methods::candidates(kind, wiring, size);
         if let Some(method) = self.method {
             if candidates.contains(&method) {
-                return Some(method);
+                candidates = vec![method];
+            } else {
+                let axis = run.names(&topology.mesh);
+                let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
+                self.lowerer.flaw.get_or_insert(flaw);
             }
-            let axis = run.names(&topology.mesh);
-            let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
-            self.lowerer.flaw.get_or_insert(flaw);
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
-        let stage = (kind, run, dtype, extents);
+        let stage = (kind, run, dtype, extents, candidates);
         if let Some(known) = self.lowerer.chosen.get(&stage) {
             return Some(*known);
         }
-        let (part, run) = along(topology, run);
-        let best = fastest(candidates, |method| {
+        let (part, runs) = along(topology, &[run]);
+        let time = |method, chunks| {
             simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, method, run, input);
+                build(builder, (method, chunks), runs[0], input);
             })
-        })?;
+        };
+        let best = fastest(&stage.4, &stage.3, time)?;
         self.lowerer.chosen.insert(stage, best);
         Some(best)
     }
+}
+
+/// These axes on this dim, and none before.
+fn on_dim(axes: Axes, dim: usize) -> Vec<Axes> {
+    let mut dims = vec![Axes::NONE; dim + 1];
+    dims[dim] = axes;
+    dims
 }

@@ -107,8 +107,10 @@ impl Mesh {
     pub fn runs(&self, axes: Axes) -> Vec<Axes> {
         let mut runs: Vec<Axes> = Vec::new();
         for axis in axes.iter() {
-            let goes_on = |last: AxisId| last < axis && self.physical(last) == self.physical(axis) && {
-                (last.index() + 1..axis.index()).all(|between| self.axes[between].size == 1)
+            let goes_on = |last: AxisId| {
+                last < axis && self.physical(last) == self.physical(axis) && {
+                    (last.index() + 1..axis.index()).all(|between| self.axes[between].size == 1)
+                }
             };
             match runs.last_mut().filter(|run| run.last().is_some_and(goes_on)) {
                 Some(run) => *run = run.with(axis),

@@ -1,9 +1,9 @@
 //! The mesh and the dims: read before everything else, since every other statement rests on them.
 
 use super::error::CheckError;
+use super::grid::{Grid, Views};
 use super::names::nearest;
 use crate::diag::Diagnostics;
-use super::grid::{Grid, Views};
 use crate::layout::{Dim, Dims};
 use crate::mesh::Mesh;
 use crate::span::Span;
@@ -81,7 +81,8 @@ pub(super) fn read_size(
     size: &SizeExpr,
     what: &str,
     known: &BTreeMap<&str, u64>,
-    diagnostics: &mut Diagnostics) -> Option<u64> {
+    diagnostics: &mut Diagnostics,
+) -> Option<u64> {
     match size.value(&mut |name| known.get(name.node.as_str()).copied()) {
         Ok(0) => diagnostics.push(&CheckError::SizeZero { what: what.to_owned(), at: size.span }),
         Ok(size) => return Some(size),

@@ -106,19 +106,15 @@ pub(super) enum CheckError {
     },
 
     #[error("axis `{axis}` of {size} cuts `{name}` = {parts} ({sizes}) across its parts")]
-    #[diagnostic(
-        code("cut-across"),
-        help(
-            "{left} are left of the part at hand; axes use up one part before they cut the next: shard {parts} one by one"
-        )
-    )]
+    #[diagnostic(code("cut-across"))]
     CutAcross {
         name: String,
         parts: String,
         sizes: String,
         axis: String,
         size: u64,
-        left: u64,
+        #[help]
+        help: String,
         #[label("cuts across")]
         at: Span,
     },
@@ -260,6 +256,21 @@ pub(super) enum CheckError {
         help: String,
     },
 
+    #[error("`{name}` takes {takes}, and is given {count}")]
+    #[diagnostic(
+        code("function-arguments"),
+        help(
+            "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array"
+        )
+    )]
+    Arguments {
+        name: String,
+        takes: String,
+        count: usize,
+        #[label("called here")]
+        at: Span,
+    },
+
     #[error("the subscript of `{name}` does not fit it")]
     #[diagnostic(code("function-subscript"))]
     FunctionSubscript {
@@ -304,7 +315,12 @@ pub(super) enum CheckError {
         code("padded"),
         severity(Warning),
         help(
-            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}"
+            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}{}",
+            if *padded >= 2 * size {
+                "; whole shards are padding: shard the dim over fewer devices, or leave it whole and shard another"
+            } else {
+                ""
+            }
         )
     )]
     Padded {
@@ -366,17 +382,6 @@ pub(super) enum CheckError {
         first: Span,
         #[label(primary, "bound again here")]
         second: Span,
-    },
-
-    #[error("the layout of input {array} is left open")]
-    #[diagnostic(
-        code("input-hole"),
-        help("an input comes in the layout it has; write the axes, or no subscript for a whole dim")
-    )]
-    InputHole {
-        array: String,
-        #[label("no layout is known")]
-        at: Span,
     },
 
     #[error("{array} has a layout on some dims and holes on others")]

@@ -20,6 +20,7 @@ mod print;
 mod product;
 mod reduce;
 mod repeat;
+mod several;
 mod statements;
 
 #[cfg(test)]
@@ -139,7 +140,7 @@ impl Program {
                 let operand = self.value(*operand).name.clone().unwrap_or_else(|| "..".to_owned());
                 format!("{operator}({operand})")
             }
-            (None, Definition::Move { operand } | Definition::Collective { operand, .. }) => {
+            (None, Definition::Move { operand, .. } | Definition::Collective { operand, .. }) => {
                 self.value(*operand).name.clone().unwrap_or_else(place)
             }
             (None, _) => place(),
@@ -193,7 +194,7 @@ pub enum Wanted {
 /// How a value comes about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Definition {
-    /// Given from outside, in the exact layout.
+    /// Given from outside; where the layout is free, in one that the planner chooses.
     Input,
     /// An einsum of two operands: dims that the result lacks are contracted.
     Product {
@@ -220,6 +221,8 @@ pub enum Definition {
     Move {
         /// What is moved.
         operand: ValueId,
+        /// A statement says so and nothing else: `C[I, K_X] = A`, `A[I_X, J] -> A[I, J]`.
+        written: bool,
     },
     /// A collective written by hand.
     Collective {
@@ -238,6 +241,19 @@ pub enum Definition {
 }
 
 impl Definition {
+    /// Whether it is a collective or a move that a statement or an expression writes.
+    pub fn is_written_move(&self) -> bool {
+        match self {
+            Definition::Collective { .. } | Definition::Move { written: true, .. } => true,
+            Definition::Input
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Move { written: false, .. }
+            | Definition::Rename { .. } => false,
+        }
+    }
+
     /// The operands in order.
     pub fn operands(&self) -> &[ValueId] {
         match self {
@@ -245,7 +261,7 @@ impl Definition {
             Definition::Product { operands, .. } => operands,
             Definition::Map { operands, .. } => operands,
             Definition::Reduce { operand, .. }
-            | Definition::Move { operand }
+            | Definition::Move { operand, .. }
             | Definition::Collective { operand, .. }
             | Definition::Rename { operand } => std::slice::from_ref(operand),
         }

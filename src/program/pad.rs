@@ -283,7 +283,7 @@ impl Padder {
         };
         match &value.definition {
             Definition::Input => BTreeSet::new(),
-            Definition::Move { operand } | Definition::Collective { operand, .. } => dirty(operand).clone(),
+            Definition::Move { operand, .. } | Definition::Collective { operand, .. } => dirty(operand).clone(),
             Definition::Rename { operand } => {
                 let old = &self.values[operand.index()].dims;
                 let pairs = value.dims.iter().zip(old).filter(|(_, old)| dirty(operand).contains(&old.id));
@@ -310,13 +310,22 @@ impl Padder {
                 | Function::Over(_)
                 | Function::Larger
                 | Function::Smaller
+                | Function::Where
                 | Function::Cast(_) => {
                     all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
                 }
                 Function::Scale(Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
                 Function::Shift(Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
+                Function::AtLeast(Scalar(c)) if *c <= 0.0 => dirty(&operands[0]).clone(),
+                Function::AtMost(Scalar(c)) if *c >= 0.0 => dirty(&operands[0]).clone(),
+                Function::Masked(Scalar(c)) if *c == 0.0 => {
+                    all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
+                }
                 Function::Scale(_)
                 | Function::Shift(_)
+                | Function::AtLeast(_)
+                | Function::AtMost(_)
+                | Function::Masked(_)
                 | Function::Exp
                 | Function::Sigmoid
                 | Function::Rsqrt
@@ -346,7 +355,7 @@ fn operands_mut(definition: &mut Definition) -> &mut [ValueId] {
         Definition::Product { operands, .. } => operands,
         Definition::Map { operands, .. } => operands,
         Definition::Reduce { operand, .. }
-        | Definition::Move { operand }
+        | Definition::Move { operand, .. }
         | Definition::Collective { operand, .. }
         | Definition::Rename { operand } => std::slice::from_mut(operand),
     }

@@ -1,6 +1,6 @@
 //! Statements: inputs, results, outputs, and what a program is for in the end.
 
-use super::checker::{Checker, quoted};
+use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{Wish, Written};
@@ -105,7 +105,10 @@ impl Checker {
                 self.poison_uses(left, depth + 1);
                 self.poison_uses(right, depth + 1);
             }
-            ExprKind::Neg(argument) | ExprKind::Call { argument, .. } | ExprKind::Collective { argument, .. } => {
+            ExprKind::Call { arguments, .. } => {
+                arguments.iter().for_each(|argument| self.poison_uses(argument, depth + 1));
+            }
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => {
                 self.poison_uses(argument, depth + 1);
             }
         }
@@ -158,10 +161,10 @@ impl Checker {
         let array = name.map_or("", |name| &name.node);
         let written = self.brackets(brackets, array, false)?;
         let at = brackets.span;
-        let Wanted::Exact(sharding) = written.wanted else {
-            return Err(CheckError::InputHole { array: quoted(array), at }.into());
-        };
-        if !sharding.open.is_empty() && !sharding.operator.takes(dtype) {
+        if let Wanted::Exact(sharding) = &written.wanted
+            && !sharding.open.is_empty()
+            && !sharding.operator.takes(dtype)
+        {
             let operator = sharding.operator;
             return Err(CheckError::OperatorDType { operator, dtype, at }.into());
         }
@@ -170,7 +173,7 @@ impl Checker {
             Wish::Literal(size) => self.dims.add(None, *size),
         };
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
-        let (text, wanted) = (name.map(|name| name.node.clone()), Wanted::Exact(sharding));
+        let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
         let definition = Definition::Input;
         let id = self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, span })?;
         self.places[id.index()] = at;
@@ -202,9 +205,11 @@ impl Checker {
                 }
             }
         };
+        let cast = target.dtype.as_ref().is_some_and(|asked| asked.node != self.value(id).dtype);
+        let moves = matches!(expr.kind, ExprKind::Array(_)) && !cast;
         let id = self.cast_result(id, before, target)?;
         let id = match &written {
-            Some(written) => self.laid_out(id, before, written, name, span)?,
+            Some(written) => self.laid_out(id, before, written, name, moves, span)?,
             None => id,
         };
         self.rebound(id, target)?;
@@ -239,7 +244,15 @@ impl Checker {
     }
 
     /// The value in the layout that the target's brackets ask for.
-    fn laid_out(&mut self, id: ValueId, before: usize, written: &Written, name: &str, span: Span) -> Checked<ValueId> {
+    fn laid_out(
+        &mut self,
+        id: ValueId,
+        before: usize,
+        written: &Written,
+        name: &str,
+        moves: bool,
+        span: Span,
+    ) -> Checked<ValueId> {
         self.same_dims(id, written)?;
         let (fresh, value) = (self.is_own(id, before), self.value(id));
         let dims = self.granted(&written.wishes, &value.dims);
@@ -263,7 +276,7 @@ impl Checker {
                     self.values[id.index()].wanted = wanted;
                     id
                 } else {
-                    let definition = Definition::Move { operand: id };
+                    let definition = Definition::Move { operand: id, written: moves };
                     let method = self.method;
                     self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?
                 };

@@ -189,8 +189,10 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::hole => (5, "`?`"),
         Rule::colon | Rule::typing => (6, "`:`"),
         Rule::open_bracket | Rule::brackets => (6, "`[`"),
-        Rule::open_paren | Rule::group => (7, "`(`"),
-        Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block | Rule::part_block => (7, "`{`"),
+        Rule::open_paren | Rule::group | Rule::arguments => (7, "`(`"),
+        Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block | Rule::part_block => {
+            (7, "`{`")
+        }
         Rule::on | Rule::on_word => (8, "`on`"),
         Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),

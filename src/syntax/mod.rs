@@ -309,14 +309,14 @@ pub enum ExprKind {
     },
     /// `-A`
     Neg(Box<Expr>),
-    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`: a function by its name.
+    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`, `max(A, B)`: a function by its name.
     Call {
         /// As written, without subscript.
         function: Name,
         /// The items after `_`, cut at commas and arrows: `T`; `S`, `T`.
         subscript: Vec<Name>,
-        /// What stands in the parentheses.
-        argument: Box<Expr>,
+        /// What stands in the parentheses, one or more.
+        arguments: Vec<Expr>,
     },
     /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`
     Collective {

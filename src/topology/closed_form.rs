@@ -173,12 +173,7 @@ impl Topology {
     }
 
     /// [`Topology::all_gather`] by one of the wirings.
-    pub(crate) fn gather_over(
-        &self,
-        axes: impl IntoIterator<Item = AxisId>,
-        full: Bytes,
-        by: By,
-    ) -> ClosedForm {
+    pub(crate) fn gather_over(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes, by: By) -> ClosedForm {
         let stages = self.stages(axes, by);
         let mut outside: u64 = stages.iter().map(Stage::members).product();
         let mut total = ClosedForm::default();

@@ -3,8 +3,8 @@
 //!
 //! Vectors are in gather form: in step k the device of rank d receives from the one of rank (d + k) mod n.
 
-use super::super::builder::split;
-use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
+use super::super::{Builder, CoordMap, OpId, Route, Sources};
+use super::place::Place;
 use crate::mesh::Axes;
 use crate::operator::Operator;
 
@@ -22,34 +22,25 @@ pub(super) fn length(builder: &Builder<'_>, axes: Axes) -> i64 {
 }
 
 /// Shard k further up goes into slot (c + k) mod n.
-pub(super) fn all_gather(builder: &mut Builder<'_>, axes: Axes, shard: OpId, dim: usize) -> OpId {
-    let n = axes.group_size(builder.mesh());
+pub(super) fn all_gather(builder: &mut Builder<'_>, place: Place, shard: OpId) -> OpId {
+    let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(shard).to_vec();
-    extents[dim] *= n;
-    let view = split(&extents, dim, n);
     let mut pieces = Vec::new();
-    for k in 0..length(builder, axes) {
-        let mut place = vec![Cut::Whole; view.len()];
-        place[dim] = Cut::At(CoordMap::along(builder.mesh(), axes, k, true));
-        pieces.push((shift(builder, axes, shard, k), place));
+    for k in 0..length(builder, place.axes) {
+        let slot = place.region(&extents, CoordMap::along(builder.mesh(), place.axes, k, true), None);
+        pieces.push((shift(builder, place.axes, shard, k), slot));
     }
+    extents[place.dim] *= n;
+    let view = place.view(&extents, n);
     builder.assemble(extents, view, pieces)
 }
 
 /// In step k the device at c keeps block (c - k) mod n, which is shifted to its owner; all are added at the end.
-pub(super) fn reduce_scatter(
-    builder: &mut Builder<'_>,
-    axes: Axes,
-    value: OpId,
-    dim: usize,
-    operator: Operator,
-) -> OpId {
-    let n = axes.group_size(builder.mesh());
+pub(super) fn reduce_scatter(builder: &mut Builder<'_>, place: Place, value: OpId, operator: Operator) -> OpId {
     let mut terms = Vec::new();
-    for k in 0..length(builder, axes) {
-        let block = CoordMap::along(builder.mesh(), axes, -k, true);
-        let diagonal = builder.slice_block(value, dim, n, block);
-        terms.push(shift(builder, axes, diagonal, k));
+    for k in 0..length(builder, place.axes) {
+        let diagonal = place.slot(builder, value, CoordMap::along(builder.mesh(), place.axes, -k, true), None);
+        terms.push(shift(builder, place.axes, diagonal, k));
     }
     builder.add(&terms, operator)
 }

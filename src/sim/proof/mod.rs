@@ -24,6 +24,7 @@ mod parts;
 mod run;
 mod terms;
 mod verify;
+mod volume;
 
 pub use flaw::{Flaw, Site};
 pub use terms::Slot;

@@ -141,12 +141,27 @@ pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>
         return None;
     }
     Some(with_dtype!(dtype, T => {
+        if in_a_row(&boxes) {
+            let mut block: Vec<T> = Vec::with_capacity(whole.elements());
+            pieces.iter().for_each(|(_, piece)| piece.append_to(&mut block));
+            return Some(Tensor::owned(view, block));
+        }
         let mut block = vec![T::default(); whole.elements()];
         for (target, (_, piece)) in boxes.iter().zip(pieces) {
             copy_into::<T>(&mut block, target, &piece.reshaped(&target.extents));
         }
         Tensor::owned(view, block)
     }))
+}
+
+/// Whether the boxes of a block, one after the other, are the buffer from its start to its end.
+fn in_a_row(boxes: &[View]) -> bool {
+    let mut end = 0;
+    boxes.iter().all(|part| {
+        let follows = part.is_contiguous() && part.offset == end;
+        end += part.elements();
+        follows
+    })
 }
 
 fn copy_into<T: Element>(block: &mut [T], target: &View, piece: &Tensor) {

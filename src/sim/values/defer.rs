@@ -11,8 +11,9 @@
 //! The numbers are the same, the whole block is never in memory, and a slice is still warm when it is added.
 
 use super::error::RunError;
+use super::factor::rows_side_by_side;
 use super::parallel::on_devices;
-use super::product::{product, result_extents};
+use super::product::{product, product_onto, result_extents};
 use super::step::Blocks;
 use super::tensor::Tensor;
 use super::view::{View, addressable, fits, refines, region_at};
@@ -23,7 +24,7 @@ use petgraph::Direction;
 use std::ops::Range;
 
 /// Rows and columns that a slice must keep, so that its own product runs at full speed.
-const LEAST: u64 = 128;
+const LEAST: usize = 128;
 
 /// A product whose operands wait for the slices of its result.
 #[derive(Clone, Debug)]
@@ -35,7 +36,14 @@ pub(super) struct Deferred {
 pub(super) fn is_deferred(schedule: &Schedule, id: OpId) -> bool {
     let operation = schedule.operation(id);
     let OpKind::MatMul { einsum } = &operation.kind else { return false };
-    let users: Vec<OpId> = schedule.operations.neighbors_directed(id, Direction::Outgoing).collect();
+    einsum.operands.len() == 2 && only_sliced(schedule, id, einsum)
+}
+
+/// Whether all users of a product, or of a box of it, are slices that are worth a product of their own and have, all
+/// together, no more elements than it.
+fn only_sliced(schedule: &Schedule, id: OpId, einsum: &Einsum) -> bool {
+    let operation = schedule.operation(id);
+    let users = users(schedule, id);
     let kept = users.iter().map(|user| schedule.operation(*user).elements()).fold(0, u64::saturating_add);
     !users.is_empty()
         && kept <= operation.elements()
@@ -43,12 +51,26 @@ pub(super) fn is_deferred(schedule: &Schedule, id: OpId) -> bool {
         && users.iter().all(|user| is_worth_it(einsum, operation, schedule.operation(*user)))
 }
 
-/// Whether the operation keeps a box of the product, with rows and columns enough.
-fn is_worth_it(einsum: &Einsum, product: &Operation, user: &Operation) -> bool {
-    let OpKind::Slice { view, region } = &user.kind else { return false };
-    let (Some(view), Some(extents)) = (addressable(view), addressable(&product.extents)) else { return false };
-    if !refines(&view, &extents) || !fits(region, &view) || einsum.operands.len() != 2 || user.dtype != product.dtype {
-        return false;
+fn users(schedule: &Schedule, id: OpId) -> Vec<OpId> {
+    schedule.operations.neighbors_directed(id, Direction::Outgoing).collect()
+}
+
+/// Whether the operation keeps a box of the block, with rows and columns enough.
+fn is_worth_it(einsum: &Einsum, block: &Operation, user: &Operation) -> bool {
+    let Some(lengths) = box_lengths(block, user) else { return false };
+    let count = |operand: usize| -> usize {
+        let own = einsum.result.iter().zip(&lengths).filter(|(index, _)| !einsum.operands[1 - operand].contains(index));
+        own.map(|(_, length)| length).product()
+    };
+    count(0) >= LEAST && count(1) >= LEAST
+}
+
+/// The lengths of the box that a slice keeps of a block, in the dims of the block.
+fn box_lengths(block: &Operation, slice: &Operation) -> Option<Vec<usize>> {
+    let OpKind::Slice { view, region } = &slice.kind else { return None };
+    let (view, extents) = (addressable(view)?, addressable(&block.extents)?);
+    if !refines(&view, &extents) || !fits(region, &view) || slice.dtype != block.dtype {
+        return None;
     }
     // One index or another makes no difference to the shape of the box.
     let any = |(cut, extent): (&Cut, &usize)| match cut {
@@ -57,12 +79,10 @@ fn is_worth_it(einsum: &Einsum, product: &Operation, user: &Operation) -> bool {
         Cut::At(_) => Some(0..1),
     };
     let ranges: Option<Vec<Range<usize>>> = region.iter().zip(&view).map(any).collect();
-    let Some(dims) = ranges.and_then(|ranges| joined(&ranges, &view, &extents)) else { return false };
-    let count = |operand: usize| -> u64 {
-        let own = einsum.result.iter().zip(&dims).filter(|(index, _)| !einsum.operands[1 - operand].contains(index));
-        own.map(|(_, range)| range.len() as u64).product()
-    };
-    count(0) >= LEAST && count(1) >= LEAST
+    let dims = joined(&ranges?, &view, &extents)?;
+    let lengths: Vec<usize> = dims.into_iter().map(|range| range.len()).collect();
+    (Some(lengths.iter().product()) == addressable(&slice.extents).map(|kept| kept.iter().product::<usize>()))
+        .then_some(lengths)
 }
 
 /// A box in a refined view as a box in the block itself; `None` where it is not one range of each dim.
@@ -103,26 +123,60 @@ pub(super) fn defer(schedule: &Schedule, id: OpId, operands: Vec<Blocks>) -> Res
             }
         }
     }
-    Ok(Deferred { operands })
+    let [first, second] = operands;
+    let pairs = first.into_iter().zip(&second).collect();
+    let laid_out = |_, (a, b): (Option<Tensor>, &Option<Tensor>)| {
+        let extents = &b.as_ref()?.view().extents;
+        Some(rows_side_by_side(einsum, &a?, extents, operation.dtype))
+    };
+    Ok(Deferred { operands: [on_devices(pairs, u64::MAX, laid_out), second] })
 }
 
-/// A slice of a product that was not computed.
+/// A box of a product that was not computed: a slice of it, or a slice of such a slice.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    /// The slice.
-    pub(super) slice: OpId,
-    /// The product.
-    pub(super) of: OpId,
-    /// Its operands.
-    pub(super) deferred: Deferred,
+    of: OpId,
+    /// From the product inwards; the last one is the value itself.
+    slices: Vec<OpId>,
+    deferred: Deferred,
 }
 
 impl Part {
-    /// Whether only an addition wants it: that computes it device by device, so that no two of them take memory.
+    /// A slice of a product.
+    pub(super) fn new(of: OpId, deferred: Deferred, slice: OpId) -> Part {
+        Part { of, slices: vec![slice], deferred }
+    }
+
+    /// A slice of this part.
+    pub(super) fn sliced(mut self, slice: OpId) -> Part {
+        self.slices.push(slice);
+        self
+    }
+
+    fn einsum<'a>(&self, schedule: &'a Schedule) -> Result<&'a Einsum, RunError> {
+        match &schedule.operation(self.of).kind {
+            OpKind::MatMul { einsum } => Ok(einsum),
+            _ => Err(RunError::operation(self.of, "it is no product".to_owned())),
+        }
+    }
+
+    fn value(&self) -> OpId {
+        *self.slices.last().expect("a part has a slice")
+    }
+
+    /// Whether only one addition wants it, which computes it device by device onto the sum, or only slices that are
+    /// worth a product of their own.
     pub(super) fn can_wait(&self, schedule: &Schedule) -> bool {
-        let users: Vec<OpId> = schedule.operations.neighbors_directed(self.slice, Direction::Outgoing).collect();
-        let adds = matches!(users[..], [user] if matches!(schedule.operation(user).kind, OpKind::Add { .. }));
-        adds && schedule.outputs.iter().all(|output| output.value != self.slice)
+        let adds = matches!(users(schedule, self.value())[..], [user] if matches!(schedule.operation(user).kind, OpKind::Add { .. }));
+        adds && schedule.outputs.iter().all(|output| output.value != self.value()) || self.is_only_sliced(schedule)
+    }
+
+    fn is_only_sliced(&self, schedule: &Schedule) -> bool {
+        let from = self.slices.len().checked_sub(2).map_or(self.of, |last| self.slices[last]);
+        let own = schedule.operation(self.value());
+        let keeps_its_dims = box_lengths(schedule.operation(from), own).is_some()
+            && box_lengths(schedule.operation(from), own) == addressable(&own.extents);
+        keeps_its_dims && self.einsum(schedule).is_ok_and(|einsum| only_sliced(schedule, self.value(), einsum))
     }
 
     /// Its blocks.
@@ -131,27 +185,69 @@ impl Part {
         on_devices(devices, u64::MAX, |device, ()| self.block(schedule, device)).into_iter().collect()
     }
 
-    /// The product of what the slice needs of the operands.
+    /// The product of what the box needs of the operands.
     pub(super) fn block(&self, schedule: &Schedule, device: DeviceId) -> Result<Option<Tensor>, RunError> {
-        let (operation, whole) = (schedule.operation(self.slice), schedule.operation(self.of));
-        let wrong = |problem: &str| RunError::operation(self.slice, problem);
-        let (OpKind::Slice { view, region }, OpKind::MatMul { einsum }) = (&operation.kind, &whole.kind) else {
-            return Err(wrong("it is no slice of a product"));
-        };
-        let sizes = addressable(view).zip(addressable(&whole.extents)).zip(addressable(&operation.extents));
-        let ((view, extents), kept) = sizes.ok_or_else(|| wrong("it is not addressable"))?;
+        let Some([a, b]) = self.factors(schedule, device)? else { return Ok(None) };
+        let (einsum, operation) = (self.einsum(schedule)?, schedule.operation(self.value()));
+        let part = product(einsum, &a, &b, operation.dtype).map_err(|problem| RunError::operation(self.of, problem))?;
+        Ok(Some(part.reshaped(&self.kept(schedule)?)))
+    }
+
+    /// The product added to a block of its extents; the block as it is where the box is absent.
+    pub(super) fn onto(&self, schedule: &Schedule, device: DeviceId, sums: Tensor) -> Result<Tensor, RunError> {
+        let Some([a, b]) = self.factors(schedule, device)? else { return Ok(sums) };
+        if sums.view().extents != self.kept(schedule)? || sums.dtype() != schedule.operation(self.value()).dtype {
+            return Err(RunError::operation(self.value(), "it is added to a block of another shape"));
+        }
+        product_onto(sums, self.einsum(schedule)?, &a, &b).map_err(|problem| RunError::operation(self.of, problem))
+    }
+
+    fn kept(&self, schedule: &Schedule) -> Result<Vec<usize>, RunError> {
+        let kept = addressable(&schedule.operation(self.value()).extents);
+        kept.ok_or_else(|| RunError::operation(self.value(), "it is not addressable"))
+    }
+
+    /// What of the operands the box needs; `None` where an operand or the box is absent.
+    fn factors(&self, schedule: &Schedule, device: DeviceId) -> Result<Option<[Tensor; 2]>, RunError> {
+        let einsum = self.einsum(schedule)?;
         let [Some(a), Some(b)] = self.deferred.operands.each_ref().map(|blocks| blocks[device.index()].as_ref()) else {
             return Ok(None);
         };
-        let ranges = region_at(region, &view, &schedule.mesh, device);
-        let Some(dims) = ranges.and_then(|ranges| joined(&ranges, &view, &extents)) else { return Ok(None) };
-        let [a, b] = [(0, a), (1, b)].map(|(place, tensor)| narrowed(einsum, place, tensor, &dims));
-        let part = product(einsum, &a, &b, whole.dtype).map_err(|problem| RunError::operation(self.of, problem))?;
-        if part.view().elements() != kept.iter().product::<usize>() {
-            return Err(wrong("its region has another number of elements"));
+        let mut from = schedule.operation(self.of);
+        let mut dims: Option<Vec<Range<usize>>> = None;
+        for id in &self.slices {
+            let slice = schedule.operation(*id);
+            let wrong = |problem: &str| RunError::operation(*id, problem);
+            let OpKind::Slice { view, region } = &slice.kind else { return Err(wrong("it is no slice")) };
+            let sizes = addressable(view).zip(addressable(&from.extents));
+            let (view, extents) = sizes.ok_or_else(|| wrong("it is not addressable"))?;
+            let Some(ranges) = region_at(region, &view, &schedule.mesh, device) else { return Ok(None) };
+            let inner = joined(&ranges, &view, &extents).ok_or_else(|| wrong("its region is no box"))?;
+            if inner.iter().map(ExactSizeIterator::len).product::<usize>() as u64 != slice.elements() {
+                return Err(wrong("its region has another number of elements"));
+            }
+            dims = Some(match dims {
+                None => inner,
+                Some(outer) => within(&outer, &inner),
+            });
+            from = slice;
         }
-        Ok(Some(part.reshaped(&kept)))
+        let dims = dims.expect("a part has a slice");
+        Ok(Some([(0, a), (1, b)].map(|(place, tensor)| narrowed(einsum, place, tensor, &dims))))
     }
+}
+
+/// Whether a slice of a product would itself wait for its slices.
+#[cfg(test)]
+pub(super) fn is_only_sliced(schedule: &Schedule, product: OpId, slice: OpId) -> bool {
+    let deferred = Deferred { operands: [Vec::new(), Vec::new()] };
+    Part::new(product, deferred, slice).is_only_sliced(schedule)
+}
+
+/// A box of a box.
+fn within(outer: &[Range<usize>], inner: &[Range<usize>]) -> Vec<Range<usize>> {
+    let shift = |(outer, inner): (&Range<usize>, &Range<usize>)| outer.start + inner.start..outer.start + inner.end;
+    outer.iter().zip(inner).map(shift).collect()
 }
 
 /// What an operand contributes to a box of the result.

@@ -13,15 +13,24 @@ pub(super) struct Matrix<'a, T> {
     pub(super) strides: [usize; 2],
 }
 
+/// What becomes of the elements that are there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// The product takes their place.
+    Replaced,
+    /// The product is added to them.
+    Added,
+}
+
 /// The numbers that can be multiplied.
 pub(super) trait Gemm: super::element::Arithmetic {
-    /// `c = a b`, where row `i`, column `j` of c lies at `i * strides[0] + j * strides[1]`.
+    /// `c = a b`, or `c += a b`, where row `i`, column `j` of c lies at `i * strides[0] + j * strides[1]`.
     ///
     /// Floats accumulate in their own type, integers wrap.
     ///
     /// # Panics
     /// If the sizes do not meet, or a matrix does not lie in its buffer, or elements of c coincide.
-    fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2]);
+    fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2], before: Before);
 }
 
 /// A product below this many multiplications is done in place: a kernel call would cost more.
@@ -49,18 +58,18 @@ fn check<T>(a: Matrix<'_, T>, b: Matrix<'_, T>, c: &[T], strides: [usize; 2]) {
     assert!(outer == 1 || stride > (inner - 1) * step, "the lines of c do not meet");
 }
 
-/// Three nested loops, the columns innermost.
+/// Three nested loops, the columns innermost; the sums start at `zero`, or at what is there.
 fn loops<T: Copy>(
     a: Matrix<'_, T>,
     b: Matrix<'_, T>,
     c: &mut [T],
     strides: [usize; 2],
-    zero: T,
+    zero: Option<T>,
     fma: impl Fn(T, T, T) -> T,
 ) {
     for i in 0..a.size[0] {
-        for j in 0..b.size[1] {
-            c[i * strides[0] + j * strides[1]] = zero;
+        if let Some(zero) = zero {
+            (0..b.size[1]).for_each(|j| c[i * strides[0] + j * strides[1]] = zero);
         }
         for k in 0..a.size[1] {
             let factor = a.data[i * a.strides[0] + k * a.strides[1]];
@@ -77,11 +86,13 @@ macro_rules! kernel {
     ($type:ty, $kernel:path) => {
         impl Gemm for $type {
             #[expect(unsafe_code, reason = "the library's only interface is unsafe; `check` proves what it asks for")]
-            fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2]) {
+            fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2], before: Before) {
                 check(a, b, c, strides);
                 let ([m, k], n) = (a.size, b.size[1]);
                 if m.saturating_mul(k).saturating_mul(n) <= SMALL {
-                    return loops(a, b, c, strides, 0.0, |sum, x, y| sum + x * y);
+                    return loops(a, b, c, strides, (before == Before::Replaced).then_some(0.0), |sum, x, y| {
+                        sum + x * y
+                    });
                 }
                 // A stride between two elements of one slice fits an isize; where there is only one line it is not used.
                 let step = |stride: usize| isize::try_from(stride).unwrap_or(1);
@@ -99,7 +110,7 @@ macro_rules! kernel {
                         b.data.as_ptr(),
                         step(b.strides[0]),
                         step(b.strides[1]),
-                        0.0,
+                        if before == Before::Added { 1.0 } else { 0.0 },
                         c.as_mut_ptr(),
                         step(strides[0]),
                         step(strides[1]),
@@ -114,8 +125,10 @@ kernel!(f32, matrixmultiply::sgemm);
 kernel!(f64, matrixmultiply::dgemm);
 
 impl Gemm for i64 {
-    fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2]) {
+    fn multiply(a: Matrix<'_, Self>, b: Matrix<'_, Self>, c: &mut [Self], strides: [usize; 2], before: Before) {
         check(a, b, c, strides);
-        loops(a, b, c, strides, 0, |sum, x, y| sum.wrapping_add(x.wrapping_mul(y)));
+        loops(a, b, c, strides, (before == Before::Replaced).then_some(0), |sum, x, y| {
+            sum.wrapping_add(x.wrapping_mul(y))
+        });
     }
 }

@@ -13,6 +13,7 @@ mod defer;
 mod dense;
 mod element;
 mod error;
+mod factor;
 mod gemm;
 mod guard;
 mod input;

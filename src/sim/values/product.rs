@@ -1,28 +1,30 @@
 //! The product of two blocks under an einsum, as a batch of matrix products.
 
+use super::combine::add;
 use super::element::{Element, with_dtype};
-use super::gemm::{Gemm, Matrix};
+use super::factor::{Stack, index_strides, stack};
+use super::gemm::{Before, Gemm, Matrix};
 use super::tensor::Tensor;
 use super::view::{Line, merged, row_major, walk};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use std::borrow::Cow;
+use crate::operator::Operator;
 
 /// What each index does in a product.
 ///
 /// Indices of one operand alone that the result lacks are summed with the contracted ones: the other operand repeats
 /// along them.
-struct Roles {
+pub(super) struct Roles {
     /// In both operands and in the result, in its order.
-    batch: Vec<Index>,
+    pub(super) batch: Vec<Index>,
     /// In the first operand and in the result.
-    rows: Vec<Index>,
+    pub(super) rows: Vec<Index>,
     /// In the second operand and in the result.
-    columns: Vec<Index>,
+    pub(super) columns: Vec<Index>,
     /// Not in the result.
-    inner: Vec<Index>,
+    pub(super) inner: Vec<Index>,
     /// The length of each index.
-    lengths: Vec<usize>,
+    pub(super) lengths: Vec<usize>,
 }
 
 /// The lengths of the indices and of the result.
@@ -56,7 +58,7 @@ pub(super) fn result_extents(einsum: &Einsum, operands: &[&[usize]]) -> Result<(
 }
 
 impl Roles {
-    fn new(einsum: &Einsum, lengths: Vec<usize>) -> Roles {
+    pub(super) fn new(einsum: &Einsum, lengths: Vec<usize>) -> Roles {
         let has = |operand: usize, index: &Index| einsum.operands[operand].contains(index);
         let (mut batch, mut rows, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         for index in &einsum.result {
@@ -69,16 +71,16 @@ impl Roles {
         Roles { batch, rows, columns, inner: einsum.contracted(), lengths }
     }
 
-    fn lengths_of(&self, indices: &[Index]) -> Vec<usize> {
+    pub(super) fn lengths_of(&self, indices: &[Index]) -> Vec<usize> {
         indices.iter().map(|index| self.lengths[usize::from(*index)]).collect()
     }
 
-    fn count(&self, indices: &[Index]) -> usize {
+    pub(super) fn count(&self, indices: &[Index]) -> usize {
         self.lengths_of(indices).iter().product()
     }
 
     /// The stride of several indices taken as one; `None` where they are not one.
-    fn stride(&self, indices: &[Index], strides: &[usize]) -> Option<usize> {
+    pub(super) fn stride(&self, indices: &[Index], strides: &[usize]) -> Option<usize> {
         let own: Vec<usize> = indices.iter().map(|index| strides[usize::from(*index)]).collect();
         match merged(&self.lengths_of(indices), [&own])[..] {
             [] => Some(1),
@@ -87,52 +89,6 @@ impl Roles {
         }
     }
 }
-
-/// One operand, or the result, as a batch of matrices.
-struct Stack<'a, C: Clone> {
-    data: Cow<'a, [C]>,
-    offset: usize,
-    /// Of the batch indices.
-    batch: Vec<usize>,
-    /// Of the rows and of the columns.
-    matrix: [usize; 2],
-}
-
-/// The stride of each index in a block; an index that stands twice walks the diagonal, one that is not there repeats.
-fn index_strides(indices: &[Index], strides: &[usize], count: usize) -> Vec<usize> {
-    let mut sums = vec![0; count];
-    for (index, stride) in indices.iter().zip(strides) {
-        sums[usize::from(*index)] += stride;
-    }
-    sums
-}
-
-/// An operand whose matrices span the given indices: as it lies, where strides can say it, or copied.
-fn stack<'a, C: Gemm>(tensor: &'a Tensor, indices: &[Index], roles: &Roles, matrix: [&[Index]; 2]) -> Stack<'a, C> {
-    let strides = index_strides(indices, &tensor.view().strides, roles.lengths.len());
-    let batch: Vec<usize> = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
-    let merged = matrix.map(|indices| roles.stride(indices, &strides));
-    if let (Some(data), [Some(rows), Some(columns)]) = (C::try_borrow(tensor), merged) {
-        return Stack { data: Cow::Borrowed(data), offset: tensor.view().offset, batch, matrix: [rows, columns] };
-    }
-    let order: Vec<Index> = [&roles.batch[..], matrix[0], matrix[1]].concat();
-    let lengths = roles.lengths_of(&order);
-    let own: Vec<usize> = order.iter().map(|index| strides[usize::from(*index)]).collect();
-    let view = super::view::View { offset: tensor.view().offset, extents: lengths, strides: own };
-    let packed = tensor.with_view(view);
-    let data = with_dtype!(tensor.dtype(), T => packed.collect(|element: T| C::read(element)));
-    let all = row_major(&packed.view().extents);
-    let columns = roles.count(matrix[1]);
-    Stack { data: Cow::Owned(data), offset: 0, batch: all[..roles.batch.len()].to_vec(), matrix: [columns, 1] }
-}
-
-/// The buffer of a block, where its elements already have the type.
-trait Borrow: Element {
-    fn try_borrow(tensor: &Tensor) -> Option<&[Self]> {
-        (tensor.dtype() == Self::DTYPE).then(|| tensor.buffer::<Self>())
-    }
-}
-impl<C: Element> Borrow for C {}
 
 /// The product of two blocks: `einsum` says which indices meet, `dtype` what comes out.
 ///
@@ -159,6 +115,42 @@ pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> 
         }
         DType::I8 | DType::I32 | DType::I64 => Ok(through::<i64>(einsum, &roles, a, b, dtype, &extents)),
     }
+}
+
+/// The product added to a block of its elements in their order, on the block's own buffer where nobody else holds it.
+///
+/// f32 and f64 accumulate onto the block, in the order of the library; what rounds or widens is computed first and added.
+///
+/// # Errors
+/// As [`product`].
+pub(super) fn product_onto(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Result<Tensor, String> {
+    let dtype = sums.dtype();
+    match dtype {
+        DType::F32 => onto::<f32>(sums, einsum, a, b),
+        DType::F64 => onto::<f64>(sums, einsum, a, b),
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::Bf16 | DType::F16 => {
+            let part = product(einsum, a, b, dtype)?.reshaped(&sums.view().extents);
+            add(Operator::Sum, vec![sums, part]).ok_or_else(|| "nothing is added".to_owned())
+        }
+    }
+}
+
+fn onto<C: Gemm>(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Result<Tensor, String> {
+    let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents])?;
+    let roles = Roles::new(einsum, lengths);
+    let strides = index_strides(&einsum.result, &row_major(&extents), roles.lengths.len());
+    let direct = [&roles.rows, &roles.columns].map(|indices| roles.stride(indices, &strides));
+    let kept = sums.view().extents.clone();
+    let [Some(rows), Some(columns)] = direct else {
+        let part = through::<C>(einsum, &roles, a, b, C::DTYPE, &extents).reshaped(&kept);
+        return add(Operator::Sum, vec![sums, part]).ok_or_else(|| "nothing is added".to_owned());
+    };
+    let mut sums = sums.into_buffer::<C>().unwrap_or_else(|shared| shared.collect(|element: C| element));
+    let left = stack::<C>(a, &einsum.operands[0], &roles, [&roles.rows, &roles.inner]);
+    let right = stack::<C>(b, &einsum.operands[1], &roles, [&roles.inner, &roles.columns]);
+    let batch = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
+    multiply(&roles, &left, &right, &mut sums, batch, [rows, columns], Before::Added);
+    Ok(Tensor::owned(&kept, sums))
 }
 
 /// Whether no sum of products of these integers reaches 2^53.
@@ -192,13 +184,13 @@ fn through<C: Gemm>(einsum: &Einsum, roles: &Roles, a: &Tensor, b: &Tensor, dtyp
     let mut sums = vec![C::default(); extents.iter().product()];
     if let [Some(rows), Some(columns)] = direct {
         let batch = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
-        multiply(roles, &left, &right, &mut sums, batch, [rows, columns]);
+        multiply(roles, &left, &right, &mut sums, batch, [rows, columns], Before::Replaced);
         return rounded(Tensor::owned(extents, sums), dtype);
     }
     let order = [&roles.batch[..], &roles.rows, &roles.columns].concat();
     let lengths = roles.lengths_of(&order);
     let batch = row_major(&lengths)[..roles.batch.len()].to_vec();
-    multiply(roles, &left, &right, &mut sums, batch, [roles.count(&roles.columns), 1]);
+    multiply(roles, &left, &right, &mut sums, batch, [roles.count(&roles.columns), 1], Before::Replaced);
     let strides = index_strides(&order, &row_major(&lengths), roles.lengths.len());
     let strides = einsum.result.iter().map(|index| strides[usize::from(*index)]).collect();
     let sums = Tensor::owned(&lengths, sums);
@@ -234,6 +226,7 @@ fn multiply<C: Gemm>(
     c: &mut [C],
     batch: Vec<usize>,
     matrix: [usize; 2],
+    before: Before,
 ) {
     let [rows, inner, columns] = [&roles.rows, &roles.inner, &roles.columns].map(|indices| roles.count(indices));
     let lengths = roles.lengths_of(&roles.batch);
@@ -242,7 +235,7 @@ fn multiply<C: Gemm>(
             let at = |operand: usize| starts[operand] + i * steps[operand];
             let left = Matrix { data: &a.data[at(0)..], size: [rows, inner], strides: a.matrix };
             let right = Matrix { data: &b.data[at(1)..], size: [inner, columns], strides: b.matrix };
-            C::multiply(left, right, &mut c[at(2)..], matrix);
+            C::multiply(left, right, &mut c[at(2)..], matrix, before);
         }
     });
 }

@@ -11,9 +11,11 @@ use super::parallel::on_devices;
 use super::step::{Blocks, check_blocks, check_operands, step};
 use super::tensor::Tensor;
 use super::view::addressable;
+use crate::dtype::DType;
 use crate::mesh::{DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, OpId, OpKind, Output, Schedule};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -96,12 +98,16 @@ fn evaluate(
     inputs: &Inputs,
     id: OpId,
     operands: &[OpId],
-    mut values: Vec<Value>,
+    values: Vec<Value>,
 ) -> Result<Value, RunError> {
-    if let ([of], [Value::Deferred(_)]) = (operands, &values[..])
-        && let Some(Value::Deferred(deferred)) = values.pop()
-    {
-        let part = Part { slice: id, of: *of, deferred };
+    let part = match (operands, &values[..]) {
+        ([of], [Value::Deferred(deferred)]) => Some(Part::new(*of, deferred.clone(), id)),
+        ([_], [Value::Part(part)]) if matches!(schedule.operation(id).kind, OpKind::Slice { .. }) => {
+            Some(part.clone().sliced(id))
+        }
+        _ => None,
+    };
+    if let Some(part) = part {
         return Ok(if part.can_wait(schedule) { Value::Part(part) } else { Value::Blocks(part.blocks(schedule)?) });
     }
     if let OpKind::Add { operator } = schedule.operation(id).kind
@@ -122,6 +128,8 @@ fn evaluate(
 /// An addition of which some operands are computed only now, device by device.
 fn add_parts(schedule: &Schedule, id: OpId, operator: Operator, mut values: Vec<Value>) -> Result<Blocks, RunError> {
     check_operands(schedule, id)?;
+    // Sums of half precision live in f32 and are rounded once, when all blocks are there.
+    let narrow = matches!(schedule.operation(id).dtype, DType::Bf16 | DType::F16);
     // A device's own blocks go with it; what is computed only now is shared.
     let mut taken: Vec<Vec<Option<Tensor>>> = schedule.mesh.devices().map(|_| Vec::new()).collect();
     for value in &mut values {
@@ -133,18 +141,49 @@ fn add_parts(schedule: &Schedule, id: OpId, operator: Operator, mut values: Vec<
         let mut own = own.into_iter();
         let mut present = Vec::with_capacity(values.len());
         for value in &values {
-            present.extend(match value {
-                Value::Blocks(_) => own.next().flatten(),
-                Value::Part(part) => part.block(schedule, device)?,
+            match value {
+                Value::Blocks(_) => present.extend(own.next().flatten().map(Operand::Block)),
+                Value::Part(part) => present.push(Operand::Part(part)),
                 Value::Deferred(_) => unreachable!("only slices use a deferred product"),
-            });
+            }
         }
-        Ok(add(operator, present))
+        if operator == Operator::Sum && !narrow {
+            return sum_onto(schedule, device, present);
+        }
+        let blocks = present.into_iter().map(|operand| match operand {
+            Operand::Block(block) => Ok(Some(block)),
+            Operand::Part(part) => part.block(schedule, device),
+        });
+        Ok(add(operator, blocks.flatten_ok().collect::<Result<Vec<Tensor>, RunError>>()?))
     };
     let blocks: Result<Blocks, RunError> = on_devices(taken, u64::MAX, part).into_iter().collect();
     let blocks = blocks?;
     check_blocks(id, schedule.operation(id), &blocks)?;
     Ok(blocks)
+}
+
+/// What a device adds.
+enum Operand<'a> {
+    Block(Tensor),
+    Part(&'a Part),
+}
+
+/// The operands added in their order; each product goes onto the sum so far.
+fn sum_onto(schedule: &Schedule, device: DeviceId, mut operands: Vec<Operand<'_>>) -> Result<Option<Tensor>, RunError> {
+    // The sum of two is the same either way round, and a block can be added to.
+    if let [Operand::Part(_), Operand::Block(_), ..] = operands[..] {
+        operands.swap(0, 1);
+    }
+    let mut sum = None;
+    for operand in operands {
+        sum = match (sum, operand) {
+            (None, Operand::Block(block)) => Some(block),
+            (None, Operand::Part(part)) => part.block(schedule, device)?,
+            (Some(sum), Operand::Block(block)) => add(Operator::Sum, vec![sum, block]),
+            (Some(sum), Operand::Part(part)) => Some(part.onto(schedule, device, sum)?),
+        };
+    }
+    Ok(sum)
 }
 
 /// How often each value is used, by operations and as an output.

@@ -142,8 +142,18 @@ impl Tensor {
 
     /// Each element in row-major order through `convert`.
     pub(super) fn collect<T: Element, U>(&self, convert: impl Fn(T) -> U) -> Vec<U> {
-        let buffer = self.buffer::<T>();
         let mut elements = Vec::with_capacity(self.view.elements());
+        self.append(&mut elements, convert);
+        elements
+    }
+
+    /// Its elements in row-major order, after those that are there.
+    pub(super) fn append_to<T: Element>(&self, elements: &mut Vec<T>) {
+        self.append(elements, |element: T| element);
+    }
+
+    fn append<T: Element, U>(&self, elements: &mut Vec<U>, convert: impl Fn(T) -> U) {
+        let buffer = self.buffer::<T>();
         walk(
             &self.view.extents,
             [self.view.offset],
@@ -156,7 +166,6 @@ impl Tensor {
                 }
             },
         );
-        elements
     }
 
     /// Each element in row-major order.

@@ -1,8 +1,9 @@
 //! Whole schedules, and products against three nested loops.
 
 use super::combine::add;
+use super::factor::rows_side_by_side;
 use super::map::map;
-use super::product::product;
+use super::product::{product, product_onto};
 use super::*;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
@@ -149,6 +150,35 @@ fn a_left_out_or_doubled_contribution_is_seen() {
 /// `A[m, k_X] * B[k_X, n] -> C[m, n_X]`: a product, then a clockwise ring.
 fn ring_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -> Schedule {
     let d = u64::from(devices);
+    let (mut schedule, sum, c) = open_matmul(devices, [m, k, n], dtype, result);
+    let mut value = part_of(&mut schedule, sum, -1);
+    for step in 1..i64::from(devices) {
+        let received = from_below(&mut schedule, value);
+        let own = part_of(&mut schedule, sum, -1 - step);
+        value = push(&mut schedule, OpKind::Add { operator: Operator::Sum }, result, &[m, n / d], &[received, own]);
+    }
+    schedule.outputs.push(Output { value, array: c, sharding: sharding(2, Some(1), false) });
+    schedule
+}
+
+/// The columns of a product that belong to the device this far away.
+fn part_of(schedule: &mut Schedule, sum: OpId, shift: i64) -> OpId {
+    let (d, operation) = (schedule.mesh.device_count() as u64, schedule.operation(sum));
+    let ([m, n], dtype) = ([operation.extents[0], operation.extents[1]], operation.dtype);
+    let region = vec![Cut::Whole, Cut::At(CoordMap::rotated(X(), shift, d)), Cut::Whole];
+    push(schedule, OpKind::Slice { view: vec![m, d, n / d], region }, dtype, &[m, n / d], &[sum])
+}
+
+fn from_below(schedule: &mut Schedule, value: OpId) -> OpId {
+    let operation = schedule.operation(value);
+    let (extents, dtype) = (operation.extents.clone(), operation.dtype);
+    let sources = Sources::Shift { axes: X().into(), by: -1, wrap: true };
+    push(schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &extents, &[value])
+}
+
+/// `A[m, k_X] * B[k_X, n]`, its sum open: the product and the array that it will be.
+fn open_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -> (Schedule, OpId, ArrayId) {
+    let d = u64::from(devices);
     let mut schedule = Schedule::new(Mesh::of(&[("X", devices)]));
     let einsum = Einsum { operands: vec![vec![0, 1], vec![1, 2]], result: vec![0, 2] };
     let a = declare(&mut schedule, "A", dtype, &[m, k], Dense::Input);
@@ -159,20 +189,7 @@ fn ring_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -
     let right = OpKind::Input { array: b, sharding: sharding(2, Some(0), false) };
     let right = push(&mut schedule, right, dtype, &[k / d, n], &[]);
     let sum = push(&mut schedule, OpKind::MatMul { einsum }, result, &[m, n], &[left, right]);
-    let part = |schedule: &mut Schedule, shift: i64| {
-        let region = vec![Cut::Whole, Cut::At(CoordMap::rotated(X(), shift, d)), Cut::Whole];
-        push(schedule, OpKind::Slice { view: vec![m, d, n / d], region }, result, &[m, n / d], &[sum])
-    };
-    let mut value = part(&mut schedule, -1);
-    for step in 1..i64::from(devices) {
-        let sources = Sources::Shift { axes: X().into(), by: -1, wrap: true };
-        let kind = OpKind::Shuffle { sources, route: Route::Hops(1) };
-        let received = push(&mut schedule, kind, result, &[m, n / d], &[value]);
-        let own = part(&mut schedule, -1 - step);
-        value = push(&mut schedule, OpKind::Add { operator: Operator::Sum }, result, &[m, n / d], &[received, own]);
-    }
-    schedule.outputs.push(Output { value, array: c, sharding: sharding(2, Some(1), false) });
-    schedule
+    (schedule, sum, c)
 }
 
 #[test]
@@ -217,6 +234,30 @@ fn a_product_that_is_only_sliced_is_computed_slice_by_slice() {
         let dense = dense(&both, &data).unwrap();
         assert!(compare(&both, &data, &dense, &run(&both, &data).unwrap()).unwrap().equal, "{from}");
     }
+}
+
+#[test]
+fn a_slice_of_a_slice_waits_for_its_addition_too() {
+    let dtype = DType::F32;
+    let (mut schedule, product, c) = open_matmul(2, [256, 4, 256], dtype, dtype);
+    let part = part_of(&mut schedule, product, -1);
+    let received = from_below(&mut schedule, part);
+    let own = part_of(&mut schedule, product, -2);
+    // What comes and what is there are added in two halves, which are put together again.
+    let half = |start: u64| vec![Cut::Range { start, end: start + 128 }, Cut::Whole];
+    let halves = [0, 128].map(|start| {
+        let kind = OpKind::Slice { view: vec![256, 128], region: half(start) };
+        let parts = [received, own].map(|of| push(&mut schedule, kind.clone(), dtype, &[128, 128], &[of]));
+        push(&mut schedule, OpKind::Add { operator: Operator::Sum }, dtype, &[128, 128], &parts)
+    });
+    let kind = OpKind::Assemble { view: vec![256, 128], places: vec![half(0), half(128)] };
+    let value = push(&mut schedule, kind, dtype, &[256, 128], &halves);
+    schedule.outputs.push(Output { value, array: c, sharding: sharding(2, Some(1), false) });
+    assert!(defer::is_deferred(&schedule, product) && defer::is_only_sliced(&schedule, product, own));
+    let inputs = inputs(&schedule, 8).unwrap();
+    let numerics =
+        compare(&schedule, &inputs, &dense(&schedule, &inputs).unwrap(), &run(&schedule, &inputs).unwrap()).unwrap();
+    assert!(numerics.equal);
 }
 
 #[test]
@@ -339,6 +380,19 @@ fn check_einsum(einsum: &Einsum, lengths: &[usize], random: &mut fastrand::Rng) 
         let other = product(einsum, &scattered(from, &a, &left), &scattered(from, &b, &right), to).unwrap();
         assert_eq!(other.to_i64s(), expected, "{einsum} {from} scattered");
         assert_eq!(other.extents(), wide(&of(&einsum.result)));
+        let result = wide(&of(&einsum.result));
+        let before: Vec<i64> = expected.iter().zip(0..).map(|(_, n)| n % 5 - 2).collect();
+        let sums: Vec<i64> = before.iter().zip(&expected).map(|(before, sum)| before + sum).collect();
+        let (first, second) = (scattered(from, &a, &left), scattered(from, &b, &right));
+        let first = rows_side_by_side(einsum, &first, &second.view().extents, to);
+        let block = Tensor::from_integers(to, &result, &before).unwrap();
+        // Once with a block that somebody else holds too.
+        for block in [block.clone(), Tensor::from_integers(to, &result, &before).unwrap()] {
+            let onto = product_onto(block, einsum, &first, &second).unwrap();
+            assert_eq!(onto.to_i64s(), sums, "{einsum} {from} onto a block");
+            assert_eq!(onto.extents(), result);
+        }
+        assert_eq!(block.to_i64s(), before);
     }
 }
 

@@ -1,0 +1,117 @@
+//! A factor of a product as a batch of matrices.
+
+use super::element::{Arithmetic, Element, with_dtype};
+use super::gemm::Gemm;
+use super::product::{Roles, result_extents};
+use super::tensor::Tensor;
+use super::view::{View, row_major};
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use std::borrow::Cow;
+
+/// One operand, or the result, as a batch of matrices.
+pub(super) struct Stack<'a, C: Clone> {
+    pub(super) data: Cow<'a, [C]>,
+    pub(super) offset: usize,
+    /// Of the batch indices.
+    pub(super) batch: Vec<usize>,
+    /// Of the rows and of the columns.
+    pub(super) matrix: [usize; 2],
+}
+
+/// The stride of each index in a block; an index that stands twice walks the diagonal, one that is not there repeats.
+pub(super) fn index_strides(indices: &[Index], strides: &[usize], count: usize) -> Vec<usize> {
+    let mut sums = vec![0; count];
+    for (index, stride) in indices.iter().zip(strides) {
+        sums[usize::from(*index)] += stride;
+    }
+    sums
+}
+
+/// An operand whose matrices span the given indices: as it lies, where strides can say it, or copied.
+pub(super) fn stack<'a, C: Gemm>(
+    tensor: &'a Tensor,
+    indices: &[Index],
+    roles: &Roles,
+    matrix: [&[Index]; 2],
+) -> Stack<'a, C> {
+    let strides = index_strides(indices, &tensor.view().strides, roles.lengths.len());
+    let batch: Vec<usize> = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
+    let merged = matrix.map(|indices| roles.stride(indices, &strides));
+    if let (Some(data), [Some(rows), Some(columns)]) = (C::try_borrow(tensor), merged) {
+        return Stack { data: Cow::Borrowed(data), offset: tensor.view().offset, batch, matrix: [rows, columns] };
+    }
+    let order: Vec<Index> = [&roles.batch[..], matrix[0], matrix[1]].concat();
+    let lengths = roles.lengths_of(&order);
+    let own: Vec<usize> = order.iter().map(|index| strides[usize::from(*index)]).collect();
+    let view = View { offset: tensor.view().offset, extents: lengths, strides: own };
+    let packed = tensor.with_view(view);
+    let data = with_dtype!(tensor.dtype(), T => packed.collect(|element: T| C::read(element)));
+    let all = row_major(&packed.view().extents);
+    let columns = roles.count(matrix[1]);
+    Stack { data: Cow::Owned(data), offset: 0, batch: all[..roles.batch.len()].to_vec(), matrix: [columns, 1] }
+}
+
+/// The buffer of a block, where its elements already have the type.
+trait Borrow: Element {
+    fn try_borrow(tensor: &Tensor) -> Option<&[Self]> {
+        (tensor.dtype() == Self::DTYPE).then(|| tensor.buffer::<Self>())
+    }
+}
+impl<C: Element> Borrow for C {}
+
+/// Rows and columns that are transposed at a time: a cache line of elements in each of as many rows as a cache keeps
+/// where all of them lie a power of two apart.
+const TILE: [usize; 2] = [8, 16];
+
+/// The first factor as one matrix whose rows lie side by side, in the type that its products are computed in; as it is
+/// where it is no single matrix, or where its products are not computed in floats.
+///
+/// A product that is computed slice by slice packs its first factor for each of them, which is fastest this way.
+///
+/// - `other`: the extents of the second factor.
+pub(super) fn rows_side_by_side(einsum: &Einsum, first: &Tensor, other: &[usize], dtype: DType) -> Tensor {
+    let as_matrix = || {
+        let (lengths, _) = result_extents(einsum, &[&first.view().extents, other]).ok()?;
+        let roles = Roles::new(einsum, lengths);
+        let strides = index_strides(&einsum.operands[0], &first.view().strides, roles.lengths.len());
+        let rows = (roles.count(&roles.rows), roles.stride(&roles.rows, &strides)?);
+        let inner = (roles.count(&roles.inner), roles.stride(&roles.inner, &strides)?);
+        let plain = roles.batch.is_empty() && rows.0 * inner.0 == first.view().elements();
+        (plain && (rows.1 != 1 || first.dtype() != dtype)).then_some((roles, rows, inner))
+    };
+    let Some((roles, rows, inner)) = as_matrix() else { return first.clone() };
+    let order: Vec<Index> = [&roles.inner[..], &roles.rows].concat();
+    match dtype {
+        DType::Bf16 | DType::F16 | DType::F32 => transposed::<f32>(einsum, first, &roles, &order, [rows, inner]),
+        DType::F64 => transposed::<f64>(einsum, first, &roles, &order, [rows, inner]),
+        DType::Bool | DType::I8 | DType::I32 | DType::I64 => first.clone(),
+    }
+}
+
+/// The matrix in the order of these indices, the rows minor-most; lengths and strides of the rows and the inner indices.
+fn transposed<C: Arithmetic>(
+    einsum: &Einsum,
+    first: &Tensor,
+    roles: &Roles,
+    order: &[Index],
+    [(rows, down), (inner, across)]: [(usize, usize); 2],
+) -> Tensor {
+    let start = first.view().offset;
+    let mut elements = vec![C::default(); rows * inner];
+    with_dtype!(first.dtype(), T => {
+        let buffer = first.buffer::<T>();
+        for (row, column) in itertools::iproduct!((0..rows).step_by(TILE[0]), (0..inner).step_by(TILE[1])) {
+            for j in column..inner.min(column + TILE[1]) {
+                for i in row..rows.min(row + TILE[0]) {
+                    elements[j * rows + i] = C::read(buffer[start + i * down + j * across]);
+                }
+            }
+        }
+    });
+    let lengths = roles.lengths_of(order);
+    let strides = index_strides(order, &row_major(&lengths), roles.lengths.len());
+    let strides = einsum.operands[0].iter().map(|index| strides[usize::from(*index)]).collect();
+    let extents = first.view().extents.clone();
+    Tensor::owned(&lengths, elements).with_view(View { offset: 0, extents, strides })
+}
