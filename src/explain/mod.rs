@@ -46,6 +46,7 @@ pub const PAGES: &[Page] = pages![
     "dtype-mismatch",
     "dtype-without-brackets",
     "expect-failed",
+    "function-arguments",
     "function-subscript",
     "gather-major",
     "hardware-profile",
@@ -114,6 +115,8 @@ pub const PAGES: &[Page] = pages![
     "unknown-wiring",
     "unused-array",
     "unwritten-communication",
+    "view-of-parts",
+    "view-size",
 ];
 
 /// The page about a code.

@@ -95,9 +95,19 @@ impl Built<'_> {
         let exact = builder.search.exact;
         let least = builder.least_compute();
         let (program, steps) = (builder.program, builder.steps);
-        let origins = Vec::new();
-        let mut plan =
-            Plan { program, steps, outputs, choices, carried, origins, costs: costs.name(), exact, lower_bound: least };
+        let (origins, filled) = (Vec::new(), Vec::new());
+        let mut plan = Plan {
+            program,
+            steps,
+            outputs,
+            choices,
+            carried,
+            origins,
+            filled,
+            costs: costs.name(),
+            exact,
+            lower_bound: least,
+        };
         if exact && costs.objective() == Objective::Time {
             plan.lower_bound = plan.totals().time();
         }

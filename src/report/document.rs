@@ -2,9 +2,9 @@
 
 use crate::compiler::Compiled;
 use crate::diag::{Diagnostics, Severity};
-use crate::mesh::Mesh;
+use crate::mesh::{AxisId, Mesh};
 use crate::plan::{Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods};
+use crate::report::{plan_bound, step_bound, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -76,6 +76,9 @@ pub struct PlanDocument {
     steps: Vec<StepDocument>,
     totals: TotalsDocument,
     optimal: OptimalDocument,
+    /// Inputs whose layouts were chosen.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    filled: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<TimeDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +99,9 @@ struct AxisDocument {
     name: String,
     size: u32,
     physical: Vec<PhysicalDocument>,
+    /// The axis of the machine of which this is a part; left out for a whole one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part_of: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -121,6 +127,8 @@ struct StepDocument {
     flops_per_device: u128,
     time_s: f64,
     bound_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_reason: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -187,6 +195,7 @@ pub fn plan(
             flops_per_device: totals.flops,
             peak_bytes_per_device: totals.peak.0,
         },
+        filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
         optimal: OptimalDocument { proven: plan.exact, lower_bound_s: seconds(plan.lower_bound) },
         time: None,
         proof: None,
@@ -225,10 +234,11 @@ impl PlanDocument {
 }
 
 fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
-    let axis = |(axis, id): (&crate::mesh::Axis, _)| {
+    let axis = |(axis, id): (&crate::mesh::Axis, AxisId)| {
         let link = topology.links(id).wiring.to_string();
         let physical = vec![PhysicalDocument { size: axis.size, link, network: "ici" }];
-        AxisDocument { name: axis.name.clone(), size: axis.size, physical }
+        let part_of = mesh.views().find(|(_, parts)| parts.contains(id)).map(|(whole, _)| whole.name.clone());
+        AxisDocument { name: axis.name.clone(), size: axis.size, physical, part_of }
     };
     let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).collect();
     MeshDocument { axes, hardware: topology.hardware.name.clone() }
@@ -273,5 +283,6 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         flops_per_device: step.flops,
         time_s: seconds(step.cost.time),
         bound_s: seconds(step_bound(plan, id, topology).time()),
+        bound_reason: step_reason(plan, id, topology),
     }
 }

@@ -1,13 +1,12 @@
 //! Reports for people.
 
-use crate::bounds::Bound;
 use crate::compiler::Compiled;
 use crate::plan::{Choice, Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods};
+use crate::report::{plan_bound, step_bound, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
-use crate::topology::Topology;
+use crate::topology::{AxisLinks, Topology};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::fmt::Write as _;
@@ -15,12 +14,14 @@ use std::fmt::Write as _;
 /// The machine in a line: `8 devices, mesh {X: 8} on tpu_v5e; X is a ring of 8 links of 45.0 GB/s each way`.
 pub fn machine(topology: &Topology, assumed: bool) -> String {
     let mesh = &topology.mesh;
-    let axis = |(axis, id): (&crate::mesh::Axis, _)| {
-        let links = topology.links(id);
+    let axis = |(axis, links): (&crate::mesh::Axis, &AxisLinks)| {
         let rate = crate::units::Bytes(links.one_way.per_second());
-        format!("{} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+        let parts = mesh.views().find(|(whole, _)| whole.name == axis.name).map(|(_, parts)| parts);
+        let part = |id| format!("{}", mesh.axis(id));
+        let parts = parts.map_or_else(String::new, |parts| format!(" = {{{}}}", parts.iter().map(part).join(", ")));
+        format!("{}{parts} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
     };
-    let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).join(", ");
+    let axes = topology.machine.axes().iter().zip(&topology.axes).map(axis).join(", ");
     let assumed = if assumed { " (assumed)" } else { "" };
     format!("{} devices on {}{assumed}: {axes}\n", mesh.device_count(), topology.hardware.name)
 }
@@ -30,6 +31,10 @@ pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> St
     let mut text = steps(plan, topology, schedule);
     text.push('\n');
     text.push_str(&totals(plan, topology));
+    for id in &plan.filled {
+        writeln!(text, "the input `{}` comes as `{}`", plan.program.name(plan.step(*id).value), plan.array(*id))
+            .expect("a string");
+    }
     for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1) {
         text.push('\n');
         text.push_str(&alternatives(plan, choice, topology));
@@ -161,22 +166,15 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
         timing.makespan.ratio(bound),
         show(bound)
     );
-    let slowest = compiled.plan.ids().map(|id| (step_bound(&compiled.plan, id, &compiled.topology), id));
-    if let Some((bound, id)) = slowest.max_by_key(|(bound, id)| (bound.time(), std::cmp::Reverse(*id))) {
-        writeln!(text, "         the longest step is {}: {}", step_name(&compiled.plan, id), reason(bound))
-            .expect("a string");
+    let slowest = compiled.plan.ids().map(|id| (step_bound(&compiled.plan, id, &compiled.topology).time(), id));
+    if let Some((_, id)) = slowest.max_by_key(|(bound, id)| (*bound, std::cmp::Reverse(*id))) {
+        let why = step_reason(&compiled.plan, id, &compiled.topology)
+            .unwrap_or_else(|| "operations and memory, not links, take the time".to_owned());
+        writeln!(text, "         the longest step is {}: {why}", step_name(&compiled.plan, id)).expect("a string");
     }
     if let Some(link) = timing.busiest {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
         writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
     text
-}
-
-fn reason(bound: Bound) -> &'static str {
-    if bound.latency > bound.bandwidth {
-        "hops, not bytes, take the time"
-    } else {
-        "bytes and operations, not hops, take the time"
-    }
 }

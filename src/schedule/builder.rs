@@ -178,6 +178,9 @@ pub(super) fn map_dtype(function: Function, operands: &[DType]) -> Option<DType>
     match (function, operands) {
         (Function::Cast(dtype), [_]) => Some(dtype),
         (_, [only]) => Some(*only),
+        (Function::Masked(_), [DType::Bool, only]) => Some(*only),
+        (Function::Where, [DType::Bool, left, right]) => left.elementwise(*right),
+        (Function::Masked(_), _) => None,
         (_, [left, right]) => left.elementwise(*right),
         _ => None,
     }

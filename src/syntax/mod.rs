@@ -73,6 +73,13 @@ pub enum StatementKind {
         /// The hardware named after `on`.
         hardware: Option<Name>,
     },
+    /// `axis R = {Q: 4, P: 4}`
+    View {
+        /// The axis.
+        axis: Name,
+        /// Its parts, major first.
+        parts: Vec<PartDecl>,
+    },
     /// `dims {I: 8192, J: 4096}`
     Dims(Vec<DimDecl>),
     /// `A: bf16[I_X, J]`, an input.
@@ -124,6 +131,15 @@ pub struct AxisDecl {
     pub more: Vec<SizeExpr>,
     /// The wiring, if it is written.
     pub wiring: Option<Spanned<Wiring>>,
+}
+
+/// `Q: 4`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartDecl {
+    /// The part of an axis.
+    pub name: Name,
+    /// Its size.
+    pub size: SizeExpr,
 }
 
 /// `I: 8192`, `N = K*M`
@@ -293,14 +309,14 @@ pub enum ExprKind {
     },
     /// `-A`
     Neg(Box<Expr>),
-    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`: a function by its name.
+    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`, `max(A, B)`: a function by its name.
     Call {
         /// As written, without subscript.
         function: Name,
         /// The items after `_`, cut at commas and arrows: `T`; `S`, `T`.
         subscript: Vec<Name>,
-        /// What stands in the parentheses.
-        argument: Box<Expr>,
+        /// What stands in the parentheses, one or more.
+        arguments: Vec<Expr>,
     },
     /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`
     Collective {
