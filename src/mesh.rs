@@ -70,6 +70,8 @@ pub struct Axis {
     pub size: u32,
     /// The wiring the program asks for; without it the hardware's own rule decides.
     pub wiring: Option<Wiring>,
+    /// The network it lies over; without one, the network inside a node.
+    pub over: Option<String>,
 }
 
 /// A named grid of devices.
@@ -96,7 +98,7 @@ impl Mesh {
     /// # Panics
     /// Where [`Mesh::new`] has no answer.
     pub fn of(axes: &[(&str, u32)]) -> Mesh {
-        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None });
+        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None, over: None });
         Mesh::new(axes.collect()).expect("a small mesh")
     }
 
@@ -187,6 +189,9 @@ impl fmt::Display for Mesh {
             write!(f, "{comma}{}: {}", axis.name, axis.size)?;
             if let Some(wiring) = axis.wiring {
                 write!(f, " {wiring}")?;
+            }
+            if let Some(network) = &axis.over {
+                write!(f, " over {network}")?;
             }
         }
         f.write_str("}")
@@ -404,7 +409,7 @@ mod tests {
 
     #[test]
     fn huge_meshes_are_refused() {
-        let axis = |size| Axis { name: "X".into(), size, wiring: None };
+        let axis = |size| Axis { name: "X".into(), size, wiring: None, over: None };
         assert!(Mesh::new(vec![axis(1 << 20)]).is_some());
         assert!(Mesh::new(vec![axis(1 << 20), axis(1 << 20)]).is_none());
         assert!(Mesh::new(vec![axis(0)]).is_none());

@@ -139,7 +139,7 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
 /// One collective by one method on one axis.
 fn collective(kind: CollectiveKind, method: Method, wiring: Wiring, n: u32) -> Schedule {
     let (x, n64) = (AxisId::new(0), u64::from(n));
-    let mesh = Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring) }]).expect("a small mesh");
+    let mesh = Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring), over: None }]).expect("a small mesh");
     let mut schedule = Schedule::new(mesh);
     let extents = vec![2 * n64, n64];
     let dims = vec!["I".to_owned(), "J".to_owned()];

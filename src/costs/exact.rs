@@ -75,10 +75,7 @@ struct Part {
 impl Part {
     fn new(topology: &Topology, axes: AxisSet) -> Part {
         let kept: Vec<AxisId> = axes.iter().collect();
-        let mesh = Mesh::new(kept.iter().map(|axis| topology.mesh.axis(*axis).clone()).collect());
-        let mesh = mesh.expect("a part of a mesh is a mesh");
-        let links = kept.iter().map(|axis| topology.links(*axis)).collect();
-        Part { topology: Topology { mesh, axes: links, ..topology.clone() }, kept }
+        Part { topology: topology.part(&kept), kept }
     }
 
     fn axis(&self, axis: AxisId) -> Option<AxisId> {

@@ -2,19 +2,12 @@
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, Mesh};
 use crate::schedule::methods::Method;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
 use crate::sim::clock;
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
-
-/// The part of the machine along one axis: every group of the axis looks like it.
-pub(super) fn along(topology: &Topology, axis: AxisId) -> Topology {
-    let mesh = Mesh::new(vec![topology.mesh.axis(axis).clone()]).expect("a part of a mesh is a mesh");
-    Topology { mesh, axes: vec![topology.links(axis)], ..topology.clone() }
-}
 
 /// The simulated time of some operations on a value of these extents that all devices have.
 pub fn simulate(

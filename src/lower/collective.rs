@@ -1,7 +1,7 @@
 //! One collective as operations: stage by stage over its axes, each stage by a method on one axis.
 
 use super::Lowering;
-use super::auto::{along, fastest, simulate};
+use super::auto::{fastest, simulate};
 use super::permute;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
@@ -196,7 +196,7 @@ impl Stages<'_, '_, '_, '_> {
         if let Some(known) = self.lowerer.chosen.get(&stage) {
             return Some(*known);
         }
-        let part = along(topology, axis);
+        let part = topology.part(&[axis]);
         let best = fastest(candidates, |method| {
             simulate(&part, dtype, &stage.3, |builder, input| {
                 build(builder, method, AxisId::new(0), input);

@@ -72,11 +72,13 @@ impl Builder {
             let unknown = || SyntaxError::UnknownWiring { word: pair.as_str().to_owned(), at: span.into() };
             known.map(|node| Spanned { node, span }).ok_or_else(unknown)
         });
+        let over = find(pair.clone(), Rule::over).and_then(|over| find(over, Rule::network));
+        let over = over.map(|network| self.name(&network));
         let mut parts = pair.into_inner();
         let name = self.declared(parts.next())?;
         let mut sizes = parts.filter(|part| part.as_rule() == Rule::size_sum).map(|part| self.size(part));
         let size = sizes.next().expect("an axis has its size")?;
-        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()? })
+        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()?, over })
     }
 
     /// A dim and its size.

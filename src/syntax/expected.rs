@@ -173,6 +173,8 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::size_plus | Rule::size_times => (8, "an operator"),
         Rule::by_sign => (8, "`x`"),
         Rule::wiring => (5, "a wiring"),
+        Rule::over | Rule::over_word => (8, "`over`"),
+        Rule::network => (1, "the name of a network"),
         Rule::hardware => (1, "the name of a hardware"),
         Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),

@@ -124,6 +124,8 @@ pub struct AxisDecl {
     pub more: Vec<SizeExpr>,
     /// The wiring, if it is written.
     pub wiring: Option<Spanned<Wiring>>,
+    /// The network it lies over, if it is written: `over dcn`.
+    pub over: Option<Name>,
 }
 
 /// `I: 8192`, `N = K*M`

@@ -20,11 +20,12 @@ impl Display for Statement {
             StatementKind::Mesh { axes, hardware } => {
                 let axes = axes.iter().map(|axis| {
                     let wiring = axis.wiring.iter().format_with("", |wiring, f| f(&format_args!(" {}", wiring.node)));
+                    let over = axis.over.iter().format_with("", |name, f| f(&format_args!(" over {}", name.node)));
                     // `4x4` is as it is written; a name beside the sign would become one word with it.
                     let numbers = |size: &SizeExpr| matches!(size.kind, SizeKind::Number(_));
                     let sign = if numbers(&axis.size) && axis.more.iter().all(numbers) { "x" } else { " x " };
                     let more = axis.more.iter().format_with("", |size, f| f(&format_args!("{sign}{size}")));
-                    format!("{}: {}{more}{wiring}", axis.name.node, axis.size)
+                    format!("{}: {}{more}{wiring}{over}", axis.name.node, axis.size)
                 });
                 let on = hardware.iter().format_with("", |name, f| f(&format_args!(" on {}", name.node)));
                 write!(f, "mesh {{{}}}{on}", axes.format(", "))

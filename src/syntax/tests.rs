@@ -402,8 +402,9 @@ pub(super) mod properties {
     pub(in crate::syntax) fn statement() -> impl Strategy<Value = Statement> {
         let wirings = vec![Wiring::Ring, Wiring::Line, Wiring::Switch];
         let wiring = prop::sample::select(wirings).prop_map(|node| Spanned { node, span: Span::default() });
-        let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring))
-            .prop_map(|(name, size, more, wiring)| AxisDecl { name, size, more, wiring });
+        let over = prop::option::of(prop::sample::select(vec!["dcn", "ib_2"]).prop_map(named));
+        let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring), over)
+            .prop_map(|(name, size, more, wiring, over)| AxisDecl { name, size, more, wiring, over });
         let hardware = prop::option::of(prop::sample::select(vec!["tpu_v5e", "h100-sxm", "4x4.x"]).prop_map(named));
         let dim_size =
             prop_oneof![size().prop_map(DimSize::Is), prop::collection::vec(plain(), 2..4).prop_map(DimSize::Parts),];

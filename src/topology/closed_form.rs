@@ -10,9 +10,10 @@
 //!
 //! Source: "How To Scale Your Model", part 3, and part 12 for switches.
 
-use super::{AxisLinks, Topology};
+use super::Topology;
 use crate::mesh::{AxisId, Wiring};
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, Rate, Time, TimeScale};
+use std::collections::BTreeSet;
 
 /// The time of a collective and its two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,15 +55,25 @@ impl ClosedForm {
     }
 }
 
-/// Which of an axis's wirings a formula goes by.
-pub(crate) type WiringOf = fn(&AxisLinks) -> Wiring;
+/// What a formula goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// The declared wiring, and links that a node shares are used by all of its devices at once.
+    Book,
+    /// The real wiring, and shared links are used by the group alone.
+    Links,
+}
 
-/// Some axes with the same wiring.
+/// Some axes with the same wiring over the same network.
 struct Stage {
     wiring: Wiring,
     sizes: Vec<u64>,
     one_way: Rate,
     hop: Time,
+    /// Hops through a switch.
+    crossing: u64,
+    /// As many devices send over each link.
+    sharers: u64,
 }
 
 impl Stage {
@@ -78,8 +89,13 @@ impl Stage {
         match self.wiring {
             Wiring::Ring => fraction(self.hop * sum, 1, 2),
             Wiring::Line => self.hop * (sum - axes),
-            Wiring::Switch => self.hop * axes,
+            Wiring::Switch => self.hop * (axes * self.crossing),
         }
+    }
+
+    /// The time of so many bytes of each device that sends over a link.
+    fn bytes(&self, scale: TimeScale, bytes: u64) -> Time {
+        scale.at_rate(u128::from(bytes).saturating_mul(u128::from(self.sharers)), self.one_way)
     }
 
     /// The fullest link of an AllGather, as a fraction of the gathered array.
@@ -125,7 +141,7 @@ impl Topology {
     /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
     /// `max(t n, (1 - 1/N) V/w)`. Of different wirings the slower ones come first, while the array is small.
     pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
-        self.gather_over(axes, full, |links| links.declared)
+        self.gather_over(axes, full, View::Book)
     }
 
     /// ReduceScatter over `axes`, of which each device holds `full` bytes before it: AllGather backwards.
@@ -144,10 +160,10 @@ impl Topology {
     /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
     /// `max(t n, (N - 1) V/(N² w))` for one axis.
     pub fn all_to_all(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
-        let stages = self.stages(axes, |links| links.declared);
+        let stages = self.stages(axes, View::Book);
         let group: u64 = stages.iter().map(Stage::members).product();
         let exchange = |stage: Stage| {
-            let local = fraction(self.scale.at_rate(u128::from(full.0), stage.one_way), 1, group);
+            let local = fraction(stage.bytes(self.scale, full.0), 1, group);
             self.form(full, stage.latency(), stage.exchange(local))
         };
         stages.into_iter().map(exchange).fold(ClosedForm::default(), ClosedForm::then)
@@ -156,9 +172,9 @@ impl Topology {
     /// A permutation within the groups of `axes`, of `local` bytes on each device: `max(hops, v/w)` with the hops of
     /// an AllGather. Its route is not priced.
     pub fn permute(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
-        let stages = self.stages(axes, |links| links.declared);
+        let stages = self.stages(axes, View::Book);
         let latency = stages.iter().map(Stage::latency).sum();
-        let bandwidth = stages.iter().map(|stage| self.scale.at_rate(u128::from(local.0), stage.one_way)).max();
+        let bandwidth = stages.iter().map(|stage| stage.bytes(self.scale, local.0)).max();
         self.form(local, latency, bandwidth.unwrap_or_default())
     }
 
@@ -167,15 +183,15 @@ impl Topology {
         &self,
         axes: impl IntoIterator<Item = AxisId>,
         full: Bytes,
-        wiring: WiringOf,
+        view: View,
     ) -> ClosedForm {
-        let stages = self.stages(axes, wiring);
+        let stages = self.stages(axes, view);
         let mut outside: u64 = stages.iter().map(Stage::members).product();
         let mut total = ClosedForm::default();
         for stage in stages {
             outside /= stage.members();
             let (share, of) = stage.gather_share();
-            let bytes = self.scale.at_rate(u128::from(full.0), stage.one_way);
+            let bytes = stage.bytes(self.scale, full.0);
             let bandwidth = fraction(bytes, share, of.saturating_mul(outside));
             total = total.then(self.form(full, stage.latency(), bandwidth));
         }
@@ -187,17 +203,36 @@ impl Topology {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// The axes by their wiring: lines, switches, rings.
-    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, wiring_of: WiringOf) -> Vec<Stage> {
+    /// The axes by their network, those between nodes first, and then by their wiring: lines, switches, rings.
+    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, view: View) -> Vec<Stage> {
         let axes: Vec<AxisId> = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
-        let stage = |wiring: Wiring| {
-            let same: Vec<AxisId> =
-                axes.iter().copied().filter(|axis| wiring_of(&self.axes[axis.index()]) == wiring).collect();
-            let links = self.links(*same.first()?);
-            let sizes = same.iter().map(|axis| self.mesh.size(*axis)).collect();
-            Some(Stage { wiring, sizes, one_way: links.one_way, hop: links.hop_latency })
+        let wiring = |axis: AxisId| match view {
+            View::Book => self.links(axis).declared,
+            View::Links => self.links(axis).wiring,
         };
-        [Wiring::Line, Wiring::Switch, Wiring::Ring].into_iter().filter_map(stage).collect()
+        let kind = |axis: AxisId| {
+            let order = match wiring(axis) {
+                Wiring::Line => 0,
+                Wiring::Switch => 1,
+                Wiring::Ring => 2,
+            };
+            (std::cmp::Reverse(self.links(axis).network), order)
+        };
+        let stage = |same: Vec<AxisId>| {
+            let (first, links) = (same[0], self.links(same[0]));
+            let inside = axes.iter().filter(|axis| self.links(**axis).network == 0);
+            let sharers = match view {
+                View::Book => self.sharers(first),
+                View::Links if self.sharers(first) == 1 => 1,
+                View::Links => links.sharers * self.mesh.group_size(inside.copied()),
+            };
+            let sizes = same.iter().map(|axis| self.mesh.size(*axis)).collect();
+            let (one_way, hop, crossing) = (links.one_way, links.hop_latency, links.switch.hops());
+            Stage { wiring: wiring(first), sizes, one_way, hop, crossing, sharers }
+        };
+        let kinds: BTreeSet<_> = axes.iter().map(|axis| kind(*axis)).collect();
+        let of_kind = |of| axes.iter().copied().filter(|axis| kind(*axis) == of).collect();
+        kinds.into_iter().map(|of| stage(of_kind(of))).collect()
     }
 }
 
@@ -271,7 +306,7 @@ mod tests {
         {
             let torus = topology("tpu_v5e", &sizes, Some(Wiring::Ring));
             let form = torus.all_to_all(axes(sizes.len()), full);
-            let over_both_ways = torus.scale.at_rate(u128::from(full.0) / 2, torus.hardware.one_way);
+            let over_both_ways = torus.scale.at_rate(u128::from(full.0) / 2, torus.hardware.network.one_way);
             assert_eq!(form.time * part, over_both_ways);
         }
     }
@@ -283,7 +318,7 @@ mod tests {
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(4096 * 65536 * 2))), 1043.916);
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(1024 * 16384 * 2))), 65.245);
         let exchange = node.all_to_all(axes(1), Bytes(64 << 30));
-        assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.one_way));
+        assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.network.one_way));
     }
 
     #[test]
@@ -293,7 +328,7 @@ mod tests {
             let crossing = (1..size).map(|left| left * (size - left)).max().unwrap();
             let block = 1_000_000;
             let form = line.all_to_all(axes(1), Bytes(block * size * size));
-            assert_eq!(form.bandwidth, line.scale.at_rate(u128::from(crossing * block), line.hardware.one_way));
+            assert_eq!(form.bandwidth, line.scale.at_rate(u128::from(crossing * block), line.hardware.network.one_way));
         }
     }
 
@@ -302,13 +337,13 @@ mod tests {
         let pair = topology("tpu_v5e", &[("X", 2)], Some(Wiring::Ring));
         let full = Bytes(9_000_000_000);
         assert_eq!(us(&pair, pair.all_gather(axes(1), full)), 100_000.0);
-        assert_eq!(us(&pair, pair.gather_over(axes(1), full, |links| links.wiring)), 100_000.0);
+        assert_eq!(us(&pair, pair.gather_over(axes(1), full, View::Links)), 100_000.0);
         assert_eq!(us(&pair, pair.all_to_all(axes(1), full)), 25_000.0);
     }
 
     #[test]
     fn different_wirings_are_stages() {
-        let axis = |name: &str, size, wiring| Axis { name: name.to_owned(), size, wiring: Some(wiring) };
+        let axis = |name: &str, size, wiring| Axis { name: name.to_owned(), size, wiring: Some(wiring), over: None };
         let mesh = Mesh::new(vec![axis("X", 4, Wiring::Ring), axis("Y", 3, Wiring::Line)]).unwrap();
         let mixed = Topology::new(mesh, Hardware::named("tpu_v5e").unwrap()).unwrap();
         let form = mixed.all_gather(axes(2), Bytes(36_000_000));

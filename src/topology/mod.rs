@@ -10,12 +10,13 @@ mod quantity;
 pub mod routes;
 
 pub use closed_form::{ClosedForm, Limit};
-pub use hardware::{Hardware, HopRule, LocalMoves, WiringRule};
+pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 pub use profile::ProfileError;
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
-use crate::mesh::{AxisId, Mesh, Wiring};
+use crate::mesh::{Axis, AxisId, Mesh, Wiring};
 use crate::units::{Rate, Time, TimeScale};
+use itertools::Itertools;
 use miette::Diagnostic;
 use thiserror::Error;
 
@@ -39,6 +40,16 @@ pub struct AxisLinks {
     pub wiring: Wiring,
     /// What the program or the hardware's rule says, before that of two devices; the book's formulas go by it.
     pub declared: Wiring,
+    /// The network it lies over, by its place in [`Hardware::networks`].
+    pub network: usize,
+    /// What its switch does, if it is wired by one.
+    pub switch: SwitchKind,
+    /// The axis whose ports it uses: a device has one port into a switch, for all axes of the network.
+    port: AxisId,
+    /// Whether the devices of a node share its links.
+    per_node: bool,
+    /// In a part of a mesh: how many devices share a link and are alike, of which the part has one.
+    pub sharers: u64,
     /// Bytes per second of a link, one way.
     pub one_way: Rate,
     /// Least time of a hop.
@@ -56,6 +67,19 @@ pub enum TopologyError {
     NoCommonTick {
         /// The name of the profile.
         hardware: String,
+    },
+    /// An axis lies over a network that the hardware has not.
+    #[error("`{hardware}` has no network `{network}` for the axis `{axis}`")]
+    #[diagnostic(code("unknown-network"), help("the networks of `{hardware}` are {known}"))]
+    UnknownNetwork {
+        /// The network that is asked for.
+        network: String,
+        /// The axis that asks for it.
+        axis: String,
+        /// The name of the profile.
+        hardware: String,
+        /// The networks that it has.
+        known: String,
     },
     /// The tables of links would not fit.
     #[error("the mesh has {links} links, the most is {most}", most = Topology::MOST_LINKS)]
@@ -80,30 +104,88 @@ impl Topology {
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
-        let rates = [hardware.one_way, hardware.hbm_bandwidth, hardware.bf16_flops, hardware.int8_flops];
-        let scale =
-            TimeScale::for_rates(rates).map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
+        let scale = TimeScale::for_rates(hardware.rates())
+            .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
+        let networks = mesh.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
         let axes = mesh
             .axes()
             .iter()
-            .map(|axis| {
-                let declared = axis.wiring.unwrap_or_else(|| hardware.wiring.of(&mesh, axis.size));
+            .zip(mesh.axis_ids())
+            .zip(&networks)
+            .map(|((axis, id), (place, network))| {
+                let beside = mesh.axes().iter().zip(&networks).filter(|(_, (other, _))| other == place);
+                let sizes: Vec<u32> = beside.map(|(axis, _)| axis.size).collect();
+                let declared = axis.wiring.unwrap_or_else(|| network.wiring.of(&sizes, axis.size));
                 AxisLinks {
                     wiring: physical(declared, axis.size),
                     declared,
-                    one_way: hardware.one_way,
-                    hop_latency: scale.picoseconds(hardware.hop_latency),
-                    message_overhead: scale.picoseconds(hardware.message_overhead),
+                    network: *place,
+                    switch: network.switch,
+                    port: id,
+                    per_node: network.attached == Attachment::Node,
+                    sharers: 1,
+                    one_way: network.one_way,
+                    hop_latency: scale.picoseconds(network.hop_latency),
+                    message_overhead: scale.picoseconds(network.message_overhead),
                 }
             })
             .collect();
-        Ok(Topology { mesh, hardware, axes, scale })
+        Ok(Topology { mesh, axes: with_ports(axes), hardware, scale })
+    }
+
+    /// The part of the machine along some axes, numbered as they are given: every group of theirs looks like it. The
+    /// groups that share links with it are taken to do the same at the same time.
+    pub fn part(&self, axes: &[AxisId]) -> Topology {
+        let mesh = Mesh::new(axes.iter().map(|axis| self.mesh.axis(*axis).clone()).collect());
+        let outside = self.mesh.axis_ids().filter(|axis| !axes.contains(axis) && self.links(*axis).network == 0);
+        let alike = self.mesh.group_size(outside);
+        let links = |axis: &AxisId| {
+            let links = self.links(*axis);
+            AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
+        };
+        let axes = with_ports(axes.iter().map(links).collect());
+        Topology { mesh: mesh.expect("a part of a mesh is a mesh"), axes, ..self.clone() }
+    }
+
+    /// The network that an axis lies over.
+    pub fn network(&self, axis: AxisId) -> &Network {
+        self.hardware.networks().nth(self.links(axis).network).expect("looked up when the topology was made")
+    }
+
+    /// How many devices of a node share a link of this axis, if all of them use it.
+    pub fn sharers(&self, axis: AxisId) -> u64 {
+        let links = self.links(axis);
+        let inside = self.mesh.axis_ids().filter(|axis| self.links(*axis).network == 0);
+        if links.per_node { links.sharers * self.mesh.group_size(inside) } else { links.sharers }
     }
 
     /// The links of one axis.
     pub fn links(&self, axis: AxisId) -> AxisLinks {
         self.axes[axis.index()]
     }
+}
+
+/// The network that an axis lies over, and its place among those of the hardware.
+fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Network), TopologyError> {
+    let Some(over) = &axis.over else { return Ok((0, &hardware.network)) };
+    let known = || hardware.networks().map(|network| format!("`{}`", network.name)).join(", ");
+    let found = hardware.networks().enumerate().find(|(_, network)| network.name == *over);
+    found.ok_or_else(|| TopologyError::UnknownNetwork {
+        network: over.clone(),
+        axis: axis.name.clone(),
+        hardware: hardware.name.clone(),
+        known: known(),
+    })
+}
+
+/// The axes of one network that are wired by a switch share the ports of the first of them.
+fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
+    for place in 0..axes.len() {
+        let on_same_switch = |other: &AxisLinks| other.wiring == Wiring::Switch && other.network == axes[place].network;
+        let first = axes[..place].iter().position(on_same_switch).filter(|_| axes[place].wiring == Wiring::Switch);
+        axes[place].port = AxisId::new(first.unwrap_or(place));
+    }
+    axes
 }
 
 /// Two devices side by side have one cable between them, and both ways round are the same way.
@@ -115,13 +197,14 @@ fn physical(declared: Wiring, size: u32) -> Wiring {
 }
 
 impl WiringRule {
-    /// How an axis of `size` devices is wired in this mesh. Axes of one device have no links and do not count.
-    fn of(self, mesh: &Mesh, size: u32) -> Wiring {
+    /// How an axis of `size` devices is wired, among the axes of its network. Axes of one device have no links and do
+    /// not count.
+    fn of(self, sizes: &[u32], size: u32) -> Wiring {
         let ring = match self {
             WiringRule::Always(wiring) => return wiring,
             WiringRule::RingOfSize(full) => size == full,
             WiringRule::RingsOfMultiple(cube) => {
-                mesh.axes().iter().all(|axis| axis.size == 1 || axis.size.is_multiple_of(cube))
+                sizes.iter().all(|size| *size == 1 || size.is_multiple_of(cube))
             }
         };
         if ring { Wiring::Ring } else { Wiring::Line }
@@ -131,11 +214,10 @@ impl WiringRule {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::mesh::Axis;
 
     /// A mesh with all axes wired alike.
     pub(crate) fn topology(hardware: &str, axes: &[(&str, u32)], wiring: Option<Wiring>) -> Topology {
-        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring });
+        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring, over: None });
         let mesh = Mesh::new(axes.collect()).expect("a small mesh");
         Topology::new(mesh, Hardware::named(hardware).expect("a shipped profile")).expect("a common tick")
     }

@@ -1,6 +1,6 @@
 //! Which links a message takes.
 
-use super::Topology;
+use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
 use crate::schedule::Route;
 use std::fmt;
@@ -46,12 +46,12 @@ pub struct Link {
 pub struct Hop {
     /// The axis along which it goes.
     pub axis: AxisId,
-    /// The link, or the port out on a switch.
+    /// The link, or the port out on a switch; on the second hop through a switch that stores, the port in.
     pub link: LinkId,
-    /// The port in on a switch.
+    /// The port in that is busy at the same time, on a switch that cuts through.
     pub port_in: Option<LinkId>,
-    /// The device it reaches.
-    pub to: DeviceId,
+    /// The device it reaches; none while it is stored in a switch.
+    pub to: Option<DeviceId>,
 }
 
 /// A way that does not exist.
@@ -103,6 +103,8 @@ pub struct Walk {
     at: DeviceId,
     destination: DeviceId,
     leg: Option<Leg>,
+    /// The port in that it still has to pass, of the device it is at then: it is stored in the switch.
+    stored: Option<Link>,
 }
 
 impl Topology {
@@ -117,8 +119,21 @@ impl Topology {
             LinkSide::Up | LinkSide::Out => 0,
             LinkSide::Down | LinkSide::In => 1,
         };
-        let index = (2 * link.axis.index() + side) * self.mesh.device_count() + link.device.index();
+        let (axis, device) = self.holder(link);
+        let index = (2 * axis.index() + side) * self.mesh.device_count() + device.index();
         LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
+    }
+
+    /// Where a link is counted: at the first axis of those that share it, and at the first device.
+    fn holder(&self, link: Link) -> (AxisId, DeviceId) {
+        let links = self.links(link.axis);
+        let mut device = link.device;
+        if links.per_node {
+            for axis in self.mesh.axis_ids().filter(|axis| self.links(*axis).network == 0) {
+                device = self.mesh.with_coordinate(device, axis, 0);
+            }
+        }
+        (links.port, device)
     }
 
     /// The link of an index.
@@ -137,7 +152,16 @@ impl Topology {
 
     /// All links that exist, in the order of their indices.
     pub fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
-        (0..).map(LinkId).take(self.link_count()).filter(|id| self.exists(self.link(*id)))
+        let exists = |id: &LinkId| {
+            let link = self.link(*id);
+            self.link_id(link) == *id && self.shared_by(link.axis).any(|axis| self.exists(Link { axis, ..link }))
+        };
+        (0..).map(LinkId).take(self.link_count()).filter(exists)
+    }
+
+    /// The axes that use the ports of this one.
+    fn shared_by(&self, axis: AxisId) -> impl Iterator<Item = AxisId> + '_ {
+        self.mesh.axis_ids().filter(move |other| self.links(*other).port == axis)
     }
 
     /// Whether there is such a link: a line has none past its ends, and one device alone has none at all.
@@ -182,11 +206,14 @@ impl Topology {
             Route::Hops(_) if source == destination => None,
             Route::Hops(hops) => Some(self.hops_leg(source, destination, hops)?),
         };
-        Ok(Walk { at: source, destination, leg })
+        Ok(Walk { at: source, destination, leg, stored: None })
     }
 
     /// The next hop of a message, none where it has arrived.
     pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
+        if let Some(port) = walk.stored.take() {
+            return Some(Hop { axis: port.axis, link: self.link_id(port), port_in: None, to: Some(port.device) });
+        }
         if walk.at == walk.destination {
             return None;
         }
@@ -195,9 +222,14 @@ impl Topology {
         let link = self.link_id(Link { axis: leg.axis, side: leg.side, device: walk.at });
         let to = self.neighbour(walk.at, walk.destination, leg);
         walk.at = to;
-        let port_in = match leg.side {
-            LinkSide::Out => Some(self.link_id(Link { axis: leg.axis, side: LinkSide::In, device: to })),
-            LinkSide::Up | LinkSide::Down | LinkSide::In => None,
+        let port = Link { axis: leg.axis, side: LinkSide::In, device: to };
+        let (port_in, to) = match (leg.side, self.links(leg.axis).switch) {
+            (LinkSide::Out, SwitchKind::CutThrough) => (Some(self.link_id(port)), Some(to)),
+            (LinkSide::Out, SwitchKind::StoreAndForward) => {
+                walk.stored = Some(port);
+                (None, None)
+            }
+            (LinkSide::Up | LinkSide::Down | LinkSide::In, _) => (None, Some(to)),
         };
         Some(Hop { axis: leg.axis, link, port_in, to })
     }
@@ -341,7 +373,7 @@ mod tests {
                     let hops = topology.route(from, to, Route::Shortest).unwrap();
                     let distance: u32 = topology.mesh.axis_ids().map(|axis| distance(&topology, from, to, axis)).sum();
                     assert_eq!(hops.len(), distance as usize);
-                    assert_eq!(hops.last().map_or(from, |hop| hop.to), to);
+                    assert_eq!(hops.last().map_or(Some(from), |hop| hop.to), Some(to));
                     assert!(
                         hops.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten().all(|id| all.contains(&id))
                     );

@@ -58,7 +58,7 @@ fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
     for axis in document.axes {
         let wiring =
             axis.wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", words::wiring(&word)));
-        axes.push(Axis { name: axis.name, size: axis.size, wiring: wiring.transpose()? });
+        axes.push(Axis { name: axis.name, size: axis.size, wiring: wiring.transpose()?, over: axis.over });
     }
     Mesh::new(axes).ok_or(DocumentError::Mesh)
 }

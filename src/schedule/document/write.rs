@@ -14,6 +14,7 @@ pub(super) fn document(schedule: &Schedule) -> Document {
         name: axis.name.clone(),
         size: axis.size,
         wiring: axis.wiring.map(|wiring| wiring.to_string()),
+        over: axis.over.clone(),
     });
     let outputs = schedule.outputs.iter().map(|output| OutputDocument {
         value: number(output.value),

@@ -17,14 +17,16 @@ pub(super) struct HopTime {
 }
 
 impl HopTime {
-    /// For messages of `bytes` over these links.
+    /// For messages of `bytes` over these links; where links are shared, for as many messages one after the other.
     pub(super) fn new(rule: HopRule, scale: TimeScale, links: &AxisLinks, bytes: Bytes) -> HopTime {
         let bandwidth = scale.at_rate(u128::from(bytes.0), links.one_way);
         let (busy, transit) = match rule {
             HopRule::Larger => (bandwidth.max(links.hop_latency), bandwidth.max(links.hop_latency)),
             HopRule::Sum => (bandwidth, links.hop_latency + bandwidth),
         };
-        HopTime { busy, transit, overhead: links.message_overhead }
+        let others = links.sharers - 1;
+        let overhead = links.message_overhead * links.sharers;
+        HopTime { busy: busy * links.sharers, transit: busy * others + transit, overhead }
     }
 }
 

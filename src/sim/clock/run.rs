@@ -7,8 +7,10 @@ use super::{ClockError, Interval, Timing};
 use crate::mesh::{AxisId, DeviceId};
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
 use crate::topology::routes::Walk;
+use crate::topology::closed_form::View;
 use crate::topology::{Link, LinkId, LinkSide, Topology};
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
 
 /// The time at which a block that a device never has would be there.
 const ABSENT: Time = Time::MAX;
@@ -239,7 +241,7 @@ impl<'a> Run<'a> {
                 let interval = clocks.send(&hop, hop_times[hop.axis.index()], first, bytes, message.ready);
                 times.start(interval.start);
                 message.ready = interval.finish;
-                if hop.to == message.destination {
+                if hop.to == Some(message.destination) {
                     times.arrive(message.destination, interval.finish);
                     return false;
                 }
@@ -255,7 +257,7 @@ impl<'a> Run<'a> {
         let mut times = self.nowhere();
         let topology = self.topology;
         let mesh = &topology.mesh;
-        let form = topology.gather_over(axes.iter().copied(), full, |links| links.wiring);
+        let form = topology.gather_over(axes.iter().copied(), full, View::Links);
         let members = mesh.group_size(axes.iter().copied());
         for leader in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
             let group: Vec<DeviceId> =
@@ -276,8 +278,8 @@ impl<'a> Run<'a> {
     /// Keeps all links of a group busy at once, and says from when.
     fn occupy_group(&mut self, group: &[DeviceId], axes: &[AxisId], ready: Time, busy: Time, full: Bytes) -> Time {
         let topology = self.topology;
-        let links: Vec<LinkId> =
-            group.iter().flat_map(|device| axes.iter().flat_map(|axis| links_of(topology, *axis, *device))).collect();
+        let links = group.iter().flat_map(|device| axes.iter().flat_map(|axis| links_of(topology, *axis, *device)));
+        let links: Vec<LinkId> = links.unique().collect();
         let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
         // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
         let received = u128::from(full.0) * (group.len() as u128 - 1);

@@ -146,10 +146,10 @@ fn shuffle(
             ways.push((device, hops(topology, source, device, route)));
         }
     }
-    let latency = topology.scale.picoseconds(topology.hardware.hop_latency).ticks();
+    let latency = topology.scale.picoseconds(topology.hardware.network.hop_latency).ticks();
     let bandwidth = at_link(topology, bytes).ticks();
     for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
-        let overhead = if hop == 0 { topology.hardware.message_overhead } else { 0 };
+        let overhead = if hop == 0 { topology.hardware.network.message_overhead } else { 0 };
         let overhead = topology.scale.picoseconds(overhead).ticks();
         let (busy, takes) = match topology.hardware.hop_rule {
             HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
@@ -193,12 +193,12 @@ fn compute(
 
 /// A machine drawn at random.
 fn random_topology(random: &mut fastrand::Rng) -> Topology {
-    let hardware = Hardware {
+    let mut hardware = Hardware {
         hop_rule: *random.choice(&[HopRule::Larger, HopRule::Sum]).unwrap(),
         local_moves: *random.choice(&[LocalMoves::Free, LocalMoves::Memory]).unwrap(),
-        message_overhead: *random.choice(&[0, 300_000]).unwrap(),
         ..Hardware::named("tpu_v5e").expect("shipped")
     };
+    hardware.network.message_overhead = *random.choice(&[0, 300_000]).unwrap();
     let wiring = *random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap();
     let sizes: Vec<u32> = (0..random.usize(1..=3)).map(|_| random.u32(1..=4)).collect();
     wired(hardware, &sizes, Some(wiring))
