@@ -2,6 +2,8 @@
 
 mod closed_forms;
 mod golden;
+mod methods;
+mod networks;
 mod oracle;
 mod rules;
 

@@ -4,7 +4,8 @@ use super::*;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::mesh::{DeviceId, Mesh};
-use crate::topology::{HopRule, LocalMoves};
+use crate::topology::{Attachment, HopRule, LocalMoves, Network, SwitchKind};
+use crate::units::Rate;
 use std::collections::HashMap;
 
 /// Something that keeps resources busy once: a hop of a message, or a computation of a device.
@@ -67,13 +68,39 @@ fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
     coordinates
 }
 
-/// The resources of each hop, found by walking one coordinate after another.
-fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<Vec<String>> {
+/// A hop: the resources that it needs at once, and the network that it goes over.
+#[derive(Clone)]
+struct OneHop<'t> {
+    needs: Vec<String>,
+    network: &'t Network,
+}
+
+/// The network that an axis names.
+fn network(topology: &Topology, axis: usize) -> &Network {
+    match &topology.mesh.axes()[axis].over {
+        None => &topology.hardware.network,
+        Some(name) => topology.hardware.networks().find(|network| network.name == *name).expect("a known network"),
+    }
+}
+
+/// Who owns the links of a device: itself, or its node.
+fn owner(topology: &Topology, axis: usize, at: &[i64]) -> Vec<i64> {
+    let mut owner = at.to_vec();
+    if network(topology, axis).attached == Attachment::Node {
+        let inside = topology.mesh.axes().iter().zip(&mut owner).filter(|(axis, _)| axis.over.is_none());
+        inside.for_each(|(_, coordinate)| *coordinate = 0);
+    }
+    owner
+}
+
+/// The hops of a message, found by walking one coordinate after another.
+fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<OneHop<'_>> {
     let (mut at, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
     let mut hops = Vec::new();
     for axis in 0..at.len() {
         let size = i64::from(topology.mesh.axes()[axis].size);
         let wiring = topology.axes[axis].wiring;
+        let network = network(topology, axis);
         let direct = goal[axis] - at[axis];
         let mut distance = match (wiring, route) {
             _ if direct == 0 => 0,
@@ -85,13 +112,21 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
             (Wiring::Line | Wiring::Switch, Route::Shortest) => direct,
         };
         if wiring == Wiring::Switch && distance != 0 {
-            let out = format!("{axis} out {at:?}");
+            let name = &network.name;
+            let out = format!("{name} out {:?}", owner(topology, axis, &at));
             at[axis] = goal[axis];
-            hops.push(vec![out, format!("{axis} in {at:?}")]);
+            let into = format!("{name} in {:?}", owner(topology, axis, &at));
+            match network.switch {
+                SwitchKind::CutThrough => hops.push(OneHop { needs: vec![out, into], network }),
+                SwitchKind::StoreAndForward => {
+                    hops.extend([out, into].map(|port| OneHop { needs: vec![port], network }));
+                }
+            }
             continue;
         }
         while distance != 0 {
-            hops.push(vec![format!("{axis} {} {at:?}", distance.signum())]);
+            let name = format!("{axis} {} {:?}", distance.signum(), owner(topology, axis, &at));
+            hops.push(OneHop { needs: vec![name], network });
             at[axis] = (at[axis] + distance.signum()).rem_euclid(size);
             distance -= distance.signum();
         }
@@ -138,7 +173,7 @@ fn shuffle(
     bytes: u64,
 ) -> Holders {
     let mut holders: Holders = vec![None; operand.len()];
-    let mut ways: Vec<(DeviceId, Vec<Vec<String>>)> = Vec::new();
+    let mut ways: Vec<(DeviceId, Vec<OneHop<'_>>)> = Vec::new();
     for device in topology.mesh.devices() {
         let Some(source) = sources.of(&topology.mesh, device) else { continue };
         holders[device.index()] = operand[source.index()];
@@ -146,17 +181,17 @@ fn shuffle(
             ways.push((device, hops(topology, source, device, route)));
         }
     }
-    let latency = topology.scale.picoseconds(topology.hardware.network.hop_latency).ticks();
-    let bandwidth = at_link(topology, bytes).ticks();
     for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
-        let overhead = if hop == 0 { topology.hardware.network.message_overhead } else { 0 };
-        let overhead = topology.scale.picoseconds(overhead).ticks();
-        let (busy, takes) = match topology.hardware.hop_rule {
-            HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
-            HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
-        };
         for (device, hops) in &ways {
-            let Some(needs) = hops.get(hop).cloned() else { continue };
+            let Some(OneHop { needs, network }) = hops.get(hop).cloned() else { continue };
+            let latency = topology.scale.picoseconds(network.hop_latency).ticks();
+            let bandwidth = topology.scale.at_rate(u128::from(bytes), network.one_way).ticks();
+            let overhead = if hop == 0 { network.message_overhead } else { 0 };
+            let overhead = topology.scale.picoseconds(overhead).ticks();
+            let (busy, takes) = match topology.hardware.hop_rule {
+                HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
+                HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
+            };
             let after = holders[device.index()].flatten().into_iter().collect();
             holders[device.index()] = Some(Some(events.push(Event { needs, after, busy, takes })));
         }
@@ -198,10 +233,21 @@ fn random_topology(random: &mut fastrand::Rng) -> Topology {
         local_moves: *random.choice(&[LocalMoves::Free, LocalMoves::Memory]).unwrap(),
         ..Hardware::named("tpu_v5e").expect("shipped")
     };
-    hardware.network.message_overhead = *random.choice(&[0, 300_000]).unwrap();
-    let wiring = *random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap();
-    let sizes: Vec<u32> = (0..random.usize(1..=3)).map(|_| random.u32(1..=4)).collect();
-    wired(hardware, &sizes, Some(wiring))
+    let far = Network { one_way: Rate::new(6_250_000_000).unwrap(), ..hardware.beyond[0].clone() };
+    hardware.beyond = vec![far];
+    for network in std::iter::once(&mut hardware.network).chain(&mut hardware.beyond) {
+        network.message_overhead = *random.choice(&[0, 300_000]).unwrap();
+        network.switch = *random.choice(&[SwitchKind::CutThrough, SwitchKind::StoreAndForward]).unwrap();
+    }
+    hardware.beyond[0].attached = *random.choice(&[Attachment::Device, Attachment::Node]).unwrap();
+    let axes = ["X", "Y", "Z"].into_iter().take(random.usize(1..=3)).map(|name| Axis {
+        name: name.to_owned(),
+        size: random.u32(1..=4),
+        wiring: Some(*random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap()),
+        over: (random.u32(0..3) == 0).then(|| "dcn".to_owned()),
+    });
+    let mesh = Mesh::new(axes.collect()).expect("a small mesh");
+    Topology::new(mesh, hardware).expect("a common tick")
 }
 
 /// A partial permutation of the groups of some axes.
