@@ -159,6 +159,13 @@ impl Mesh {
         DeviceId(device.0 - self.coordinate(device, axis) * stride + coordinate * stride)
     }
 
+    /// The coordinates of a device for people: `(0,1)`.
+    pub fn place(&self, device: DeviceId) -> String {
+        let coordinates: Vec<String> =
+            self.axis_ids().map(|axis| self.coordinate(device, axis).to_string()).collect();
+        format!("({})", coordinates.join(","))
+    }
+
     /// The rank of the device in the replica group spanned by `axes`, the first of them major.
     pub fn rank(&self, device: DeviceId, axes: impl IntoIterator<Item = AxisId>) -> u64 {
         axes.into_iter().fold(0, |rank, axis| rank * self.size(axis) + u64::from(self.coordinate(device, axis)))

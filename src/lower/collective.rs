@@ -120,7 +120,9 @@ struct Stages<'l, 'a, 'b, 's> {
 impl Stages<'_, '_, '_, '_> {
     /// Minor axis first: then each stage concatenates what lies side by side.
     fn all_gather(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
-        if self.lowerer.lowering.keep_all_gather && !axes.is_empty() {
+        // A gather kept as one takes the time of a closed form, which knows only links that are alike.
+        let alike = !self.lowerer.topology.is_degraded();
+        if self.lowerer.lowering.keep_all_gather && alike && !axes.is_empty() {
             return self.builder.all_gather_kept(axes.iter().collect(), value, dim);
         }
         axes.iter().rev().fold(value, |value, axis| {
@@ -197,9 +199,10 @@ impl Stages<'_, '_, '_, '_> {
             return Some(*known);
         }
         let part = topology.part(&[axis]);
+        let on = part.axis(axis)?;
         let best = fastest(candidates, |method| {
-            simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, method, AxisId::new(0), input);
+            simulate(&part.topology, dtype, &stage.3, |builder, input| {
+                build(builder, method, on, input);
             })
         })?;
         self.lowerer.chosen.insert(stage, best);

@@ -4,6 +4,7 @@
 //! line each device has one link up and one link down; on a switch each device has one port out and one port in.
 
 pub mod closed_form;
+mod detour;
 pub mod hardware;
 mod profile;
 mod quantity;
@@ -14,10 +15,12 @@ pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKin
 pub use profile::ProfileError;
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
-use crate::mesh::{Axis, AxisId, Mesh, Wiring};
+use crate::link::{DegradedLink, LinkState};
+use crate::mesh::{Axis, AxisId, DeviceId, Mesh, Wiring};
 use crate::units::{Rate, Time, TimeScale};
 use itertools::Itertools;
-use miette::Diagnostic;
+use miette::{Diagnostic, SourceSpan};
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A mesh on a certain hardware.
@@ -31,6 +34,8 @@ pub struct Topology {
     pub axes: Vec<AxisLinks>,
     /// The tick in which all times are counted.
     pub scale: TimeScale,
+    /// The links that are not as they should be.
+    degraded: BTreeMap<LinkId, LinkState>,
 }
 
 /// The links of one axis, all alike.
@@ -58,6 +63,22 @@ pub struct AxisLinks {
     pub message_overhead: Time,
 }
 
+/// Some axes of a machine, taken as a machine.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The machine.
+    pub topology: Topology,
+    /// Its axes, as they are numbered in the whole.
+    pub axes: Vec<AxisId>,
+}
+
+impl Part {
+    /// An axis of the whole, as it is numbered in the part.
+    pub fn axis(&self, axis: AxisId) -> Option<AxisId> {
+        self.axes.iter().position(|kept| *kept == axis).map(AxisId::new)
+    }
+}
+
 /// A mesh that cannot be timed on a hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 pub enum TopologyError {
@@ -80,6 +101,37 @@ pub enum TopologyError {
         hardware: String,
         /// The networks that it has.
         known: String,
+        /// Where it is written.
+        #[label("not a network of `{hardware}`")]
+        at: Option<SourceSpan>,
+    },
+    /// A link is said to be degraded that is not there.
+    #[error("there is no link from {from} to {to}: {why}")]
+    #[diagnostic(code("no-link"), help("a link leads from a device to its neighbour along a ring or a line"))]
+    NoLink {
+        /// The coordinates of the device that would send.
+        from: String,
+        /// The coordinates of the other.
+        to: String,
+        /// What is missing.
+        why: String,
+        /// The two devices.
+        link: (DeviceId, DeviceId),
+        /// Where it is written.
+        #[label("no such link")]
+        at: Option<SourceSpan>,
+    },
+    /// The links that are down leave the mesh in two pieces.
+    #[error("the links that are down leave no way from {from} to {to}")]
+    #[diagnostic(code("mesh-cut"), help("a mesh is in one piece: leave a link, or take a smaller mesh"))]
+    CutOff {
+        /// The coordinates of a device.
+        from: String,
+        /// Those of one that it cannot reach.
+        to: String,
+        /// Where the last link is written.
+        #[label("nothing is left after this")]
+        at: Option<SourceSpan>,
     },
     /// The tables of links would not fit.
     #[error("the mesh has {links} links, the most is {most}", most = Topology::MOST_LINKS)]
@@ -100,11 +152,40 @@ impl Topology {
     /// If the rates of the hardware have no common tick ([`TimeScale::for_rates`]), or there are more than
     /// [`Topology::MOST_LINKS`] links.
     pub fn new(mesh: Mesh, hardware: Hardware) -> Result<Topology, TopologyError> {
+        Topology::with_degraded(mesh, hardware, &[])
+    }
+
+    /// The same with some links down or slower; of two things said of a link the worse holds.
+    ///
+    /// # Errors
+    /// As [`Topology::new`], or if there is no such link, or the links that are down cut the mesh in two.
+    pub fn with_degraded(
+        mesh: Mesh,
+        hardware: Hardware,
+        degraded: &[DegradedLink],
+    ) -> Result<Topology, TopologyError> {
+        let mut topology = Topology::wire(mesh, hardware, degraded)?;
+        for link in degraded {
+            let id = topology.link_between(link.from, link.to)?;
+            let state = topology.degraded.entry(id).or_insert(link.state);
+            *state = link.state.min(*state);
+        }
+        let is_down = |state: &LinkState| *state == LinkState::Down;
+        match topology.degraded.values().any(is_down).then(|| topology.cut()).flatten() {
+            Some((from, to)) => Err(topology.cut_off(from, to)),
+            None => Ok(topology),
+        }
+    }
+
+    /// All links as they should be; but the tick is made for the slower ones as well.
+    fn wire(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let links = 2 * mesh.axes().len() as u64 * mesh.device_count() as u64;
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
-        let scale = TimeScale::for_rates(hardware.rates())
+        let states: BTreeSet<LinkState> = degraded.iter().map(|link| link.state).collect();
+        let slower = hardware.networks().cartesian_product(&states).filter_map(|(on, state)| part_of(on.one_way, *state));
+        let scale = TimeScale::for_rates(hardware.rates().chain(slower))
             .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
         let networks = mesh.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
         let axes = mesh
@@ -130,12 +211,17 @@ impl Topology {
                 }
             })
             .collect();
-        Ok(Topology { mesh, axes: with_ports(axes), hardware, scale })
+        Ok(Topology { mesh, axes: with_ports(axes), hardware, scale, degraded: BTreeMap::new() })
     }
 
     /// The part of the machine along some axes, numbered as they are given: every group of theirs looks like it. The
     /// groups that share links with it are taken to do the same at the same time.
-    pub fn part(&self, axes: &[AxisId]) -> Topology {
+    ///
+    /// Where links are degraded no group looks like another, and the part is all of the machine.
+    pub fn part(&self, axes: &[AxisId]) -> Part {
+        if !self.degraded.is_empty() {
+            return Part { topology: self.clone(), axes: self.mesh.axis_ids().collect() };
+        }
         let mesh = Mesh::new(axes.iter().map(|axis| self.mesh.axis(*axis).clone()).collect());
         let outside = self.mesh.axis_ids().filter(|axis| !axes.contains(axis) && self.links(*axis).network == 0);
         let alike = self.mesh.group_size(outside);
@@ -143,8 +229,64 @@ impl Topology {
             let links = self.links(*axis);
             AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
         };
-        let axes = with_ports(axes.iter().map(links).collect());
-        Topology { mesh: mesh.expect("a part of a mesh is a mesh"), axes, ..self.clone() }
+        let links = with_ports(axes.iter().map(links).collect());
+        let mesh = mesh.expect("a part of a mesh is a mesh");
+        Part { topology: Topology { mesh, axes: links, ..self.clone() }, axes: axes.to_vec() }
+    }
+
+    /// Whether some link is down or slower than it should be.
+    pub fn is_degraded(&self) -> bool {
+        !self.degraded.is_empty()
+    }
+
+    /// The links that are down or slower, in the order of their indices.
+    pub fn degraded(&self) -> impl Iterator<Item = (LinkId, LinkState)> + '_ {
+        self.degraded.iter().map(|(link, state)| (*link, *state))
+    }
+
+    /// Bytes a second of a link that is there, one way; none if it is down.
+    pub fn rate(&self, id: LinkId) -> Option<Rate> {
+        let one_way = self.links(self.link(id).axis).one_way;
+        self.degraded.get(&id).map_or(Some(one_way), |state| part_of(one_way, *state))
+    }
+
+    /// Whether the link is down.
+    fn is_down(&self, link: Link) -> bool {
+        self.degraded.get(&self.link_id(link)) == Some(&LinkState::Down)
+    }
+
+    /// The link from one device to the next.
+    fn link_between(&self, from: DeviceId, to: DeviceId) -> Result<LinkId, TopologyError> {
+        let mesh = &self.mesh;
+        let no_link = |why: &str| TopologyError::NoLink {
+            from: mesh.place(from),
+            to: mesh.place(to),
+            why: why.to_owned(),
+            link: (from, to),
+            at: None,
+        };
+        let differs = |axis: &AxisId| mesh.coordinate(from, *axis) != mesh.coordinate(to, *axis);
+        let (axis, size) = match mesh.axis_ids().filter(differs).exactly_one() {
+            Ok(axis) => (axis, mesh.axis(axis).size),
+            Err(_) => return Err(no_link("they do not differ in exactly one coordinate")),
+        };
+        let (here, there) = (mesh.coordinate(from, axis), mesh.coordinate(to, axis));
+        let name = &mesh.axis(axis).name;
+        let wiring = self.links(axis).wiring;
+        if wiring == Wiring::Switch {
+            return Err(no_link(&format!("`{name}` is a switch, whose devices have ports and no links between them")));
+        }
+        let up = Link { axis, side: LinkSide::Up, device: from };
+        let down = Link { axis, side: LinkSide::Down, device: from };
+        match (here + 1) % size == there && self.exists(up) {
+            true => Ok(self.link_id(up)),
+            false if (there + 1) % size == here && self.exists(down) => Ok(self.link_id(down)),
+            false => Err(no_link(&format!("they are no neighbours along `{name}`, a {wiring} of {size}"))),
+        }
+    }
+
+    fn cut_off(&self, from: DeviceId, to: DeviceId) -> TopologyError {
+        TopologyError::CutOff { from: self.mesh.place(from), to: self.mesh.place(to), at: None }
     }
 
     /// The network that an axis lies over.
@@ -175,6 +317,7 @@ fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Net
         axis: axis.name.clone(),
         hardware: hardware.name.clone(),
         known: known(),
+        at: None,
     })
 }
 
@@ -186,6 +329,17 @@ fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
         axes[place].port = AxisId::new(first.unwrap_or(place));
     }
     axes
+}
+
+/// What a link in this state carries, at least a byte a second; none if it is down.
+fn part_of(one_way: Rate, state: LinkState) -> Option<Rate> {
+    match state {
+        LinkState::Down => None,
+        LinkState::Percent(percent) => {
+            let rate = u128::from(one_way.per_second()) * u128::from(percent) / 100;
+            Rate::new(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
+        }
+    }
 }
 
 /// Two devices side by side have one cable between them, and both ways round are the same way.

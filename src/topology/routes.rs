@@ -77,6 +77,14 @@ pub enum RouteError {
         /// The name of the axis.
         axis: String,
     },
+    /// All ways need links that are down.
+    #[error("the links that are down leave no way from {from} to {to}")]
+    NoWay {
+        /// The source.
+        from: DeviceId,
+        /// The destination.
+        to: DeviceId,
+    },
     /// The hops need a link that is not there.
     #[error("{hops} hops from {from} pass an end of `{axis}`, which is a line")]
     OffTheEnd {
@@ -98,11 +106,13 @@ struct Leg {
 }
 
 /// A message on its way, hop by hop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Walk {
     at: DeviceId,
     destination: DeviceId,
     leg: Option<Leg>,
+    /// The rest of the way around links that are down.
+    detour: Option<std::vec::IntoIter<Hop>>,
     /// The port in that it still has to pass, of the device it is at then: it is stored in the switch.
     stored: Option<Link>,
 }
@@ -154,7 +164,7 @@ impl Topology {
     pub fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
         let exists = |id: &LinkId| {
             let link = self.link(*id);
-            self.link_id(link) == *id && self.shared_by(link.axis).any(|axis| self.exists(Link { axis, ..link }))
+            self.rate(*id).is_some() && self.link_id(link) == *id && self.shared_by(link.axis).any(|axis| self.exists(Link { axis, ..link }))
         };
         (0..).map(LinkId).take(self.link_count()).filter(exists)
     }
@@ -164,7 +174,7 @@ impl Topology {
         self.mesh.axis_ids().filter(move |other| self.links(*other).port == axis)
     }
 
-    /// Whether there is such a link: a line has none past its ends, and one device alone has none at all.
+    /// Whether the wiring has such a link, be it down: a line has none past its ends, and one device alone none at all.
     pub fn exists(&self, link: Link) -> bool {
         let size = self.mesh.axis(link.axis).size;
         let coordinate = self.mesh.coordinate(link.device, link.axis);
@@ -206,11 +216,24 @@ impl Topology {
             Route::Hops(_) if source == destination => None,
             Route::Hops(hops) => Some(self.hops_leg(source, destination, hops)?),
         };
-        Ok(Walk { at: source, destination, leg, stored: None })
+        let mut walk = Walk { at: source, destination, leg, stored: None, detour: None };
+        if self.is_degraded() && self.meets_down(walk.clone()) {
+            let hops = self.detour(source, destination).ok_or(RouteError::NoWay { from: source, to: destination })?;
+            walk.detour = Some(hops.into_iter());
+        }
+        Ok(walk)
+    }
+
+    /// Whether some link of the way is down.
+    fn meets_down(&self, mut walk: Walk) -> bool {
+        std::iter::from_fn(|| self.step(&mut walk)).any(|hop| self.rate(hop.link).is_none())
     }
 
     /// The next hop of a message, none where it has arrived.
     pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
+        if let Some(detour) = &mut walk.detour {
+            return detour.next();
+        }
         if let Some(port) = walk.stored.take() {
             return Some(Hop { axis: port.axis, link: self.link_id(port), port_in: None, to: Some(port.device) });
         }
@@ -320,11 +343,8 @@ impl fmt::Display for LinkName<'_> {
 }
 
 impl LinkName<'_> {
-    /// The coordinates of a device: `(0,1)`.
     fn place(&self, device: DeviceId) -> String {
-        let coordinates: Vec<String> =
-            self.mesh.axis_ids().map(|axis| self.mesh.coordinate(device, axis).to_string()).collect();
-        format!("({})", coordinates.join(","))
+        self.mesh.place(device)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::topology::closed_form::View;
 use crate::topology::{Link, LinkId, LinkSide, Topology};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
+use std::collections::BTreeMap;
 
 /// The time at which a block that a device never has would be there.
 const ABSENT: Time = Time::MAX;
@@ -146,6 +147,9 @@ impl<'a> Run<'a> {
                 let misses = MayMiss::new(&schedule.mesh, view, region);
                 Ok(self.each_device(operation, &[*operand], |present| present == 1, |device| misses.at(device)))
             }
+            (OpKind::AllGather { .. }, _) if self.topology.is_degraded() => {
+                Err(ClockError::KeptGather { operation: id })
+            }
             (OpKind::AllGather { axes, .. }, [operand, ..]) => Ok(self.all_gather(*operand, axes, bytes)),
             (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
@@ -233,12 +237,21 @@ impl<'a> Run<'a> {
         let (topology, clocks) = (self.topology, &mut self.clocks);
         let rule = topology.hardware.hop_rule;
         let hop_times: Vec<HopTime> =
-            topology.axes.iter().map(|links| HopTime::new(rule, topology.scale, links, bytes)).collect();
+            topology.axes.iter().map(|links| HopTime::new(rule, topology.scale, links, links.one_way, bytes)).collect();
+        let slower: BTreeMap<LinkId, HopTime> = topology
+            .degraded()
+            .filter_map(|(link, _)| {
+                let links = topology.links(topology.link(link).axis);
+                Some((link, HopTime::new(rule, topology.scale, &links, topology.rate(link)?, bytes)))
+            })
+            .collect();
         let mut first = true;
         while !messages.is_empty() {
             messages.retain_mut(|message| {
                 let Some(hop) = topology.step(&mut message.walk) else { return false };
-                let interval = clocks.send(&hop, hop_times[hop.axis.index()], first, bytes, message.ready);
+                let time = if slower.is_empty() { None } else { slower.get(&hop.link) };
+                let time = *time.unwrap_or(&hop_times[hop.axis.index()]);
+                let interval = clocks.send(&hop, time, first, bytes, message.ready);
                 times.start(interval.start);
                 message.ready = interval.finish;
                 if hop.to == Some(message.destination) {
