@@ -8,6 +8,10 @@ use shardc::lower;
 use shardc::syntax;
 use std::fmt::Write;
 
+/// The allocator of the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

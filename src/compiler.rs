@@ -25,6 +25,8 @@ pub struct Options {
     pub costs: CostModel,
     /// How collectives become operations.
     pub lowering: Lowering,
+    /// Only collectives and moves that are written may communicate.
+    pub strict: bool,
 }
 
 /// A program with all that follows from it.
@@ -104,13 +106,48 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
     Hardware::named(name).ok_or_else(|| UnknownHardware { name: name.to_owned(), span: span.into() })
 }
 
+/// Plans a program in which only what is written may communicate, for the lines that it lacks; these are tried.
+///
+/// - `sizes`: as for [`check_with`].
+///
+/// # Errors
+/// Whatever the planner finds; statements that need more than is written.
+pub fn check_strict(
+    source: &str,
+    sizes: &[(String, u64)],
+    program: &Program,
+    options: &Options,
+) -> Result<(), Diagnostics> {
+    let options = Options { strict: true, ..options.clone() };
+    let planned = |program: &Program| plan(program, &machine(program, &options)?, &options);
+    let Err(mut found) = planned(program) else { return Ok(()) };
+    let changed = advice::apply_all(source, &found);
+    let clean = check_with(&changed, sizes).ok().and_then(|(program, _)| program);
+    let clean = clean.is_some_and(|program| planned(&program).is_ok());
+    for found in found.iter_mut() {
+        if clean {
+            advice::word(found, source);
+        } else {
+            found.fixes.clear();
+        }
+    }
+    Err(found)
+}
+
 /// Program to plan.
 ///
 /// # Errors
 /// If some layout cannot be reached, or the plan exceeds a limit.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
-    let plan = plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error))?;
+    let ordinary = || plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error));
+    let plan = match options.strict {
+        false => ordinary()?,
+        true => match plan::plan_written(program, costs.as_ref()) {
+            Ok(plan) => plan,
+            Err(_) => return Err(advice::unwritten(&ordinary()?)),
+        },
+    };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
     Ok(plan)
 }

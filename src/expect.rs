@@ -88,14 +88,15 @@ fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation:
             (found, None)
         }
         ExpectationKind::NoCommunication => {
-            let moves: Vec<StepId> = plan.ids().filter(|id| is_move(plan, *id)).collect();
+            let moves: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id)).collect();
             let first = moves.first()?;
             let help = format!("the first is `{}` of `{}`", plan.op_name(*first), source(plan, *first));
             (counted(moves.len()), Some(help))
         }
         ExpectationKind::Collectives { statements, moves, .. } => {
             let belongs = |span: Span| statements.iter().any(|own| own.start <= span.start && span.end <= own.end);
-            let found: Vec<StepId> = plan.ids().filter(|id| is_move(plan, *id) && belongs(plan.span(*id))).collect();
+            let found: Vec<StepId> =
+                plan.ids().filter(|id| plan.communicates(*id) && belongs(plan.span(*id))).collect();
             let equal = found.len() == moves.len()
                 && found.iter().zip(moves).all(|(id, expected)| matches_move(plan, *id, expected));
             if equal {
@@ -136,12 +137,6 @@ fn allowed(amount: &Amount, topology: &Topology) -> u128 {
 
 fn counted(moves: usize) -> String {
     if moves == 1 { "1 collective".to_owned() } else { format!("{moves} collectives") }
-}
-
-/// Whether a step sends anything: a slice does not.
-fn is_move(plan: &Plan, id: StepId) -> bool {
-    use crate::collective::CollectiveKind::Slice;
-    matches!(&plan.step(id).op, StepOp::Collective(collective) if collective.kind() != Slice)
 }
 
 fn source(plan: &Plan, id: StepId) -> String {

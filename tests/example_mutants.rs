@@ -8,17 +8,18 @@
 
 mod common;
 
-use common::{collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, programs, short_name};
+use common::{
+    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, programs, short_name, single,
+};
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::layout::Sharding;
 use shardc::lower::Lowering;
-use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::mesh::{Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule, methods};
+use shardc::schedule::methods::{Colour, Multiport, Stage};
+use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};
-use shardc::span::Span;
 use std::fmt;
 
 /// Mutants of one example, unless all are asked for.
@@ -136,42 +137,34 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 
-/// One collective by one method on one axis.
-fn collective(kind: CollectiveKind, method: Method, wiring: Wiring, n: u32) -> Schedule {
-    let (x, n64) = (AxisId::new(0), u64::from(n));
-    let mesh = Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring), over: None }]).expect("a small mesh");
-    let mut schedule = Schedule::new(mesh);
-    let extents = vec![2 * n64, n64];
-    let dims = vec!["I".to_owned(), "J".to_owned()];
-    schedule.arrays.push(Array {
-        name: "A".into(),
-        dtype: DType::I64,
-        dims,
-        valid: extents.clone(),
-        extents,
-        definition: Dense::Input,
-    });
-    let closed = |on: [Axes; 2]| Sharding { dims: on.to_vec(), ..Sharding::default() };
-    let open = Sharding { open: AxisSet::one(x), ..closed([Axes::NONE; 2]) };
-    let rows = closed([Axes::one(x), Axes::NONE]);
-    let (from, to) = match kind {
-        CollectiveKind::AllGather => (rows, closed([Axes::NONE; 2])),
-        CollectiveKind::ReduceScatter => (open, rows),
-        CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
-        CollectiveKind::AllToAll => (rows, closed([Axes::NONE, Axes::one(x)])),
-        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
-    };
-    let mut builder = Builder::new(&mut schedule, 0, Span::default());
-    let given = builder.input(ArrayId(0), from);
-    let value = match kind {
-        CollectiveKind::AllGather => methods::all_gather(&mut builder, method, x, given, 0),
-        CollectiveKind::ReduceScatter => methods::reduce_scatter(&mut builder, method, x, given, 0, Operator::Sum),
-        CollectiveKind::AllReduce => methods::all_reduce(&mut builder, method, x, given, Operator::Sum),
-        CollectiveKind::AllToAll => methods::all_to_all(&mut builder, method, x, given, 0, 1),
-        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
-    };
-    schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });
-    schedule
+/// One collective over two axes at once, its colours of unequal weights.
+fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> Schedule {
+    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axis, dim: 0, method }).collect();
+    let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
+    let multiport = Multiport { stages, colours, chunks };
+    let extents = [2 * mesh.device_count() as u64, 3 * chunks];
+    single::schedule(mesh, kind, extents, DType::I64, |builder, given| match kind {
+        CollectiveKind::AllGather => multiport.all_gather(builder, given),
+        CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
+        CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
+        CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+    })
+}
+
+#[test]
+fn no_mutant_over_several_axes_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for kind in [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce] {
+        for method in [Method::BalancedMeetInMiddleRing, Method::Line, Method::OneHop] {
+            for (sizes, chunks) in [([2, 3], 1), ([3, 2], 2), ([4, 3], 1)] {
+                let mesh = Mesh::of(&[("X", sizes[0]), ("Y", sizes[1])]);
+                let name = format!("{} at once by {} on {mesh}, {chunks} chunks", kind.name(), method.name());
+                total.add(judge(&name, &multiport(kind, mesh, method, chunks), MOST_MUTANTS / 2));
+            }
+        }
+    }
+    println!("several axes: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 
 #[test]
@@ -186,7 +179,8 @@ fn no_mutant_of_a_method_is_proven_and_wrong() {
                 if n == 2 && wiring == Wiring::Ring {
                     continue;
                 }
-                let schedule = collective(kind, method, wiring, n);
+                let extents = [2 * u64::from(n), u64::from(n)];
+                let schedule = single::one_axis(kind, method, single::axis(wiring, n), extents, DType::I64, 2);
                 let name = format!("{} by {} on a {wiring} of {n}", kind.name(), method.name());
                 total.add(judge(&name, &schedule, MOST_MUTANTS));
             }

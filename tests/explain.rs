@@ -54,8 +54,9 @@ fn codes_of_sources() -> BTreeSet<String> {
 
 /// All codes that a program brings forth, whatever their severity, up to its schedule.
 fn codes(source: &str) -> BTreeSet<String> {
+    let options = Options { strict: source.contains("--strict"), ..Options::default() };
     let (program, mut diagnostics) = compiler::check(source);
-    match program.map(|program| compiler::compile(&program, &Options::default())) {
+    match program.map(|program| compiler::compile(&program, &options)) {
         None => {}
         Some(Err(found)) => diagnostics.extend(found),
         Some(Ok(compiled)) => diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None)),

@@ -1,6 +1,6 @@
 //! What the README shows is what happens.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 const README: &str = include_str!("../README.md");
 
@@ -27,14 +27,24 @@ fn the_output_of_the_readme_is_real() {
     assert_eq!(block("<!-- run -->"), String::from_utf8_lossy(&output.stdout));
 }
 
+/// Runs the command on a block that is written to a file of its name.
+fn shardc(command: &str, name: &str) -> Output {
+    let folder = std::env::temp_dir().join("shardc-readme");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join(name), block(&format!("<!-- {name} -->"))).expect("a file");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    run.current_dir(folder).args([command, name]).output().expect("the command runs")
+}
+
 #[test]
 fn the_error_of_the_readme_is_real() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    let file = std::env::temp_dir().join("shardc-readme").join("wrong.shard");
-    std::fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
-    std::fs::write(&file, block("<!-- wrong.shard -->")).expect("a file");
-    let output = command.current_dir(file.parent().expect("a folder")).args(["check", "wrong.shard"]).output();
-    let output = output.expect("the command runs");
+    let output = shardc("check", "wrong.shard");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(block("<!-- check -->").trim(), String::from_utf8_lossy(&output.stderr).trim());
+}
+
+#[test]
+fn the_notation_of_the_readme_is_legal() {
+    let output = shardc("run", "notation.shard");
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }

@@ -4,6 +4,7 @@ mod common;
 
 use common::{compile, programs, short_name};
 use shardc::compiler;
+use shardc::expect;
 use shardc::report::text;
 use shardc::sim::clock;
 
@@ -29,6 +30,8 @@ fn every_example_through_every_stage() {
         snapshot("plan", name, &compiled.plan.to_string());
         snapshot("schedule", name, &compiled.schedule.to_string());
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
+        assert!(breaches.is_empty(), "{name}: {breaches:?}");
         let report = [
             text::machine(&compiled.topology, false),
             text::plan(&compiled.plan, &compiled.topology, Some(&compiled.schedule)),

@@ -4,14 +4,35 @@ mod common;
 
 use common::programs;
 use shardc::cli::render::{RenderOptions, render};
-use shardc::compiler;
-use shardc::diag::Severity;
+use shardc::compiler::{self, Options};
+use shardc::diag::{Diagnostics, Severity};
+use shardc::program::Program;
 use shardc::span::{LineIndex, Span};
 
 /// Where the errors of a case are announced: `# error: code` on the wrong line.
 fn announced(source: &str) -> Vec<(usize, String)> {
     let lines = source.lines().zip(1..);
     lines.filter_map(|(line, number)| Some((number, line.split_once("# error: ")?.1.trim().to_owned()))).collect()
+}
+
+fn is_strict(source: &str) -> bool {
+    source.lines().next().is_some_and(|line| line.contains("--strict"))
+}
+
+/// What is found, with the options that the case names in its first line.
+fn check(source: &str) -> (Option<Program>, Diagnostics) {
+    let (program, mut diagnostics) = compiler::check(source);
+    let refused = program
+        .as_ref()
+        .filter(|_| is_strict(source))
+        .map(|program| compiler::check_strict(source, &[], program, &Options::default()));
+    match refused {
+        Some(Err(found)) => {
+            diagnostics.extend(found);
+            (None, diagnostics)
+        }
+        Some(Ok(())) | None => (program, diagnostics),
+    }
 }
 
 #[test]
@@ -23,7 +44,7 @@ fn every_wrong_program_is_refused_where_it_is_wrong() {
         let name = path.file_stem().expect("a file").to_string_lossy().into_owned();
         let source = std::fs::read_to_string(&path).expect("a case");
         assert!(source.starts_with("# "), "{name} does not say what it shows");
-        let (program, diagnostics) = compiler::check(&source);
+        let (program, diagnostics) = check(&source);
         let index = LineIndex::new(&source);
         let errors = diagnostics.iter().filter(|found| found.severity == Severity::Error);
         let mut found: Vec<(usize, String)> =
@@ -50,14 +71,18 @@ fn every_change_that_is_offered_helps() {
     let mut offered = 0;
     for path in programs("tests/cases/wrong") {
         let source = std::fs::read_to_string(&path).expect("a case");
-        let (_, diagnostics) = compiler::check(&source);
+        if is_strict(&source) {
+            // Changes of several places belong together: see `tests/strict.rs`.
+            continue;
+        }
+        let (_, diagnostics) = check(&source);
         let errors: Vec<_> = diagnostics.iter().filter(|found| found.severity == Severity::Error).collect();
         let [error] = errors.as_slice() else { continue };
         let start = source[..error.span().start as usize].rfind('\n').map_or(0, |newline| newline + 1);
         let end = source[start..].find(" # error").map_or(source.len(), |length| start + length);
         for fix in &error.fixes {
             let changed = fix.apply(&source, Span::new(start, end));
-            let (program, found) = compiler::check(&changed);
+            let (program, found) = check(&changed);
             assert!(program.is_some(), "{}\n{changed}\n{found:?}", path.display());
             assert!(error.help.as_deref().unwrap_or_default().contains(&fix.text), "{}", path.display());
             offered += 1;

@@ -10,6 +10,11 @@
 //! in the text of the program up to the statement at fault, other statements at fault left out, and that text goes
 //! through the checker and, for the bytes, through the planner.
 
+mod spell;
+mod written;
+
+pub use written::{apply_all, unwritten, word};
+
 use crate::costs::CostModel;
 use crate::diag::{Diagnostic, Diagnostics, Edit, Fix, Severity};
 use crate::lower::Lowering;

@@ -1,6 +1,7 @@
 //! `shardc check`
 
 use super::{Failure, Format, Output, Sizes, input};
+use crate::compiler::Options;
 use crate::report::document;
 use clap::Args;
 
@@ -9,6 +10,9 @@ pub(super) struct Check {
     /// Programs; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
+    /// Only collectives and moves that are written may communicate
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
@@ -20,7 +24,13 @@ impl Check {
         let mut bad = false;
         for path in &self.files {
             let source = input::source(path)?.with(&self.sizes.set);
-            let (program, diagnostics) = source.check()?;
+            let (mut program, mut diagnostics) = source.check()?;
+            if let (true, Some(Err(found))) =
+                (self.strict, program.as_ref().map(|program| source.check_strict(program, &Options::default())))
+            {
+                diagnostics.extend(found);
+                program = None;
+            }
             bad |= program.is_none();
             match self.output.format {
                 Format::Json => input::print_json(&document::check(&source.name, &source.text, &diagnostics))?,

@@ -37,7 +37,7 @@ impl Compile {
         let format = self.common.output.format;
         let options = self.common.options()?;
         let source = input::source(&self.file)?.with(&self.common.sizes.set);
-        let (program, diagnostics) = input::checked(&source, format)?;
+        let (program, diagnostics) = input::checked(&source, &options, format)?;
         let fault = |found| input::fault(&source, &found, format);
         let topology = compiler::machine(&program, &options).map_err(fault)?;
         let plan = || compiler::plan(&program, &topology, &options).map_err(fault);

@@ -2,7 +2,7 @@
 
 use super::render::{self, RenderOptions};
 use super::{Failure, Format};
-use crate::compiler;
+use crate::compiler::{self, Options};
 use crate::diag::{Diagnostics, Severity};
 use crate::program::Program;
 use crate::report::document;
@@ -31,6 +31,11 @@ impl Source {
     pub(super) fn check(&self) -> Result<(Option<Program>, Diagnostics), Failure> {
         compiler::check_with(&self.text, &self.sizes)
             .map_err(|error| Failure::Call(format!("`--set`: {error} (in `{}`)", self.name)))
+    }
+
+    /// Whether only what is written communicates.
+    pub(super) fn check_strict(&self, program: &Program, options: &Options) -> Result<(), Diagnostics> {
+        compiler::check_strict(&self.text, &self.sizes, program, options)
     }
 }
 
@@ -78,8 +83,13 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
 }
 
 /// Checks a source and says what was found; text goes to standard error.
-pub(super) fn checked(source: &Source, format: Format) -> Result<(Program, Diagnostics), Failure> {
-    let (program, diagnostics) = source.check()?;
+pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
+    let (program, mut diagnostics) = source.check()?;
+    let strict = program.as_ref().filter(|_| options.strict).map(|program| source.check_strict(program, options));
+    if let Some(Err(found)) = strict {
+        diagnostics.extend(found);
+        return Err(fault(source, &diagnostics, format));
+    }
     match (program, format) {
         (Some(program), Format::Text) => {
             say(&render(&diagnostics, source));

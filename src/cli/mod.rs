@@ -69,6 +69,9 @@ struct Common {
     /// Leave each AllGather one operation instead of spelling it out
     #[arg(long)]
     keep_allgather: bool,
+    /// Only collectives and moves that are written may communicate
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
@@ -94,7 +97,7 @@ impl Common {
     fn options(&self) -> Result<Options, Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let lowering = Lowering { keep_all_gather: self.keep_allgather };
-        Ok(Options { hardware, costs: self.costs, lowering })
+        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict })
     }
 }
 

@@ -19,7 +19,7 @@ impl Plan {
         let format = self.common.output.format;
         let options = self.common.options()?;
         let source = input::source(&self.file)?.with(&self.common.sizes.set);
-        let (program, diagnostics) = input::checked(&source, format)?;
+        let (program, diagnostics) = input::checked(&source, &options, format)?;
         let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
         let breaches = expect::judge(plan, topology, None);

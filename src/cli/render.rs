@@ -5,6 +5,7 @@
 
 use crate::diag::{Diagnostic, Diagnostics, Label};
 use crate::span::{LineIndex, Span};
+use itertools::Itertools;
 use miette::{
     GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan,
     SpanContents, ThemeCharacters, ThemeStyles,
@@ -99,7 +100,7 @@ impl Page {
         let mut page = Page {
             diagnostic: Diagnostic {
                 message: visible(&diagnostic.message),
-                help: diagnostic.help.as_deref().map(visible),
+                help: diagnostic.help.as_deref().map(|help| help.lines().map(visible).join("\n")),
                 ..diagnostic.clone()
             },
             labels: Vec::new(),

@@ -113,6 +113,7 @@ pub const PAGES: &[Page] = pages![
     "unknown-statement",
     "unknown-wiring",
     "unused-array",
+    "unwritten-communication",
 ];
 
 /// The page about a code.

@@ -3,6 +3,7 @@
 use super::Lowering;
 use super::auto::{fastest, simulate};
 use super::permute;
+use super::several::Several;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::function::Function;
@@ -14,15 +15,17 @@ use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
-/// What decides the method of a stage: its kind, the axis, and the block it starts from.
-type Stage = (CollectiveKind, AxisId, DType, Vec<u64>);
+/// What decides the method of a stage: its kind, the axis, the block it starts from, and what can be chosen from.
+type Stage = (CollectiveKind, AxisId, DType, Vec<u64>, Vec<Method>);
 
 /// Lowers collectives and remembers which method was best for which stage.
 #[derive(Debug)]
 pub struct Lowerer<'a> {
-    topology: &'a Topology,
-    lowering: Lowering,
-    chosen: HashMap<Stage, Method>,
+    pub(super) topology: &'a Topology,
+    pub(super) lowering: Lowering,
+    chosen: HashMap<Stage, (Method, u64)>,
+    /// For collectives over several axes: the best way that is not stage by stage.
+    pub(super) several: HashMap<Several, Option<methods::Multiport>>,
     /// The first stage that could not be done by the method asked for.
     pub(super) flaw: Option<MethodFlaw>,
 }
@@ -41,7 +44,7 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new(), flaw: None }
+        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), flaw: None }
     }
 
     /// Adds the operations that turn a value of layout `from` into the collective's result.
@@ -89,8 +92,8 @@ impl<'a> Lowerer<'a> {
         match collective {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
-                let dims = from.sharding.dims.iter().map(gathered).enumerate();
-                dims.fold(value, |value, (dim, axes)| stages.all_gather(value, axes, dim))
+                let dims: Vec<Axes> = from.sharding.dims.iter().map(gathered).collect();
+                stages.all_gather(value, &dims)
             }
             Collective::ReduceScatter { axes, dim } => stages.reduce_scatter(value, *axes, *dim),
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
@@ -110,16 +113,30 @@ impl<'a> Lowerer<'a> {
     }
 }
 
-struct Stages<'l, 'a, 'b, 's> {
-    lowerer: &'l mut Lowerer<'a>,
-    builder: &'b mut Builder<'s>,
-    method: Option<Method>,
-    operator: Operator,
+pub(super) struct Stages<'l, 'a, 'b, 's> {
+    pub(super) lowerer: &'l mut Lowerer<'a>,
+    pub(super) builder: &'b mut Builder<'s>,
+    pub(super) method: Option<Method>,
+    pub(super) operator: Operator,
 }
 
 impl Stages<'_, '_, '_, '_> {
+    /// All axes at once, or dim after dim.
+    fn all_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
+        if !self.lowerer.lowering.keep_all_gather
+            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, value)
+        {
+            return multiport.all_gather(self.builder, value);
+        }
+        self.staged_gather(value, dims)
+    }
+
     /// Minor axis first: then each stage concatenates what lies side by side.
-    fn all_gather(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+    pub(super) fn staged_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
+        dims.iter().enumerate().fold(value, |value, (dim, axes)| self.gather_dim(value, *axes, dim))
+    }
+
+    fn gather_dim(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         // A gather kept as one takes the time of a closed form, which knows only links that are alike.
         let alike = !self.lowerer.topology.is_degraded();
         if self.lowerer.lowering.keep_all_gather && alike && !axes.is_empty() {
@@ -133,8 +150,16 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    /// Major axis first, the reverse of the gather.
     fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+        let operator = self.operator;
+        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), value) {
+            Some(multiport) => multiport.reduce_scatter(self.builder, value, operator),
+            None => self.staged_scatter(value, axes, dim),
+        }
+    }
+
+    /// Major axis first, the reverse of the gather.
+    pub(super) fn staged_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
         axes.iter().fold(value, |value, axis| {
             let method = self.method(CollectiveKind::ReduceScatter, axis, value, |builder, method, axis, value| {
@@ -148,17 +173,30 @@ impl Stages<'_, '_, '_, '_> {
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
-        if let (Some(dim), true) = (dim, axes.len() > 1) {
-            let part = self.reduce_scatter(value, axes, dim);
-            return self.all_gather(part, axes, dim);
-        }
         let operator = self.operator;
+        if let (Some(dim), true) = (dim, axes.len() > 1) {
+            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), value) {
+                Some(_) if self.lowerer.lowering.keep_all_gather => {
+                    let part = self.reduce_scatter(value, axes, dim);
+                    self.gather_dim(part, axes, dim)
+                }
+                Some(multiport) => multiport.all_reduce(self.builder, value, operator),
+                None => self.staged_reduce(value, axes, dim),
+            };
+        }
         axes.iter().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::AllReduce, axis, value, |builder, method, axis, value| {
-                methods::all_reduce(builder, method, axis, value, operator)
-            });
-            method.map_or(value, |method| methods::all_reduce(self.builder, method, axis, value, operator))
+            let build = |builder: &mut Builder<'_>, (method, chunks), axis, value| {
+                methods::all_reduce_in_chunks(builder, method, axis, value, operator, chunks)
+            };
+            let way = self.way(CollectiveKind::AllReduce, axis, value, build);
+            way.map_or(value, |way| build(self.builder, way, axis, value))
         })
+    }
+
+    /// A scatter over all axes, then a gather.
+    pub(super) fn staged_reduce(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+        let part = self.staged_scatter(value, axes, dim);
+        self.gather_dim(part, axes, dim)
     }
 
     fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
@@ -182,30 +220,52 @@ impl Stages<'_, '_, '_, '_> {
         value: OpId,
         build: impl Fn(&mut Builder<'_>, Method, AxisId, OpId) -> OpId,
     ) -> Option<Method> {
+        let way = self.way(kind, axis, value, |builder, (method, _), axis, value| build(builder, method, axis, value));
+        way.map(|(method, _)| method)
+    }
+
+    /// The method of one stage and its number of chunks.
+    fn way(
+        &mut self,
+        kind: CollectiveKind,
+        axis: AxisId,
+        value: OpId,
+        build: impl Fn(&mut Builder<'_>, (Method, u64), AxisId, OpId) -> OpId,
+    ) -> Option<(Method, u64)> {
         let topology = self.lowerer.topology;
-        let candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
+        let mut candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
         if let Some(method) = self.method {
             if candidates.contains(&method) {
-                return Some(method);
+                candidates = vec![method];
+            } else {
+                let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
+                let axis = topology.mesh.axis(axis).name.clone();
+                let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
+                self.lowerer.flaw.get_or_insert(flaw);
             }
-            let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
-            let axis = topology.mesh.axis(axis).name.clone();
-            let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
-            self.lowerer.flaw.get_or_insert(flaw);
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
-        let stage = (kind, axis, dtype, extents);
+        let stage = (kind, axis, dtype, extents, candidates);
         if let Some(known) = self.lowerer.chosen.get(&stage) {
             return Some(*known);
         }
         let part = topology.part(&[axis]);
         let on = part.axis(axis)?;
-        let best = fastest(candidates, |method| {
+        let time = |method, chunks| {
             simulate(&part.topology, dtype, &stage.3, |builder, input| {
-                build(builder, method, on, input);
+                build(builder, (method, chunks), on, input);
             })
-        })?;
+        };
+        // Where none can be tried on the clock, the usual one.
+        let best = fastest(&stage.4, &stage.3, time).or_else(|| Some((*stage.4.first()?, 1)))?;
         self.lowerer.chosen.insert(stage, best);
         Some(best)
     }
+}
+
+/// These axes on this dim, and none before.
+fn on_dim(axes: Axes, dim: usize) -> Vec<Axes> {
+    let mut dims = vec![Axes::NONE; dim + 1];
+    dims[dim] = axes;
+    dims
 }

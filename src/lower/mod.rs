@@ -2,7 +2,9 @@
 
 mod auto;
 mod collective;
+mod colours;
 mod permute;
+mod several;
 
 pub use auto::simulate;
 pub use collective::Lowerer;

@@ -1,23 +1,27 @@
 //! From the search to the plan: the steps on the chosen ways, each once.
 
 use super::case::case;
-use super::reshard::{Back, Distances, Node};
+use super::reshard::{Back, Distances, Node, Pricing, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Alternative, Choice, LocalWork, Objective, Plan, PlanError, Step, StepId, StepOp, collective_name};
+use super::{Alternative, Choice, LocalWork, Objective, Plan, Step, StepId, StepOp, collective_name};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::layout::{Layout, Sharding};
-use crate::program::{Definition, Program, ValueId};
+use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
 use petgraph::graph::DiGraph;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+/// So many of the shardings in which a value is made most cheaply are tried.
+const MOST_ELSEWHERE: usize = 8;
+
 /// How many ways to do a product are kept.
 const MOST_ALTERNATIVES: usize = 8;
 
-/// Follows the ways back from the outputs.
-pub(super) fn build(search: Search<'_>) -> Result<Plan, PlanError> {
+/// Follows the ways back from the outputs; the choices between ways are told by [`Built::finish`].
+pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let program = search.program.clone();
     let mut builder = Builder { search, program, steps: DiGraph::new(), made: HashMap::new(), chosen: Vec::new() };
     let mut outputs = Vec::new();
@@ -34,19 +38,69 @@ pub(super) fn build(search: Search<'_>) -> Result<Plan, PlanError> {
     let carried: Vec<_> = builder.program.carried().copied().collect();
     let carried =
         carried.iter().map(|carried| (builder.settled(carried.first), builder.settled(carried.last))).collect();
-    let chosen = std::mem::take(&mut builder.chosen);
-    let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
-    let costs = builder.search.costs;
-    let exact = builder.search.exact;
-    let least = builder.least_compute();
-    let (program, steps) = (builder.program, builder.steps);
-    let origins = Vec::new();
-    let mut plan =
-        Plan { program, steps, outputs, choices, carried, origins, costs: costs.name(), exact, lower_bound: least };
-    if exact && costs.objective() == Objective::Time {
-        plan.lower_bound = plan.totals().time();
+    Built { builder, outputs, carried }
+}
+
+/// The steps of a plan, and the search that found them.
+pub(super) struct Built<'a> {
+    builder: Builder<'a>,
+    outputs: Vec<StepId>,
+    carried: Vec<(StepId, StepId)>,
+}
+
+impl Built<'_> {
+    /// What plans for one program are compared by: unlike the search, it counts a step with several users once.
+    pub(super) fn score(&self) -> Score {
+        let objective = self.builder.search.costs.objective();
+        let score = |step: &Step| {
+            let times = step.times(&self.builder.program);
+            Score::new(objective, step.cost, step.received, step.flops).times(times)
+        };
+        self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }
-    Ok(plan)
+
+    /// Where values that are moved for their users could be settled instead: where a user takes them, or where they
+    /// are made cheaply.
+    pub(super) fn elsewhere(&self) -> Vec<(ValueId, Sharding)> {
+        let (search, program) = (&self.builder.search, &self.builder.program);
+        let paid = |step: &&Step| matches!(step.op, StepOp::Collective(_)) && step.cost.time > Time::ZERO;
+        let moves: Vec<&Step> = self.builder.steps.node_weights().filter(paid).collect();
+        let mut found = Vec::new();
+        for id in moves.iter().map(|step| step.value).unique() {
+            let carried = program.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
+            let Some(settled) = search.found[id.index()].settled.filter(|_| !carried) else { continue };
+            if program.value(id).wanted != Wanted::Free {
+                continue;
+            }
+            let space = search.space(id);
+            let made = search.found[id.index()].made.iter().sorted_by_key(|(node, score)| (*score, *node));
+            let taken = moves.iter().filter(|step| step.value == id).map(|step| &step.layout.sharding);
+            let nodes = made.map(|(node, _)| space.sharding(node)).take(MOST_ELSEWHERE).chain(taken).unique();
+            let fits = |sharding: &&Sharding| {
+                *sharding != space.sharding(settled) && (sharding.open.is_empty() || !program.outputs.contains(&id))
+            };
+            found.extend(nodes.filter(fits).map(|sharding| (id, sharding.clone())));
+        }
+        found
+    }
+
+    /// The plan, with what was not chosen.
+    pub(super) fn finish(self) -> Plan {
+        let Built { mut builder, outputs, carried } = self;
+        let chosen = std::mem::take(&mut builder.chosen);
+        let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
+        let costs = builder.search.costs;
+        let exact = builder.search.exact;
+        let least = builder.least_compute();
+        let (program, steps) = (builder.program, builder.steps);
+        let origins = Vec::new();
+        let mut plan =
+            Plan { program, steps, outputs, choices, carried, origins, costs: costs.name(), exact, lower_bound: least };
+        if exact && costs.objective() == Objective::Time {
+            plan.lower_bound = plan.totals().time();
+        }
+        plan
+    }
 }
 
 struct Builder<'a> {
@@ -199,11 +253,12 @@ impl Builder<'_> {
         let mut found: Vec<Way> = Vec::new();
         let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
         for assignment in self.search.assignments(id) {
-            let (program, costs) = (self.search.program, self.search.costs);
+            let (program, costs, allowed) = (self.search.program, self.search.costs, self.search.allowed(id));
             let node = self.search.space_mut(id).node(&assignment.result);
             let ways = onward.entry(node).or_insert_with(|| {
-                let start = (node, super::reshard::Score::default(), Origin { operands: Vec::new() });
-                self.search.space_mut(id).distances([start], Some(target), 1, &program.mesh, costs)
+                let start = (node, Score::default(), Origin { operands: Vec::new() });
+                let pricing = Pricing { times: 1, allowed, mesh: &program.mesh, costs };
+                self.search.space_mut(id).distances([start], Some(target), &pricing)
             });
             let mut path = Vec::new();
             let mut reachable = true;

@@ -9,11 +9,12 @@ mod case;
 mod print;
 mod reshard;
 mod search;
+mod settle;
 pub mod unroll;
 
 pub use print::collective_name;
 
-use crate::collective::Collective;
+use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -118,14 +119,35 @@ impl Limit {
 
 /// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
 ///
-/// Exact where each value is used once; a free value with several uses gets the layout in which it is made most
-/// cheaply, and equal moves of one value are done once.
+/// Exact where each value is used once. A free value with several uses gets the layout in which it is made most
+/// cheaply, or one of those in which it is used where that makes the plan cheaper. Equal moves of one value are done
+/// once.
 ///
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    let search = search::Search::run(program, costs)?;
-    build::build(search)
+    Ok(settle::settle(program, costs, Allowed::Moves)?.finish())
+}
+
+/// The same where nothing communicates but collectives and moves that are written; slices are free to all.
+///
+/// # Errors
+/// If no such plan is found; [`Plan::unwritten`] tells what an ordinary plan needs.
+pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    let plan = plan(program, costs)?;
+    if plan.ids().all(|id| !plan.is_unwritten(id)) {
+        return Ok(plan);
+    }
+    Ok(settle::settle(program, costs, Allowed::Slices)?.finish())
+}
+
+/// What may be done to a value for the sake of its layout where no statement says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Allowed {
+    /// All moves.
+    Moves,
+    /// Those in which nothing is sent.
+    Slices,
 }
 
 /// Why there is no plan.
@@ -177,15 +199,14 @@ impl Plan {
         self.program.value(self.step(id).user).span
     }
 
-    /// The repeat in whose body a step is: one that makes or moves a value of the body because the body needs it.
+    /// The repeat in whose body a step is.
     pub fn body(&self, id: StepId) -> Option<usize> {
-        let step = self.step(id);
-        self.program.body_of(step.value).filter(|body| self.program.body_of(step.user) == Some(*body))
+        self.step(id).body(&self.program)
     }
 
     /// How often a step is done.
     pub fn times(&self, id: StepId) -> u64 {
-        self.body(id).map_or(1, |body| self.program.repeats[body].times)
+        self.step(id).times(&self.program)
     }
 
     /// The step that it is in the plan with its bodies done once.
@@ -199,6 +220,21 @@ impl Plan {
             StepOp::Input | StepOp::Carry => false,
             StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => true,
         }
+    }
+
+    /// Whether a step sends anything: a slice does not.
+    pub fn communicates(&self, id: StepId) -> bool {
+        match &self.step(id).op {
+            StepOp::Collective(collective) => collective.kind() != CollectiveKind::Slice,
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                false
+            }
+        }
+    }
+
+    /// Whether a step sends anything and no collective or move is written for it.
+    pub fn is_unwritten(&self, id: StepId) -> bool {
+        self.communicates(id) && !self.program.value(self.step(id).user).definition.is_written_move()
     }
 
     /// One step.
@@ -329,6 +365,18 @@ pub struct Step {
     pub received: Bytes,
     /// Floating-point operations of one device.
     pub flops: u128,
+}
+
+impl Step {
+    /// The repeat in whose body it is: its value is of the body, and the body needs it.
+    fn body(&self, program: &Program) -> Option<usize> {
+        program.body_of(self.value).filter(|body| program.body_of(self.user) == Some(*body))
+    }
+
+    /// How often it is done.
+    fn times(&self, program: &Program) -> u64 {
+        self.body(program).map_or(1, |body| program.repeats[body].times)
+    }
 }
 
 /// What a step does.

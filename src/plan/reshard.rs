@@ -2,8 +2,8 @@
 //!
 //! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
 
-use super::{Cost, Costs, Objective};
-use crate::collective::Collective;
+use super::{Allowed, Cost, Costs, Objective};
+use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
@@ -61,6 +61,24 @@ pub(super) struct Edge {
     pub(super) collective: Rc<Collective>,
     pub(super) score: Score,
     pub(super) time: Time,
+}
+
+/// Which moves there are, and what they cost.
+pub(super) struct Pricing<'a> {
+    /// How often each is done.
+    pub(super) times: u64,
+    pub(super) allowed: Allowed,
+    pub(super) mesh: &'a Mesh,
+    pub(super) costs: &'a dyn Costs,
+}
+
+impl Pricing<'_> {
+    fn allows(&self, collective: &Collective) -> bool {
+        match self.allowed {
+            Allowed::Moves => true,
+            Allowed::Slices => collective.kind() == CollectiveKind::Slice,
+        }
+    }
 }
 
 /// The shardings of one array type that have been met, and the moves between them.
@@ -141,15 +159,11 @@ impl Space {
     }
 
     /// The cheapest way from any of the sources to every sharding; with a target, only until that is settled.
-    ///
-    /// - `times`: how often each move is done.
     pub(super) fn distances<Origin: Clone>(
         &mut self,
         sources: impl IntoIterator<Item = (Node, Score, Origin)>,
         target: Option<Node>,
-        times: u64,
-        mesh: &Mesh,
-        costs: &dyn Costs,
+        pricing: &Pricing<'_>,
     ) -> Distances<Origin> {
         let mut reached: Vec<Option<(Score, Back<Origin>)>> = vec![None; self.shardings.len()];
         let mut heap = BinaryHeap::new();
@@ -167,11 +181,11 @@ impl Space {
             if target == Some(node) {
                 break;
             }
-            self.expand(node, mesh, costs);
+            self.expand(node, pricing.mesh, pricing.costs);
             settled.resize(self.shardings.len(), false);
             reached.resize(self.shardings.len(), None);
-            for edge in self.edges[node].iter().flatten() {
-                let through = score + edge.score.times(times);
+            for edge in self.edges[node].iter().flatten().filter(|edge| pricing.allows(&edge.collective)) {
+                let through = score + edge.score.times(pricing.times);
                 if !settled[edge.to] && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known) {
                     let back = Back::Move(node, Rc::clone(&edge.collective), edge.time);
                     reached[edge.to] = Some((through, back));

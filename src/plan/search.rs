@@ -4,8 +4,8 @@
 //! with their least scores, so that its consumer chooses (exact on trees); every other value is settled in one.
 
 use super::assignments::{Assignment, OpenWay, assignments};
-use super::reshard::{Distances, Node, Score, Space};
-use super::{Cost, Costs, LocalWork, PlanError};
+use super::reshard::{Distances, Node, Pricing, Score, Space};
+use super::{Allowed, Cost, Costs, LocalWork, PlanError};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -17,6 +17,7 @@ use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The shardings in which the operands of a local computation are taken, a node in the space of each.
@@ -42,6 +43,9 @@ impl Found {
     }
 }
 
+/// Shardings that are tried for values of a free layout.
+pub(super) type Settled = BTreeMap<ValueId, Sharding>;
+
 /// The state of the search, and its result.
 pub(super) struct Search<'a> {
     pub(super) program: &'a Program,
@@ -56,11 +60,20 @@ pub(super) struct Search<'a> {
     pub(super) found: Vec<Found>,
     /// Whether the program is a tree, so that the least score is found.
     pub(super) exact: bool,
+    /// What may be done where no move is written.
+    allowed: Allowed,
 }
 
 impl<'a> Search<'a> {
     /// Searches the whole program.
-    pub(super) fn run(program: &'a Program, costs: &'a dyn Costs) -> Result<Search<'a>, PlanError> {
+    ///
+    /// - `settled`: where values of a free layout are settled; the others are where they are made most cheaply.
+    pub(super) fn run(
+        program: &'a Program,
+        costs: &'a dyn Costs,
+        allowed: Allowed,
+        settled: &Settled,
+    ) -> Result<Search<'a>, PlanError> {
         let mut spaces = Vec::new();
         let mut types = Vec::new();
         let mut space_of = Vec::new();
@@ -74,7 +87,8 @@ impl<'a> Search<'a> {
             space_of.push(place);
         }
         let uses = count_uses(program);
-        let exact = uses.iter().all(|uses| *uses <= 1) && program.repeats.is_empty();
+        let tree = uses.iter().all(|uses| *uses <= 1) && program.repeats.is_empty();
+        let exact = tree && allowed == Allowed::Moves;
         let mut search = Search {
             program,
             costs,
@@ -83,9 +97,10 @@ impl<'a> Search<'a> {
             einsums: vec![OnceCell::new(); program.values.len()],
             found: Vec::new(),
             exact,
+            allowed,
         };
         for id in program.value_ids() {
-            let found = search.find(id, uses[id.index()])?;
+            let found = search.find(id, uses[id.index()], settled.get(&id))?;
             search.found.push(found);
         }
         Ok(search)
@@ -107,7 +122,7 @@ impl<'a> Search<'a> {
     }
 
     /// The ways to make one value, settled where that is due.
-    fn find(&mut self, id: ValueId, uses: usize) -> Result<Found, PlanError> {
+    fn find(&mut self, id: ValueId, uses: usize, pinned: Option<&Sharding>) -> Result<Found, PlanError> {
         for operand in self.program.value(id).definition.operands() {
             self.walk_on(*operand);
         }
@@ -123,11 +138,15 @@ impl<'a> Search<'a> {
             (Wanted::Free, Some(sharding)) => Some(self.space_mut(id).node(&sharding)),
             (Wanted::Free, None) => None,
         };
-        let made = self.space_mut(id).distances(sources, target, program.times(id), &program.mesh, costs);
+        let pricing = Pricing { times: program.times(id), allowed: self.allowed(id), mesh: &program.mesh, costs };
+        let made = self.space_mut(id).distances(sources, target, &pricing);
         let settled = match target {
             Some(target) => made.get(target).map(|_| target),
             None if uses == 1 && !is_output && !carried => return Ok(Found { made, settled: None, onward: None }),
-            None => self.cheapest(id, &made, is_output || carried),
+            None => match pinned {
+                Some(sharding) => self.space(id).known(sharding).filter(|node| made.get(*node).is_some()),
+                None => self.cheapest(id, &made, is_output || carried, uses > 0),
+            },
         };
         if settled.is_none() {
             return Err(self.unreachable(id));
@@ -141,11 +160,24 @@ impl<'a> Search<'a> {
         Some(self.space(first).sharding(settled).clone())
     }
 
+    /// What may be done to a value to bring it into the layout that is asked for.
+    pub(super) fn allowed(&self, id: ValueId) -> Allowed {
+        if self.program.value(id).definition.is_written_move() { Allowed::Moves } else { self.allowed }
+    }
+
     /// The cheapest sharding of a value; an output is closed.
-    fn cheapest(&self, id: ValueId, made: &Distances<Origin>, closed: bool) -> Option<Node> {
+    ///
+    /// Where consumers can only slice, they start from as few axes as can be.
+    fn cheapest(&self, id: ValueId, made: &Distances<Origin>, closed: bool, used: bool) -> Option<Node> {
         let space = self.space(id);
         let fits = |node: Node| !closed || space.sharding(node).open.is_empty();
-        made.iter().filter(|(node, _)| fits(*node)).min_by_key(|(node, score)| (*score, *node)).map(|(node, _)| node)
+        let axes = |node: Node| match self.allowed {
+            Allowed::Moves => 0,
+            Allowed::Slices if used => space.sharding(node).dim_axes().len(),
+            Allowed::Slices => 0,
+        };
+        let fitting = made.iter().filter(|(node, _)| fits(*node));
+        fitting.min_by_key(|(node, score)| (axes(*node), *score, *node)).map(|(node, _)| node)
     }
 
     /// For a settled value, finds the ways from its sharding to all others.
@@ -156,7 +188,8 @@ impl<'a> Search<'a> {
         let start = (settled, Score::default(), Origin { operands: Vec::new() });
         // What a body hands on is moved behind it, once.
         let times = if program.carried().any(|carried| carried.last == id) { 1 } else { program.times(id) };
-        let onward = self.space_mut(id).distances([start], None, times, &program.mesh, costs);
+        let pricing = Pricing { times, allowed: self.allowed, mesh: &program.mesh, costs };
+        let onward = self.space_mut(id).distances([start], None, &pricing);
         self.found[id.index()].onward = Some(onward);
     }
 
@@ -169,7 +202,7 @@ impl<'a> Search<'a> {
                 let Wanted::Exact(sharding) = &value.wanted else { return Vec::new() };
                 vec![(self.space_mut(id).node(sharding), Score::default(), Origin { operands: Vec::new() })]
             }
-            Definition::Move { operand } | Definition::Rename { operand } => self.relabelled(id, *operand),
+            Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
             Definition::Collective { collective, from, operand } => {
                 let Some(source) = self.space(*operand).known(from) else { return Vec::new() };
                 let Some((score, _)) = self.found[operand.index()].offered().get(source) else { return Vec::new() };

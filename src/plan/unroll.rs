@@ -107,7 +107,7 @@ impl Values {
         let value = &program.values[id];
         let carried = repeat.and_then(|repeat| repeat.carried.iter().find(|carried| carried.first.index() == id));
         let definition = match carried {
-            Some(carried) if iteration > 0 => Definition::Move { operand: self.last(carried.last) },
+            Some(carried) if iteration > 0 => Definition::Move { operand: self.last(carried.last), written: false },
             Some(_) | None => self.with_images(&value.definition),
         };
         let again = iteration > 0 && value.definition == Definition::Input;
@@ -133,7 +133,7 @@ impl Values {
             Definition::Reduce { operand, operator } => {
                 Definition::Reduce { operand: image(operand), operator: *operator }
             }
-            Definition::Move { operand } => Definition::Move { operand: image(operand) },
+            Definition::Move { operand, written } => Definition::Move { operand: image(operand), written: *written },
             Definition::Rename { operand } => Definition::Rename { operand: image(operand) },
             Definition::Collective { collective, from, operand } => {
                 let (collective, from) = (collective.clone(), from.clone());

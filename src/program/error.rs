@@ -104,19 +104,15 @@ pub(super) enum CheckError {
     },
 
     #[error("axis `{axis}` of {size} cuts `{name}` = {parts} ({sizes}) across its parts")]
-    #[diagnostic(
-        code("cut-across"),
-        help(
-            "{left} are left of the part at hand; axes use up one part before they cut the next: shard {parts} one by one"
-        )
-    )]
+    #[diagnostic(code("cut-across"))]
     CutAcross {
         name: String,
         parts: String,
         sizes: String,
         axis: String,
         size: u64,
-        left: u64,
+        #[help]
+        help: String,
         #[label("cuts across")]
         at: Span,
     },
@@ -283,7 +279,12 @@ pub(super) enum CheckError {
         code("padded"),
         severity(Warning),
         help(
-            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}"
+            "arrays take the memory, the bytes and the operations of {padded} elements; results are cut back to {size}{}",
+            if *padded >= 2 * size {
+                "; whole shards are padding: shard the dim over fewer devices, or leave it whole and shard another"
+            } else {
+                ""
+            }
         )
     )]
     Padded {

@@ -138,7 +138,7 @@ impl Program {
                 let operand = self.value(*operand).name.clone().unwrap_or_else(|| "..".to_owned());
                 format!("{operator}({operand})")
             }
-            (None, Definition::Move { operand } | Definition::Collective { operand, .. }) => {
+            (None, Definition::Move { operand, .. } | Definition::Collective { operand, .. }) => {
                 self.value(*operand).name.clone().unwrap_or_else(place)
             }
             (None, _) => place(),
@@ -219,6 +219,8 @@ pub enum Definition {
     Move {
         /// What is moved.
         operand: ValueId,
+        /// A statement says so and nothing else: `C[I, K_X] = A`, `A[I_X, J] -> A[I, J]`.
+        written: bool,
     },
     /// A collective written by hand.
     Collective {
@@ -237,6 +239,19 @@ pub enum Definition {
 }
 
 impl Definition {
+    /// Whether it is a collective or a move that a statement or an expression writes.
+    pub fn is_written_move(&self) -> bool {
+        match self {
+            Definition::Collective { .. } | Definition::Move { written: true, .. } => true,
+            Definition::Input
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. }
+            | Definition::Move { written: false, .. }
+            | Definition::Rename { .. } => false,
+        }
+    }
+
     /// The operands in order.
     pub fn operands(&self) -> &[ValueId] {
         match self {
@@ -244,7 +259,7 @@ impl Definition {
             Definition::Product { operands, .. } => operands,
             Definition::Map { operands, .. } => operands,
             Definition::Reduce { operand, .. }
-            | Definition::Move { operand }
+            | Definition::Move { operand, .. }
             | Definition::Collective { operand, .. }
             | Definition::Rename { operand } => std::slice::from_ref(operand),
         }

@@ -212,7 +212,7 @@ impl Checker {
                 (passes::reduce(*own, operator, from[0], value.dtype), made(*own))
             }
             Definition::Map { function, .. } => (passes::map(*function, operator, &from, value.dtype), AxisSet::NONE),
-            Definition::Rename { operand } | Definition::Move { operand } => {
+            Definition::Rename { operand } | Definition::Move { operand, .. } => {
                 return Some((operator, self.known_sums(*operand, operator)));
             }
             Definition::Input | Definition::Collective { .. } => return None,

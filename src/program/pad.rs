@@ -283,7 +283,7 @@ impl Padder {
         };
         match &value.definition {
             Definition::Input => BTreeSet::new(),
-            Definition::Move { operand } | Definition::Collective { operand, .. } => dirty(operand).clone(),
+            Definition::Move { operand, .. } | Definition::Collective { operand, .. } => dirty(operand).clone(),
             Definition::Rename { operand } => {
                 let old = &self.values[operand.index()].dims;
                 let pairs = value.dims.iter().zip(old).filter(|(_, old)| dirty(operand).contains(&old.id));
@@ -346,7 +346,7 @@ fn operands_mut(definition: &mut Definition) -> &mut [ValueId] {
         Definition::Product { operands, .. } => operands,
         Definition::Map { operands, .. } => operands,
         Definition::Reduce { operand, .. }
-        | Definition::Move { operand }
+        | Definition::Move { operand, .. }
         | Definition::Collective { operand, .. }
         | Definition::Rename { operand } => std::slice::from_mut(operand),
     }

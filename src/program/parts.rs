@@ -48,7 +48,7 @@ impl Checker {
             if left.is_multiple_of(size) {
                 left /= size;
             } else if at < last {
-                return Err(self.cut_across(name, parts, axis, left, place));
+                return Err(self.cut_across(name, parts, at, axis, left, place));
             }
             // The last part is padded.
             spread[at].push((axis, place));
@@ -56,12 +56,27 @@ impl Checker {
         Ok(spread)
     }
 
-    fn cut_across(&self, name: &str, parts: &[Dim], axis: AxisId, left: u64, at: Span) -> Failure {
+    fn cut_across(&self, name: &str, parts: &[Dim], part: usize, axis: AxisId, left: u64, at: Span) -> Failure {
         let written: Vec<String> = parts.iter().map(|dim| self.dims.name(dim.id)).collect();
         let sizes: Vec<String> = parts.iter().map(|dim| dim.size.to_string()).collect();
-        let (name, axis, size) = (name.to_owned(), self.mesh.axis(axis).name.clone(), self.mesh.size(axis));
-        let (parts, sizes) = (written.join("*"), sizes.join("*"));
-        CheckError::CutAcross { name, parts, sizes, axis, size, left, at }.into()
+        let (axis, size) = (self.mesh.axis(axis).name.clone(), self.mesh.size(axis));
+        // What the part at hand leaves of the axis must fit the next one, which is padded if it is the last.
+        let rest = size / left;
+        let fits = size.is_multiple_of(left) && (part + 2 == parts.len() || parts[part + 1].size.is_multiple_of(rest));
+        let (this, next) = (&written[part], &written[part + 1]);
+        let split = if left > 1 && fits {
+            format!(
+                "write `{axis}: {left}x{rest}` in the mesh, so that `{axis}1` cuts `{this}` and `{axis}2` cuts `{next}`; or "
+            )
+        } else {
+            String::new()
+        };
+        let help = format!(
+            "`{this}` has {left} left for the {size} of `{axis}`: {split}leave `{name}` whole over `{axis}`, with a copy on each \
+             device; or shard another dim over `{axis}`"
+        );
+        let (name, parts, sizes) = (name.to_owned(), written.join("*"), sizes.join("*"));
+        CheckError::CutAcross { name, parts, sizes, axis, size, help, at }.into()
     }
 
     /// Where the next axes go on a dim that stands for several: the first part that is not used up.
@@ -115,6 +130,28 @@ mod tests {
             let (_, diagnostics) = check_text(&format!("{GROUND}{body}"));
             assert_eq!(codes(&diagnostics, Severity::Error), [code], "{body}");
         }
+    }
+
+    /// The mesh that the help offers makes the program right, without padding what was not padded.
+    #[test]
+    fn a_mesh_that_is_offered_fits() {
+        let (mut refused, mut offered) = (0, 0);
+        for (k, m, l, y) in itertools::iproduct!(1..=6, 1..=4, 1..=3, 2..=12) {
+            let source = format!(
+                "mesh {{Y: {y}}} on tpu_v5e\ndims {{K: {k}, M: {m}, L: {l}, N = K*M*L}}\nq: bf16[N_Y]\noutput q"
+            );
+            let (program, diagnostics) = check_text(&source);
+            let Some(found) = diagnostics.iter().find(|_| program.is_none()) else { continue };
+            assert_eq!(found.code, "cut-across", "{source}");
+            refused += 1;
+            let help = found.help.as_deref().expect("a help");
+            let Some((_, rest)) = help.split_once("write `Y: ") else { continue };
+            let (sizes, _) = rest.split_once('`').expect("the end of a mesh");
+            let changed = source.replacen(&format!("Y: {y}"), &format!("Y: {sizes}"), 1);
+            assert!(check_text(&changed).0.is_some(), "{changed}\n{help}");
+            offered += 1;
+        }
+        assert!(refused > 100 && offered > 50, "{offered} of {refused}");
     }
 
     /// For every list of axes: the spread is accepted exactly if each device holds the same elements either way.

@@ -106,7 +106,8 @@ impl Checker {
             self.bindings[self.scope[name]].used = true;
             let value = self.value(entry);
             let (dtype, dims, wanted) = (value.dtype, value.dims.clone(), value.wanted.clone());
-            let (definition, place, span) = (Definition::Move { operand: entry }, self.place(entry), value.span);
+            let (definition, place, span) =
+                (Definition::Move { operand: entry, written: false }, self.place(entry), value.span);
             let first = self.add_value(Value {
                 name: Some(name.to_owned()),
                 dtype,
@@ -148,7 +149,7 @@ impl Checker {
             let wanted = self.handed_on(name, *entry, *first, end)?;
             let head = self.value(*first);
             let (dtype, dims, name) = (head.dtype, head.dims.clone(), Some(name.clone()));
-            let (definition, span) = (Definition::Move { operand: end }, self.value(end).span);
+            let (definition, span) = (Definition::Move { operand: end, written: false }, self.value(end).span);
             let last = self.add_value(Value { name, dtype, dims, definition, wanted, method: None, span })?;
             self.places[last.index()] = self.place(end);
             self.sums[last.index()] = BTreeMap::new();

@@ -202,9 +202,11 @@ impl Checker {
                 }
             }
         };
+        let cast = target.dtype.as_ref().is_some_and(|asked| asked.node != self.value(id).dtype);
+        let moves = matches!(expr.kind, ExprKind::Array(_)) && !cast;
         let id = self.cast_result(id, before, target)?;
         let id = match &written {
-            Some(written) => self.laid_out(id, before, written, name, span)?,
+            Some(written) => self.laid_out(id, before, written, name, moves, span)?,
             None => id,
         };
         self.rebound(id, target)?;
@@ -239,7 +241,15 @@ impl Checker {
     }
 
     /// The value in the layout that the target's brackets ask for.
-    fn laid_out(&mut self, id: ValueId, before: usize, written: &Written, name: &str, span: Span) -> Checked<ValueId> {
+    fn laid_out(
+        &mut self,
+        id: ValueId,
+        before: usize,
+        written: &Written,
+        name: &str,
+        moves: bool,
+        span: Span,
+    ) -> Checked<ValueId> {
         self.same_dims(id, written)?;
         let (fresh, value) = (self.is_own(id, before), self.value(id));
         let dims = self.granted(&written.wishes, &value.dims);
@@ -263,7 +273,7 @@ impl Checker {
                     self.values[id.index()].wanted = wanted;
                     id
                 } else {
-                    let definition = Definition::Move { operand: id };
+                    let definition = Definition::Move { operand: id, written: moves };
                     let method = self.method;
                     self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?
                 };

@@ -51,6 +51,11 @@ fn each_form_has_one_spelling() {
         ("C’ = A′ *\tA'\r", "C' = A' * A'"),
         ("output  C ,D", "output C, D"),
         ("C = A using  ring", "C = A using ring"),
+        ("expect collectives C = [ ]", "expect collectives C = []"),
+        (
+            "expect collectives C=[AllGather_{X} ,ReduceScatter_{X , K},AllReduce ]",
+            "expect collectives C = [AllGather_X, ReduceScatter_{X,K}, AllReduce]",
+        ),
         ("C:f32[I]=A", "C: f32[I] = A"),
         ("(A): bf16[I]", "(A): bf16[I]"),
         ("\u{FEFF}A\u{A0}=B", "A = B"),

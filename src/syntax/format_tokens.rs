@@ -52,6 +52,7 @@ impl Walk<'_> {
             // A number and its unit are one word, and so is a size.
             Rule::amount | Rule::size_sum | Rule::parts => self.word(&pair, Kind::Word, joined(pair.clone())),
             Rule::product_sign => self.word(&pair, Kind::Sign, product_sign(pair.clone())),
+            Rule::named_move => self.word(&pair, Kind::Word, head(pair.clone())),
             Rule::collective => self.collective(pair),
             Rule::function => self.word(&pair, Kind::Word, function(pair.clone())),
             Rule::named | Rule::target | Rule::operand => self.array(pair),
@@ -135,6 +136,9 @@ fn leaf(pair: &Pair<'_, Rule>) -> (Kind, String) {
         Rule::equals | Rule::sum_sign | Rule::slash => (Kind::Sign, pair.as_str().to_owned()),
         Rule::comma => (Kind::Comma, ",".to_owned()),
         Rule::colon => (Kind::Colon, ":".to_owned()),
+        // Brackets of dims are one word; these are around a list of collectives.
+        Rule::open_bracket => (Kind::Open, "[".to_owned()),
+        Rule::close_bracket => (Kind::Close, "]".to_owned()),
         Rule::open_paren => (Kind::Open, "(".to_owned()),
         Rule::open_brace => (Kind::OpenBlock, "{".to_owned()),
         Rule::close_paren => (Kind::Close, ")".to_owned()),

@@ -4,6 +4,7 @@
 pub mod mutants;
 pub mod numeric;
 pub mod schedules;
+pub mod single;
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;

@@ -3,7 +3,7 @@
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
 use super::Method;
-use super::flows::{Part, halves, region};
+use super::place::{Part, halves, region};
 use super::rotations::{length, shift};
 use crate::mesh::AxisId;
 

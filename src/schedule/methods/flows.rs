@@ -5,12 +5,11 @@
 //! and take up one contribution at each device on the way, so that each contribution travels once. What flows up in
 //! the one flows up in the other: a method uses the same links in both.
 
-use super::super::builder::split;
-use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
+use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::Method;
+use super::place::{Part, Place, halves, range_region};
 use crate::mesh::AxisId;
 use crate::operator::Operator;
-use std::ops::Range;
 
 /// How far shards flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,25 +58,21 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
         Method::BalancedMeetInMiddleRing if n % 2 == 0 => ring(n / 2 - 1, n / 2 - 1, Halves::AtAntipode),
         Method::MeetInMiddleRing | Method::BalancedMeetInMiddleRing => ring(n / 2, (n - 1) / 2, Halves::Never),
         Method::Line => line,
-        Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal | Method::Direct | Method::DirectHalves => {
-            None
-        }
+        Method::OneHop
+        | Method::Broadcast
+        | Method::RecursiveDoubling
+        | Method::RecursiveHalving
+        | Method::Bruck
+        | Method::Swing
+        | Method::Tree
+        | Method::DoubleBinaryTree
+        | Method::Chain
+        | Method::FuriosaRotation
+        | Method::FuriosaDiagonal
+        | Method::Direct
+        | Method::DirectHalves
+        | Method::Multiport => None,
     }
-}
-
-/// A range of one dim of a shard.
-#[derive(Clone, Debug)]
-pub(super) struct Part {
-    pub(super) dim: usize,
-    pub(super) range: Range<u64>,
-}
-
-/// The two halves of a block along its longest dim, the first the smaller one; `None` of a single element.
-pub(super) fn halves(extents: &[u64]) -> Option<[Part; 2]> {
-    // Of equal dims the first: there the halves lie together in memory.
-    let (dim, extent) = extents.iter().copied().enumerate().rev().max_by_key(|(_, extent)| *extent)?;
-    let part = |range| Part { dim, range };
-    (extent > 1).then(|| [part(0..extent / 2), part(extent / 2..extent)])
 }
 
 /// What flows in one direction.
@@ -130,56 +125,38 @@ impl Flow {
     }
 }
 
-/// One slot of a dim that is cut in slots, and a part of what is there; the part counts the dims of the shard.
-pub(super) fn region(rank: usize, dim: usize, slot: CoordMap, part: Option<&Part>) -> Region {
-    let mut region = vec![Cut::Whole; rank + 1];
-    region[dim] = Cut::At(slot);
-    if let Some(part) = part {
-        let place = if part.dim < dim { part.dim } else { part.dim + 1 };
-        region[place] = Cut::Range { start: part.range.start, end: part.range.end };
-    }
-    region
-}
-
 /// Both directions step by step; the shard that came s links up goes into slot c - s.
-pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, axis: AxisId, shard: OpId, dim: usize) -> OpId {
-    let n = builder.mesh().size(axis);
-    let rank = builder.extents(shard).len();
+pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, place: Place, shard: OpId) -> OpId {
+    let n = builder.mesh().size(place.axis);
     let mut extents = builder.extents(shard).to_vec();
-    let streams = flow.streams(&extents);
+    let whole = place.shard_view(&extents);
+    let streams = flow.streams(&whole);
     let mut moving: Vec<OpId> = Vec::new();
     for stream in &streams {
-        moving.push(cut(builder, shard, stream.part.as_ref()));
+        moving.push(place.cut(builder, shard, stream.part.as_ref()));
     }
-    let mut pieces = vec![(shard, region(rank, dim, CoordMap::shifted(axis, 0), None))];
+    let mut pieces = vec![(shard, place.region(&extents, CoordMap::shifted(place.axis, 0), None))];
     for s in 1..=streams.iter().map(Stream::total).max().unwrap_or(0) {
         for (stream, value) in streams.iter().zip(&mut moving).filter(|(stream, _)| s <= stream.total()) {
             if s > stream.steps {
-                *value = cut(builder, *value, stream.last.as_ref());
+                *value = place.cut(builder, *value, stream.last.as_ref());
             }
-            *value = flow.forward(builder, axis, *value, stream.sign);
-            pieces.push((*value, region(rank, dim, flow.slot(axis, -stream.sign * s, n), stream.part_after(s))));
+            *value = flow.forward(builder, place.axis, *value, stream.sign);
+            let slot = flow.slot(place.axis, -stream.sign * s, n);
+            pieces.push((*value, place.region(&extents, slot, stream.part_after(s))));
         }
     }
-    extents[dim] *= n;
-    let view = split(&extents, dim, n);
+    extents[place.dim] *= n;
+    let view = place.view(&extents, n);
     builder.assemble(extents, view, pieces)
-}
-
-fn cut(builder: &mut Builder<'_>, value: OpId, part: Option<&Part>) -> OpId {
-    match part {
-        Some(part) => builder.slice_range(value, part.dim, part.range.clone()),
-        None => value,
-    }
 }
 
 /// The state of a reduction.
 struct Reduction<'a, 'b> {
     builder: &'a mut Builder<'b>,
     flow: Flow,
-    axis: AxisId,
+    place: Place,
     value: OpId,
-    dim: usize,
     operator: Operator,
 }
 
@@ -187,15 +164,14 @@ struct Reduction<'a, 'b> {
 pub(super) fn reduce_scatter(
     builder: &mut Builder<'_>,
     flow: Flow,
-    axis: AxisId,
+    place: Place,
     value: OpId,
-    dim: usize,
     operator: Operator,
 ) -> OpId {
     let mut block = builder.extents(value).to_vec();
-    block[dim] /= builder.mesh().size(axis);
-    let streams = flow.streams(&block);
-    let mut reduction = Reduction { builder, flow, axis, value, dim, operator };
+    block[place.dim] /= builder.mesh().size(place.axis);
+    let streams = flow.streams(&place.shard_view(&block));
+    let mut reduction = Reduction { builder, flow, place, value, operator };
     let mut arrived: Vec<Option<OpId>> = vec![None; streams.len()];
     for t in 0..streams.iter().map(Stream::total).max().unwrap_or(0) {
         for (stream, partial) in streams.iter().zip(&mut arrived) {
@@ -206,17 +182,15 @@ pub(super) fn reduce_scatter(
         }
     }
     let arrived: Vec<OpId> = arrived.into_iter().flatten().collect();
-    reduction.finish(&streams, &arrived, &block)
+    reduction.finish(&streams, &arrived, block)
 }
 
 impl Reduction<'_, '_> {
     /// The own contribution to the block of the device `links` further on.
     fn own(&mut self, links: i64, part: Option<&Part>) -> OpId {
-        let n = self.builder.mesh().size(self.axis);
-        let extents = self.builder.extents(self.value);
-        let (rank, view) = (extents.len(), split(extents, self.dim, n));
-        let slot = self.flow.slot(self.axis, links, n);
-        self.builder.slice(self.value, view, region(rank, self.dim, slot, part))
+        let n = self.builder.mesh().size(self.place.axis);
+        let slot = self.flow.slot(self.place.axis, links, n);
+        self.place.slot(self.builder, self.value, slot, part)
     }
 
     /// Adds the own contribution to what arrived, and sends the sum on: it has `links` to go yet.
@@ -230,44 +204,58 @@ impl Reduction<'_, '_> {
             }
             (None, _) => self.own(owner, stream.part_after(links)),
         };
-        self.flow.forward(self.builder, self.axis, sum, stream.sign)
+        self.flow.forward(self.builder, self.place.axis, sum, stream.sign)
     }
 
     /// A whole partial sum, of which one half has a contribution already.
     fn complete(&mut self, owner: i64, half: OpId, part: &Part) -> OpId {
         let whole = self.own(owner, None);
         let extents = self.builder.extents(whole).to_vec();
-        let parts = halves(&extents).expect("one half has arrived");
+        let view = self.place.shard_view(&extents);
+        let parts = halves(&view).expect("one half has arrived");
         let mut pieces = Vec::new();
         for other in &parts {
-            let own = self.builder.slice_range(whole, other.dim, other.range.clone());
+            let own = self.place.cut(self.builder, whole, Some(other));
             let sum = if other.range == part.range { self.builder.add(&[half, own], self.operator) } else { own };
-            pieces.push((sum, range_region(extents.len(), other)));
+            pieces.push((sum, range_region(view.len(), other)));
         }
-        self.builder.assemble(extents.clone(), extents, pieces)
+        self.builder.assemble(extents, view, pieces)
     }
 
     /// The owner adds its own contribution to what came from both sides.
-    fn finish(&mut self, streams: &[Stream], arrived: &[OpId], block: &[u64]) -> OpId {
+    fn finish(&mut self, streams: &[Stream], arrived: &[OpId], block: Vec<u64>) -> OpId {
+        let view = self.place.shard_view(&block);
         let mut pieces = Vec::new();
         for (stream, partial) in streams.iter().zip(arrived) {
             if let Some(part) = &stream.part {
                 let own = self.own(0, Some(part));
                 let sum = self.builder.add(&[own, *partial], self.operator);
-                pieces.push((sum, range_region(block.len(), part)));
+                pieces.push((sum, range_region(view.len(), part)));
             }
         }
         if pieces.is_empty() {
             let own = self.own(0, None);
             return self.builder.add(&[&[own], arrived].concat(), self.operator);
         }
-        self.builder.assemble(block.to_vec(), block.to_vec(), pieces)
+        self.builder.assemble(block, view, pieces)
     }
 }
 
-/// A part of a block as a region of it.
-pub(super) fn range_region(rank: usize, part: &Part) -> Region {
-    let mut region = vec![Cut::Whole; rank];
-    region[part.dim] = Cut::Range { start: part.range.start, end: part.range.end };
-    region
+/// Whole values flow both ways round a ring until they meet, and each device combines all that it gets.
+pub(super) fn all_reduce(builder: &mut Builder<'_>, axis: AxisId, value: OpId, operator: Operator) -> OpId {
+    let n = builder.mesh().size(axis);
+    let Some(flow) = flow(Method::MeetInMiddleRing, n) else { return value };
+    let mut terms = vec![value];
+    let (mut up, mut down) = (value, value);
+    for step in 1..=flow.up.max(flow.down) {
+        if step <= flow.up {
+            up = flow.forward(builder, axis, up, 1);
+            terms.push(up);
+        }
+        if step <= flow.down {
+            down = flow.forward(builder, axis, down, -1);
+            terms.push(down);
+        }
+    }
+    builder.add(&terms, operator)
 }

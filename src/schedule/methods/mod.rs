@@ -3,17 +3,23 @@
 //! Each function works in the replica groups of one axis; a collective over several axes goes stage by stage, for a
 //! gather the minor axis first. An axis of length 1 costs nothing: the value itself is the answer.
 
+mod doubling;
 mod exchange;
 mod flows;
+mod multiport;
+mod place;
 mod rotations;
+mod trees;
 
 pub use exchange::{all_to_all, all_to_all_over, permute};
+pub use multiport::{Colour, Multiport, Stage};
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
 use crate::mesh::{AxisId, Wiring};
 pub use crate::method::Method;
 use crate::operator::Operator;
+use place::Place;
 
 /// The methods for a collective on an axis of this wiring and length, the usual one first.
 ///
@@ -24,10 +30,17 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
         return Vec::new();
     }
     match kind {
-        CollectiveKind::AllGather => gathers(wiring, n),
-        CollectiveKind::ReduceScatter => [gathers(wiring, n), vec![Method::FuriosaDiagonal]].concat(),
+        CollectiveKind::AllGather => {
+            // Over a switch that is the one hop.
+            let direct = if n > 2 && wiring != Wiring::Switch { vec![Method::Broadcast] } else { Vec::new() };
+            [gathers(wiring, n), doublings(wiring, n), direct].concat()
+        }
+        CollectiveKind::ReduceScatter => {
+            [gathers(wiring, n), doublings(wiring, n), vec![Method::FuriosaDiagonal]].concat()
+        }
         CollectiveKind::AllReduce => {
-            [gathers(wiring, n), vec![Method::FuriosaDiagonal, Method::FuriosaRotation]].concat()
+            let furiosa = vec![Method::FuriosaDiagonal, Method::FuriosaRotation];
+            [gathers(wiring, n), doublings(wiring, n), trees(wiring, n), furiosa].concat()
         }
         CollectiveKind::AllToAll => match wiring {
             Wiring::Ring if n.is_multiple_of(2) => vec![Method::DirectHalves, Method::Direct],
@@ -59,17 +72,34 @@ fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
+/// The methods of about log2 n rounds. With two devices there is only one round.
+fn doublings(wiring: Wiring, n: u64) -> Vec<Method> {
+    let mut methods = Vec::new();
+    if n > 2 && n <= doubling::LONGEST {
+        methods.push(Method::Bruck);
+        if n.is_power_of_two() {
+            methods.extend([Method::RecursiveDoubling, Method::RecursiveHalving]);
+        }
+        if n.is_power_of_two() && wiring == Wiring::Ring {
+            methods.push(Method::Swing);
+        }
+    }
+    methods
+}
+
+/// The methods that combine whole values on their way.
+fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
+    match wiring {
+        _ if n == 2 => Vec::new(),
+        Wiring::Ring => vec![Method::Tree, Method::DoubleBinaryTree, Method::Broadcast],
+        Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree],
+        Wiring::Switch => vec![Method::Tree, Method::DoubleBinaryTree],
+    }
+}
+
 /// The shards of a group, concatenated along `dim` in the order of coordinates: `[.., e, ..] -> [.., n·e, ..]`.
 pub fn all_gather(builder: &mut Builder<'_>, method: Method, axis: AxisId, shard: OpId, dim: usize) -> OpId {
-    let n = builder.mesh().size(axis);
-    if n == 1 {
-        return shard;
-    }
-    let builder = &mut builder.by(method.name());
-    match flows::flow(method, n) {
-        Some(flow) => flows::all_gather(builder, flow, axis, shard, dim),
-        None => rotations::all_gather(builder, axis, shard, dim),
-    }
+    gather_stage(&mut builder.by(method.name()), method, Place::new(axis, dim), shard)
 }
 
 /// Device c of a group gets block c along `dim` of the combination: `[.., e, ..] -> [.., e/n, ..]`.
@@ -83,32 +113,68 @@ pub fn reduce_scatter(
     dim: usize,
     operator: Operator,
 ) -> OpId {
-    let n = builder.mesh().size(axis);
+    scatter_stage(&mut builder.by(method.name()), method, Place::new(axis, dim), value, operator)
+}
+
+/// Gathers into the slots of one axis.
+fn gather_stage(builder: &mut Builder<'_>, method: Method, place: Place, shard: OpId) -> OpId {
+    let n = builder.mesh().size(place.axis);
+    if n == 1 {
+        return shard;
+    }
+    match (flows::flow(method, n), doubling::rounds(method, n)) {
+        (Some(flow), _) => flows::all_gather(builder, flow, place, shard),
+        (None, Some(rounds)) => doubling::all_gather(builder, &rounds, place, shard),
+        (None, None) => rotations::all_gather(builder, place, shard),
+    }
+}
+
+/// Reduces to the own slot of one axis.
+fn scatter_stage(builder: &mut Builder<'_>, method: Method, place: Place, value: OpId, operator: Operator) -> OpId {
+    let n = builder.mesh().size(place.axis);
     if n == 1 {
         return value;
     }
-    let builder = &mut builder.by(method.name());
-    match flows::flow(method, n) {
-        Some(flow) => flows::reduce_scatter(builder, flow, axis, value, dim, operator),
-        None => rotations::reduce_scatter(builder, axis, value, dim, operator),
+    match (flows::flow(method, n), doubling::rounds(method, n)) {
+        (Some(flow), _) => flows::reduce_scatter(builder, flow, place, value, operator),
+        (None, Some(rounds)) => doubling::reduce_scatter(builder, &rounds, place, value, operator),
+        (None, None) => rotations::reduce_scatter(builder, place, value, operator),
     }
 }
 
 /// Every device of a group gets the combination of their values; the extents stay.
 ///
-/// A scatter and a gather by the same method along the first dim that divides by the length of the axis. Where no dim
-/// does, and by [`Method::FuriosaRotation`], whole values are shifted and added.
+/// A scatter and a gather by the same method along the first dim that divides by the length of the axis, but for the
+/// methods that combine whole values. Where no dim divides, whole values are shifted and added.
 pub fn all_reduce(builder: &mut Builder<'_>, method: Method, axis: AxisId, value: OpId, operator: Operator) -> OpId {
+    all_reduce_in_chunks(builder, method, axis, value, operator, 1)
+}
+
+/// The same; a method that [works in chunks](Method::in_chunks) makes so many of them, if some dim divides.
+pub fn all_reduce_in_chunks(
+    builder: &mut Builder<'_>,
+    method: Method,
+    axis: AxisId,
+    value: OpId,
+    operator: Operator,
+    chunks: u64,
+) -> OpId {
     let n = builder.mesh().size(axis);
     if n == 1 {
         return value;
     }
-    let dim = builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
-    match dim {
-        Some(dim) if method != Method::FuriosaRotation => {
+    let by = &mut builder.by(method.name());
+    if let Some(sum) = trees::all_reduce(by, method, axis, value, operator, chunks) {
+        return sum;
+    }
+    let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
+    match (method, dim) {
+        (Method::Broadcast, _) => flows::all_reduce(by, axis, value, operator),
+        (Method::RecursiveDoubling, _) if n.is_power_of_two() => doubling::all_reduce(by, axis, value, operator),
+        (_, Some(dim)) if method != Method::FuriosaRotation => {
             let part = reduce_scatter(builder, method, axis, value, dim, operator);
             all_gather(builder, method, axis, part, dim)
         }
-        Some(_) | None => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axis, value, operator),
+        _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axis, value, operator),
     }
 }

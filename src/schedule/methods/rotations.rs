@@ -3,8 +3,8 @@
 //!
 //! Vectors are in gather form: in step k the device at coordinate d receives from the one at (d + k) mod n.
 
-use super::super::builder::split;
-use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
+use super::super::{Builder, CoordMap, OpId, Route, Sources};
+use super::place::Place;
 use crate::mesh::AxisId;
 use crate::operator::Operator;
 
@@ -22,33 +22,26 @@ pub(super) fn length(builder: &Builder<'_>, axis: AxisId) -> i64 {
 }
 
 /// Shard k further up goes into slot (c + k) mod n.
-pub(super) fn all_gather(builder: &mut Builder<'_>, axis: AxisId, shard: OpId, dim: usize) -> OpId {
-    let n = builder.mesh().size(axis);
+pub(super) fn all_gather(builder: &mut Builder<'_>, place: Place, shard: OpId) -> OpId {
+    let n = builder.mesh().size(place.axis);
     let mut extents = builder.extents(shard).to_vec();
-    extents[dim] *= n;
-    let view = split(&extents, dim, n);
     let mut pieces = Vec::new();
-    for k in 0..length(builder, axis) {
-        let mut place = vec![Cut::Whole; view.len()];
-        place[dim] = Cut::At(CoordMap::rotated(axis, k, n));
-        pieces.push((shift(builder, axis, shard, k), place));
+    for k in 0..length(builder, place.axis) {
+        let slot = place.region(&extents, CoordMap::rotated(place.axis, k, n), None);
+        pieces.push((shift(builder, place.axis, shard, k), slot));
     }
+    extents[place.dim] *= n;
+    let view = place.view(&extents, n);
     builder.assemble(extents, view, pieces)
 }
 
 /// In step k the device at c keeps block (c - k) mod n, which is shifted to its owner; all are added at the end.
-pub(super) fn reduce_scatter(
-    builder: &mut Builder<'_>,
-    axis: AxisId,
-    value: OpId,
-    dim: usize,
-    operator: Operator,
-) -> OpId {
-    let n = builder.mesh().size(axis);
+pub(super) fn reduce_scatter(builder: &mut Builder<'_>, place: Place, value: OpId, operator: Operator) -> OpId {
+    let n = builder.mesh().size(place.axis);
     let mut terms = Vec::new();
-    for k in 0..length(builder, axis) {
-        let diagonal = builder.slice_block(value, dim, n, CoordMap::rotated(axis, -k, n));
-        terms.push(shift(builder, axis, diagonal, k));
+    for k in 0..length(builder, place.axis) {
+        let diagonal = place.slot(builder, value, CoordMap::rotated(place.axis, -k, n), None);
+        terms.push(shift(builder, place.axis, diagonal, k));
     }
     builder.add(&terms, operator)
 }

@@ -67,7 +67,8 @@ fn defined(mesh: &Mesh, axes: &[AxisId], extents: &[u64], task: Task, data: &[Bl
     (result.clone(), blocks.collect())
 }
 
-fn agrees(schedule: &Schedule, value: OpId, axes: &[AxisId], extents: &[u64], task: Task) {
+/// The naive run of the schedule gives what the collective is defined to give.
+pub(super) fn agrees(schedule: &Schedule, value: OpId, axes: &[AxisId], extents: &[u64], task: Task) {
     verify(schedule).unwrap();
     let given = data(&schedule.mesh, extents.iter().product(), 7);
     let (wanted_extents, wanted) = defined(&schedule.mesh, axes, extents, task, &given);

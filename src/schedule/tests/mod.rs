@@ -6,6 +6,7 @@ mod definitions;
 mod furiosa;
 mod interpreter;
 mod loads;
+mod multiport;
 mod text;
 
 use super::methods::{Method, candidates};
@@ -74,13 +75,20 @@ fn candidates_fit_the_wiring() {
     assert!(names(CollectiveKind::AllGather, ring, 1).is_empty());
     assert_eq!(names(CollectiveKind::AllGather, ring, 2), ["line"]);
     assert_eq!(names(CollectiveKind::AllGather, switch, 2), ["one_hop"]);
-    assert_eq!(
-        names(CollectiveKind::AllGather, ring, 5),
-        ["bidirectional_ring_pair", "meet_in_middle_ring", "clockwise_ring", "anticlockwise_ring"]
-    );
+    let rings = ["bidirectional_ring_pair", "meet_in_middle_ring", "clockwise_ring", "anticlockwise_ring"];
+    assert_eq!(names(CollectiveKind::AllGather, ring, 5), [&rings[..], &["bruck", "broadcast"]].concat());
     assert_eq!(names(CollectiveKind::AllGather, ring, 6)[0], "balanced_meet_in_middle_ring");
-    assert_eq!(names(CollectiveKind::ReduceScatter, line, 4), ["line", "furiosa_diagonal"]);
-    assert_eq!(names(CollectiveKind::AllReduce, switch, 4), ["one_hop", "furiosa_diagonal", "furiosa_rotation"]);
+    let doublings = ["bruck", "recursive_doubling", "recursive_halving"];
+    let diagonal = ["furiosa_diagonal"];
+    assert_eq!(names(CollectiveKind::ReduceScatter, line, 4), [&["line"], &doublings[..], &diagonal].concat());
+    assert_eq!(names(CollectiveKind::ReduceScatter, line, 3), ["line", "bruck", "furiosa_diagonal"]);
+    assert_eq!(
+        names(CollectiveKind::AllReduce, line, 5),
+        ["line", "bruck", "chain", "tree", "double_binary_tree", "furiosa_diagonal", "furiosa_rotation"]
+    );
+    assert_eq!(names(CollectiveKind::AllReduce, switch, 2), ["one_hop", "furiosa_diagonal", "furiosa_rotation"]);
+    assert!(names(CollectiveKind::AllReduce, ring, 8).contains(&"swing"));
+    assert!(names(CollectiveKind::AllReduce, ring, 6).contains(&"broadcast"));
     assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct"]);
     assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());

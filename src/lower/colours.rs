@@ -1,0 +1,212 @@
+//! How much of an array goes through several axes in which order, so that no link is busier than it must be.
+//!
+//! A colour gathers the axes in one order; a stage over an axis of n devices brings n - 1 blocks to each, and each
+//! block is what the stages before have gathered. The shares of the colours are the solution of a small linear
+//! program, found exactly: the best of its corners.
+
+use crate::mesh::{AxisId, Wiring};
+use crate::schedule::methods::Colour;
+use crate::topology::Topology;
+use crate::units::Rate;
+use itertools::Itertools;
+
+/// With more axes only the rotations of their order are tried.
+const MOST_AXES_PERMUTED: usize = 3;
+
+/// The colours with a share, for a gather over these axes.
+pub(super) fn colours(topology: &Topology, axes: &[AxisId]) -> Vec<Colour> {
+    let orders: Vec<Vec<usize>> = if axes.len() <= MOST_AXES_PERMUTED {
+        (0..axes.len()).permutations(axes.len()).collect()
+    } else {
+        (0..axes.len()).map(|first| (0..axes.len()).map(|step| (first + step) % axes.len()).collect()).collect()
+    };
+    let loads: Vec<Vec<i128>> = orders.iter().map(|order| loads(topology, axes, order)).collect();
+    let shares = least(&loads, axes.len()).unwrap_or_default();
+    let colour = |(colour, weight): (usize, u64)| Colour { order: orders[colour].clone(), weight };
+    shares.into_iter().map(colour).collect()
+}
+
+/// How long the busiest link of each axis is busy if all goes in this order, up to a common factor.
+fn loads(topology: &Topology, axes: &[AxisId], order: &[usize]) -> Vec<i128> {
+    let mut loads = vec![0; axes.len()];
+    let mut block = 1;
+    for stage in order {
+        let (links, n) = (topology.links(axes[*stage]), i128::from(topology.mesh.size(axes[*stage])));
+        // Both ways round a ring share the blocks; into the end of a line, and out of a switch, all come one way.
+        let ways = match links.wiring {
+            Wiring::Ring => 1,
+            Wiring::Line | Wiring::Switch => 2,
+        };
+        loads[*stage] = ways * (n - 1) * block * ticks(topology, links.one_way);
+        block *= n;
+    }
+    loads
+}
+
+/// The time of a byte, relative to the fastest axis where that divides.
+fn ticks(topology: &Topology, rate: Rate) -> i128 {
+    let ticks = |rate| i128::try_from(topology.scale.at_rate(1, rate).ticks()).unwrap_or(i128::MAX);
+    let common = topology.axes.iter().map(|links| ticks(links.one_way)).reduce(gcd).unwrap_or(1);
+    ticks(rate) / common.max(1)
+}
+
+/// The corner with the least load of the busiest axis: colours with their weights, of equal loads the fewest.
+fn least(loads: &[Vec<i128>], axes: usize) -> Option<Vec<(usize, u64)>> {
+    let mut best: Option<Corner> = None;
+    for count in 1..=axes {
+        for colours in (0..loads.len()).combinations(count) {
+            for tight in (0..axes).combinations(count) {
+                let Some(corner) = Corner::new(loads, &colours, &tight, axes) else { continue };
+                if best.as_ref().is_none_or(|best| corner.is_less_than(best)) {
+                    best = Some(corner);
+                }
+            }
+        }
+    }
+    best.map(|corner| corner.weights)
+}
+
+/// A corner of the linear program: shares whose loads are equal on some axes and not above on the others.
+struct Corner {
+    weights: Vec<(usize, u64)>,
+    /// The load times `scale`.
+    load: i128,
+    scale: i128,
+}
+
+impl Corner {
+    /// `None` where there is no such corner, or its numbers are beyond counting.
+    fn new(loads: &[Vec<i128>], colours: &[usize], tight: &[usize], axes: usize) -> Option<Corner> {
+        // Unknown are the shares and the load: equal loads on the tight axes, and shares that sum to 1.
+        let mut matrix: Vec<Vec<i128>> = Vec::new();
+        for axis in tight {
+            let shares = colours.iter().map(|colour| loads[*colour][*axis]);
+            matrix.push(shares.chain([-1]).collect());
+        }
+        matrix.push(colours.iter().map(|_| 1).chain([0]).collect());
+        let scale = determinant(&matrix)?;
+        // Cramer's rule: the right side is 0 but for the last row, where it is 1.
+        let unknown = |column: usize| -> Option<i128> {
+            let mut replaced = matrix.clone();
+            let last = replaced.len() - 1;
+            replaced.iter_mut().enumerate().for_each(|(row, entries)| entries[column] = i128::from(row == last));
+            Some(determinant(&replaced)? * scale.signum())
+        };
+        let shares = (0..colours.len()).map(unknown).collect::<Option<Vec<i128>>>()?;
+        let (load, scale) = (unknown(colours.len())?, scale.abs());
+        let within = |axis: usize| {
+            let sum = colours.iter().zip(&shares).try_fold(0i128, |sum, (colour, share)| {
+                share.checked_mul(loads[*colour][axis]).and_then(|part| sum.checked_add(part))
+            });
+            sum.is_some_and(|sum| sum <= load)
+        };
+        if scale == 0 || shares.iter().any(|share| *share < 0) || !(0..axes).all(within) {
+            return None;
+        }
+        let common = shares.iter().copied().fold(0, gcd).max(1);
+        let weights =
+            colours.iter().zip(&shares).map(|(colour, share)| Some((*colour, (share / common).try_into().ok()?)));
+        let weights = weights.collect::<Option<Vec<(usize, u64)>>>()?.into_iter().filter(|(_, weight)| *weight > 0);
+        let common = gcd(load, scale);
+        Some(Corner { weights: weights.collect(), load: load / common, scale: scale / common })
+    }
+
+    fn is_less_than(&self, other: &Corner) -> bool {
+        match (self.load.checked_mul(other.scale), other.load.checked_mul(self.scale)) {
+            (Some(this), Some(other)) => this < other,
+            _ => false,
+        }
+    }
+}
+
+/// `None` beyond 128 bits.
+fn determinant(matrix: &[Vec<i128>]) -> Option<i128> {
+    // Bareiss: fractions never appear, each division is exact.
+    let mut rows = matrix.to_vec();
+    let (mut sign, mut previous) = (1, 1);
+    for step in 0..rows.len() {
+        let Some(pivot) = (step..rows.len()).find(|row| rows[*row][step] != 0) else { return Some(0) };
+        if pivot != step {
+            rows.swap(pivot, step);
+            sign = -sign;
+        }
+        for row in step + 1..rows.len() {
+            for column in step + 1..rows.len() {
+                let kept = rows[row][column].checked_mul(rows[step][step])?;
+                let taken = rows[row][step].checked_mul(rows[step][column])?;
+                rows[row][column] = kept.checked_sub(taken)? / previous;
+            }
+        }
+        previous = rows[step][step];
+    }
+    Some(sign * previous)
+}
+
+fn gcd(left: i128, right: i128) -> i128 {
+    let (mut left, mut right) = (left.abs(), right.abs());
+    while right != 0 {
+        (left, right) = (right, left % right);
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::tests::topology;
+
+    fn weights(sizes: &[u32], wiring: Wiring) -> Vec<(Vec<usize>, u64)> {
+        let axes: Vec<(&str, u32)> = ["X", "Y", "Z", "U"].into_iter().zip(sizes.iter().copied()).collect();
+        let topology = topology("tpu_v5p", &axes, Some(wiring));
+        let ids: Vec<AxisId> = topology.mesh.axis_ids().collect();
+        colours(&topology, &ids).into_iter().map(|colour| (colour.order, colour.weight)).collect()
+    }
+
+    /// The share that gathers X last is (XY - 2X + 1) / 2(X - 1)(Y - 1) on rings.
+    #[test]
+    fn two_rings() {
+        for (x, y) in (3..9u32).cartesian_product(3..9u32) {
+            let found = weights(&[x, y], Wiring::Ring);
+            let last = u64::from(x * y - 2 * x + 1);
+            let all = 2 * u64::from((x - 1) * (y - 1));
+            let share = |order: [usize; 2]| found.iter().find(|(found, _)| *found == order).map_or(0, |(_, w)| *w);
+            let sum: u64 = found.iter().map(|(_, weight)| weight).sum();
+            assert_eq!((share([1, 0]) * all, share([0, 1]) * all), (last * sum, (all - last) * sum), "{x}x{y}");
+        }
+        assert_eq!(weights(&[4, 8], Wiring::Ring), [(vec![0, 1], 17), (vec![1, 0], 25)]);
+        assert_eq!(weights(&[3, 5], Wiring::Ring), [(vec![0, 1], 3), (vec![1, 0], 5)]);
+    }
+
+    /// An axis of two is one cable: of 2 x 8, four sevenths gather over it last.
+    #[test]
+    fn one_cable() {
+        assert_eq!(weights(&[2, 8], Wiring::Ring), [(vec![0, 1], 3), (vec![1, 0], 4)]);
+    }
+
+    /// The loads of all axes are equal, and with them the sum of what arrives is all there is: (N - 1) / 2k.
+    #[test]
+    fn all_links_of_a_torus_are_equally_busy() {
+        for sizes in [vec![16, 20, 28], vec![4, 4, 4], vec![3, 5, 7], vec![3, 4, 5, 6]] {
+            let axes: Vec<(&str, u32)> = ["X", "Y", "Z", "U"].into_iter().zip(sizes.iter().copied()).collect();
+            let topology = topology("tpu_v5p", &axes, Some(Wiring::Ring));
+            let ids: Vec<AxisId> = topology.mesh.axis_ids().collect();
+            let found = colours(&topology, &ids);
+            let total: i128 = found.iter().map(|colour| i128::from(colour.weight)).sum();
+            let devices: i128 = sizes.iter().map(|size| i128::from(*size)).product();
+            for axis in 0..sizes.len() {
+                let load: i128 = found
+                    .iter()
+                    .map(|colour| i128::from(colour.weight) * loads(&topology, &ids, &colour.order)[axis])
+                    .sum();
+                assert_eq!(load * sizes.len() as i128, (devices - 1) * total, "{sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn determinants() {
+        assert_eq!(determinant(&[vec![0, 2], vec![3, 4]]), Some(-6));
+        assert_eq!(determinant(&[vec![2, 0, 1], vec![1, 3, 2], vec![1, 1, 1]]), Some(0));
+        assert_eq!(determinant(&[vec![2, 0, 1], vec![1, 3, 2], vec![1, 1, 2]]), Some(6));
+    }
+}

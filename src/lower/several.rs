@@ -1,0 +1,132 @@
+//! Whether a collective over several axes is done on all of them at once, and in how many chunks.
+
+use super::auto::simulate;
+use super::collective::{Lowerer, Stages};
+use super::colours::colours;
+use crate::collective::CollectiveKind;
+use crate::dtype::DType;
+use crate::mesh::{Axes, AxisId, Wiring};
+use crate::operator::Operator;
+use crate::schedule::methods::{Method, Multiport, Stage};
+use crate::schedule::{Builder, OpId};
+use crate::topology::{Part, Topology};
+use crate::units::Time;
+
+/// What decides: the kind, the axes on each dim, and the block it starts from.
+pub(super) type Several = (CollectiveKind, Vec<Axes>, DType, Vec<u64>);
+
+/// More chunks are not tried.
+const MOST_CHUNKS: u64 = 64;
+
+impl Stages<'_, '_, '_, '_> {
+    /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
+    pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], value: OpId) -> Option<Multiport> {
+        let mesh = &self.lowerer.topology.mesh;
+        let axes = dims.iter().flat_map(|on| on.iter()).filter(|axis| mesh.size(*axis) > 1);
+        if axes.count() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
+            return None;
+        }
+        let key = (kind, dims.to_vec(), self.builder.dtype(value), self.builder.extents(value).to_vec());
+        if let Some(known) = self.lowerer.several.get(&key) {
+            return known.clone();
+        }
+        let asked = self.method.is_some();
+        let found = Contest::new(self.lowerer, &key, self.operator).winner(asked);
+        self.lowerer.several.insert(key, found.clone());
+        found
+    }
+}
+
+/// One collective by all its ways, on the axes that take part.
+struct Contest<'k> {
+    part: Part,
+    lowerer: &'k Lowerer<'k>,
+    kind: CollectiveKind,
+    /// On each dim, the axes as they are numbered in the part.
+    dims: Vec<Axes>,
+    dtype: DType,
+    extents: &'k [u64],
+    operator: Operator,
+    multiport: Multiport,
+}
+
+impl<'k> Contest<'k> {
+    fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
+        let (kind, dims, dtype, extents) = key;
+        let topology = lowerer.topology;
+        let taking = |axis: &AxisId| topology.mesh.size(*axis) > 1;
+        let kept: Vec<AxisId> = dims.iter().flat_map(|on| on.iter()).filter(taking).collect();
+        let part = topology.part(&kept);
+        let numbered: Vec<Axes> = dims.iter().map(|on| on.iter().filter_map(|axis| part.axis(axis)).collect()).collect();
+        let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| on.iter().map(move |axis| (axis, dim)));
+        let on_dims = on_dims.filter(|(axis, _)| taking(axis));
+        let stages = on_dims.map(|(axis, dim)| Stage { axis, dim, method: stage_method(topology, axis) });
+        let multiport = Multiport { stages: stages.collect(), colours: colours(topology, &kept), chunks: 1 };
+        Contest { lowerer, kind: *kind, dims: numbered, dtype: *dtype, extents, operator, multiport, part }
+    }
+
+    /// The number of chunks is doubled as long as that helps.
+    fn winner(mut self, asked: bool) -> Option<Multiport> {
+        let mut best: Option<(Time, u64)> = None;
+        while self.multiport.chunks <= MOST_CHUNKS {
+            match (self.at_once(), best) {
+                (Some(time), Some((least, _))) if time >= least => break,
+                (Some(time), _) => best = Some((time, self.multiport.chunks)),
+                (None, _) => break,
+            }
+            self.multiport.chunks *= 2;
+        }
+        let staged = if asked { None } else { self.staged() };
+        let (time, chunks) = best.or_else(|| asked.then_some((Time::ZERO, 1)))?;
+        staged.is_none_or(|staged| time < staged).then_some(Multiport { chunks, ..self.multiport })
+    }
+
+    fn at_once(&self) -> Option<Time> {
+        let mut multiport = self.multiport.clone();
+        for stage in &mut multiport.stages {
+            stage.axis = self.part.axis(stage.axis)?;
+        }
+        self.simulated(|builder, input| match self.kind {
+            CollectiveKind::AllGather => multiport.all_gather(builder, input),
+            CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
+            CollectiveKind::AllReduce => multiport.all_reduce(builder, input, self.operator),
+            CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice => input,
+        })
+    }
+
+    fn staged(&self) -> Option<Time> {
+        let mut lowerer = Lowerer::new(&self.part.topology, self.lowerer.lowering);
+        self.simulated(|builder, input| {
+            let mut stages = Stages { lowerer: &mut lowerer, builder, method: None, operator: self.operator };
+            let on = |dims: &[Axes]| dims.iter().position(|axes| !axes.is_empty()).map(|dim| (dims[dim], dim));
+            match (self.kind, on(&self.dims)) {
+                (CollectiveKind::AllGather, _) => stages.staged_gather(input, &self.dims),
+                (CollectiveKind::ReduceScatter, Some((axes, dim))) => stages.staged_scatter(input, axes, dim),
+                (CollectiveKind::AllReduce, Some((axes, dim))) => stages.staged_reduce(input, axes, dim),
+                (
+                    CollectiveKind::ReduceScatter
+                    | CollectiveKind::AllReduce
+                    | CollectiveKind::AllToAll
+                    | CollectiveKind::Permute
+                    | CollectiveKind::Slice,
+                    _,
+                ) => input,
+            }
+        })
+    }
+
+    fn simulated(&self, build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId) -> Option<Time> {
+        simulate(&self.part.topology, self.dtype, self.extents, |builder, input| {
+            build(builder, input);
+        })
+    }
+}
+
+/// The method of one stage: on each wiring the one that keeps all links equally busy.
+fn stage_method(topology: &Topology, axis: AxisId) -> Method {
+    match topology.links(axis).wiring {
+        Wiring::Ring => Method::BalancedMeetInMiddleRing,
+        Wiring::Line => Method::Line,
+        Wiring::Switch => Method::OneHop,
+    }
+}

@@ -1,0 +1,205 @@
+//! Collectives over several axes at once.
+//!
+//! The array is cut into parts of different colours. Each colour gathers axis after axis, in an order of its own, so
+//! that the links of all axes are busy at the same time; what falls to each colour is chosen so that they are equally
+//! busy. Each part is cut again into chunks, so that a chunk can be in its second stage while the next one is in its
+//! first. In the list all first stages come before all second stages, chunk after chunk: links serve messages in
+//! this order.
+//!
+//! Source: the bucket algorithm on all ports, Sack and Gropp, "Collective Algorithms for Multiported Torus Networks"
+//! (2015); unequal shares for unequal axes are the general form.
+
+use super::super::builder::split;
+use super::super::{Builder, OpId, Region};
+use super::place::{Part, Place, range_region};
+use super::{Method, gather_stage, scatter_stage};
+use crate::mesh::AxisId;
+use crate::operator::Operator;
+
+/// A collective over several axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multiport {
+    /// The axes; those of one dim major first.
+    pub stages: Vec<Stage>,
+    /// The orders in which they are gathered, and how much of the array goes each way.
+    pub colours: Vec<Colour>,
+    /// Into how many chunks each colour is cut; at least 1.
+    pub chunks: u64,
+}
+
+/// One axis of a collective over several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The axis.
+    pub axis: AxisId,
+    /// The dim on which it is gathered.
+    pub dim: usize,
+    /// How: a method for gathers along this axis.
+    pub method: Method,
+}
+
+/// A part of the array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Colour {
+    /// The stages in the order of the gather; a reduction goes backwards.
+    pub order: Vec<usize>,
+    /// Its share, as a multiple of the same for all colours.
+    pub weight: u64,
+}
+
+/// A chunk of one colour on its way.
+struct Portion<'a> {
+    order: &'a [usize],
+    /// What of each shard it is.
+    part: Part,
+    value: OpId,
+}
+
+impl Multiport {
+    /// The shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
+    pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId) -> OpId {
+        let builder = &mut builder.by(Method::Multiport.name());
+        let extents = builder.extents(shard).to_vec();
+        let mut portions = self.portions(&extents, shard);
+        for portion in &mut portions {
+            let region = range_region(extents.len(), &portion.part);
+            portion.value = builder.slice(shard, extents.clone(), region);
+        }
+        self.gather(builder, &mut portions);
+        self.joined(builder, &extents, &portions)
+    }
+
+    /// Each device gets its block of the combination: `[.., n·e, ..] -> [.., e, ..]`.
+    ///
+    /// Every extent must divide by the lengths of the axes on its dim.
+    pub fn reduce_scatter(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
+        let builder = &mut builder.by(Method::Multiport.name());
+        let extents = self.shard_extents(builder, value);
+        let mut portions = self.portions(&extents, value);
+        self.scatter(builder, &extents, &mut portions, operator);
+        let pieces = portions.iter().map(|portion| (portion.value, range_region(extents.len(), &portion.part)));
+        builder.assemble(extents.clone(), extents.clone(), pieces.collect())
+    }
+
+    /// Every device of the group gets the combination: each chunk is scattered and gathered again by the same way.
+    ///
+    /// Every extent must divide by the lengths of the axes on its dim.
+    pub fn all_reduce(&self, builder: &mut Builder<'_>, value: OpId, operator: Operator) -> OpId {
+        let builder = &mut builder.by(Method::Multiport.name());
+        let extents = self.shard_extents(builder, value);
+        let mut portions = self.portions(&extents, value);
+        self.scatter(builder, &extents, &mut portions, operator);
+        self.gather(builder, &mut portions);
+        self.joined(builder, &extents, &portions)
+    }
+
+    /// Chunk after chunk, in each the colours: ranges of the longest dim of a shard, none of them empty.
+    fn portions(&self, shard: &[u64], value: OpId) -> Vec<Portion<'_>> {
+        let longest = shard.iter().enumerate().rev().max_by_key(|(_, extent)| **extent);
+        let (dim, extent) = longest.map_or((0, 1), |(dim, extent)| (dim, *extent));
+        let total: u128 = self.colours.iter().map(|colour| u128::from(colour.weight)).sum();
+        let mut ends = vec![0];
+        let mut weight = 0;
+        for colour in &self.colours {
+            weight += u128::from(colour.weight);
+            // The nearest whole element.
+            let end = (2 * u128::from(extent) * weight + total) / (2 * total);
+            ends.push(u64::try_from(end).expect("at most the extent"));
+        }
+        let mut portions = Vec::new();
+        for chunk in 0..self.chunks {
+            for (colour, ends) in self.colours.iter().zip(ends.windows(2)) {
+                let length = u128::from(ends[1] - ends[0]);
+                let offset = |chunk: u64| {
+                    let offset = length * u128::from(chunk) / u128::from(self.chunks);
+                    ends[0] + u64::try_from(offset).expect("at most the extent")
+                };
+                let part = Part { dim, range: offset(chunk)..offset(chunk + 1) };
+                if !part.range.is_empty() {
+                    portions.push(Portion { order: &colour.order, part, value });
+                }
+            }
+        }
+        portions
+    }
+
+    /// All portions through all stages.
+    fn gather(&self, builder: &mut Builder<'_>, portions: &mut [Portion<'_>]) {
+        for step in 0..self.stages.len() {
+            for portion in &mut *portions {
+                let (place, method) = self.place(builder, portion.order, step);
+                portion.value = gather_stage(builder, method, place, portion.value);
+            }
+        }
+    }
+
+    /// The portions cut out of the whole value, and all of them backwards through all stages.
+    fn scatter(&self, builder: &mut Builder<'_>, shard: &[u64], portions: &mut [Portion<'_>], operator: Operator) {
+        for portion in &mut *portions {
+            let (view, region) = self.whole(builder, shard, &portion.part);
+            portion.value = builder.slice(portion.value, view, region);
+        }
+        for step in (0..self.stages.len()).rev() {
+            for portion in &mut *portions {
+                let (place, method) = self.place(builder, portion.order, step);
+                portion.value = scatter_stage(builder, method, place, portion.value, operator);
+            }
+        }
+    }
+
+    /// Where the shards of a colour's axis stand once the axes before it are gathered.
+    fn place(&self, builder: &Builder<'_>, order: &[usize], step: usize) -> (Place, Method) {
+        let Stage { axis, dim, method } = self.stages[order[step]];
+        let before = order[..step].iter().filter(|stage| **stage < order[step] && self.stages[**stage].dim == dim);
+        let major = before.map(|stage| builder.mesh().size(self.stages[*stage].axis)).product();
+        (Place { axis, dim, major }, method)
+    }
+
+    /// The gathered value, of what became of all portions.
+    fn joined(&self, builder: &mut Builder<'_>, shard: &[u64], portions: &[Portion<'_>]) -> OpId {
+        let mut extents = shard.to_vec();
+        for stage in &self.stages {
+            extents[stage.dim] *= builder.mesh().size(stage.axis);
+        }
+        let view = self.view(builder, shard);
+        let pieces: Vec<(OpId, Region)> =
+            portions.iter().map(|portion| (portion.value, self.whole(builder, shard, &portion.part).1)).collect();
+        builder.assemble(extents, view, pieces)
+    }
+
+    /// A part of every shard as a region of the gathered value.
+    fn whole(&self, builder: &Builder<'_>, shard: &[u64], part: &Part) -> (Vec<u64>, Region) {
+        let view = self.view(builder, shard);
+        let shift = (0..=part.dim).filter(|dim| self.count(builder, *dim) > 1).count();
+        let region = range_region(view.len(), &Part { dim: part.dim + shift, range: part.range.clone() });
+        (view, region)
+    }
+
+    /// The extents of the gathered value, with the shards apart.
+    fn view(&self, builder: &Builder<'_>, shard: &[u64]) -> Vec<u64> {
+        let mut view = shard.to_vec();
+        for dim in (0..shard.len()).rev() {
+            let count = self.count(builder, dim);
+            if count > 1 {
+                view[dim] *= count;
+                view = split(&view, dim, count);
+            }
+        }
+        view
+    }
+
+    /// How many shards are gathered along a dim.
+    fn count(&self, builder: &Builder<'_>, dim: usize) -> u64 {
+        let axes = self.stages.iter().filter(|stage| stage.dim == dim).map(|stage| stage.axis);
+        builder.mesh().group_size(axes)
+    }
+
+    /// The extents of the shards that a scatter leaves.
+    fn shard_extents(&self, builder: &Builder<'_>, value: OpId) -> Vec<u64> {
+        let mut extents = builder.extents(value).to_vec();
+        for stage in &self.stages {
+            extents[stage.dim] /= builder.mesh().size(stage.axis);
+        }
+        extents
+    }
+}

@@ -1,0 +1,71 @@
+//! Several axes at once: any colours, weights and chunks give what the collective is defined to give.
+
+use super::definitions::agrees;
+use super::*;
+use crate::schedule::methods::{Colour, Multiport, Stage};
+use itertools::Itertools;
+
+/// All orders of the axes, with unequal weights.
+fn colours(axes: usize) -> Vec<Colour> {
+    let orders = (0..axes).permutations(axes).zip(1..);
+    orders.map(|(order, weight)| Colour { order, weight }).collect()
+}
+
+fn multiport(mesh: &Mesh, method: Method, dim: usize, chunks: u64) -> Multiport {
+    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axis, dim, method }).collect();
+    Multiport { colours: colours(stages.len()), stages, chunks }
+}
+
+/// One collective over all axes of the mesh, every device with data of its own.
+fn judge(mesh: &Mesh, extents: &[u64], task: Task, multiport: &Multiport) {
+    let axes: Vec<AxisId> = mesh.axis_ids().collect();
+    let mut schedule = Schedule::new(mesh.clone());
+    let sharding = private(&axes, extents.len());
+    schedule.arrays.push(global(mesh, extents, &sharding));
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let value = builder.input(ArrayId(0), sharding);
+    let result = match task {
+        Task::Gather { .. } => multiport.all_gather(&mut builder, value),
+        Task::Scatter { operator, .. } => multiport.reduce_scatter(&mut builder, value, operator),
+        Task::Reduce { operator } => multiport.all_reduce(&mut builder, value, operator),
+        Task::Exchange { .. } => unreachable!("not one of these"),
+    };
+    agrees(&schedule, result, &axes, extents, task);
+}
+
+#[test]
+fn any_colours_and_chunks() {
+    let operator = Operator::Sum;
+    let meshes: [&[(&str, u32)]; 5] = [
+        &[("X", 2), ("Y", 3)],
+        &[("X", 4), ("Y", 3)],
+        &[("X", 5), ("Y", 4)],
+        &[("X", 1), ("Y", 4)],
+        &[("X", 2), ("Y", 3), ("Z", 4)],
+    ];
+    for mesh in meshes.map(Mesh::of) {
+        let n = mesh.device_count() as u64;
+        for method in [Method::BalancedMeetInMiddleRing, Method::Line, Method::OneHop, Method::BidirectionalRingPair] {
+            for (extents, chunks) in [([1, 1], 1), ([3, 2], 1), ([7, 3], 2), ([2, 9], 5)] {
+                for dim in [0, 1] {
+                    let multiport = multiport(&mesh, method, dim, chunks);
+                    judge(&mesh, &extents, Task::Gather { dim }, &multiport);
+                    let mut whole = extents;
+                    whole[dim] *= n;
+                    judge(&mesh, &whole, Task::Scatter { dim, operator }, &multiport);
+                    judge(&mesh, &whole, Task::Reduce { operator: Operator::Max }, &multiport);
+                }
+            }
+        }
+    }
+}
+
+/// Weights of nothing and shards of one element leave colours without a part.
+#[test]
+fn empty_colours() {
+    let mesh = Mesh::of(&[("X", 3), ("Y", 3)]);
+    let mut multiport = multiport(&mesh, Method::BalancedMeetInMiddleRing, 0, 4);
+    multiport.colours[0].weight = 0;
+    judge(&mesh, &[1], Task::Gather { dim: 0 }, &multiport);
+    judge(&mesh, &[9], Task::Reduce { operator: Operator::Sum }, &multiport);
+}

@@ -1,0 +1,71 @@
+//! Schedules of one collective by one method.
+
+use shardc::collective::CollectiveKind;
+use shardc::dtype::DType;
+use shardc::layout::Sharding;
+use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::method::Method;
+use shardc::operator::Operator;
+use shardc::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule, methods};
+use shardc::span::Span;
+
+/// An array of these extents over all axes of a mesh: what `build` makes of it must be the collective's result.
+///
+/// Gathers and exchanges start from rows spread over all axes, reductions from sums open over all.
+pub fn schedule(
+    mesh: Mesh,
+    kind: CollectiveKind,
+    extents: [u64; 2],
+    dtype: DType,
+    build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
+) -> Schedule {
+    let axes: Axes = mesh.axis_ids().collect();
+    let mut schedule = Schedule::new(mesh);
+    schedule.arrays.push(Array {
+        name: "A".into(),
+        dtype,
+        dims: vec!["I".to_owned(), "J".to_owned()],
+        valid: extents.to_vec(),
+        extents: extents.to_vec(),
+        definition: Dense::Input,
+    });
+    let closed = |on: [Axes; 2]| Sharding { dims: on.to_vec(), ..Sharding::default() };
+    let open = Sharding { open: axes.iter().collect::<AxisSet>(), ..closed([Axes::NONE; 2]) };
+    let rows = closed([axes, Axes::NONE]);
+    let (from, to) = match kind {
+        CollectiveKind::AllGather => (rows, closed([Axes::NONE; 2])),
+        CollectiveKind::ReduceScatter => (open, rows),
+        CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
+        CollectiveKind::AllToAll => (rows, closed([Axes::NONE, axes])),
+        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+    };
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let given = builder.input(ArrayId(0), from);
+    let value = build(&mut builder, given);
+    schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });
+    schedule
+}
+
+/// A mesh of one axis.
+pub fn axis(wiring: Wiring, n: u32) -> Mesh {
+    Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring), over: None }]).expect("a small mesh")
+}
+
+/// One collective by one method on one axis.
+pub fn one_axis(
+    kind: CollectiveKind,
+    method: Method,
+    mesh: Mesh,
+    extents: [u64; 2],
+    dtype: DType,
+    chunks: u64,
+) -> Schedule {
+    let x = AxisId::new(0);
+    schedule(mesh, kind, extents, dtype, |builder, given| match kind {
+        CollectiveKind::AllGather => methods::all_gather(builder, method, x, given, 0),
+        CollectiveKind::ReduceScatter => methods::reduce_scatter(builder, method, x, given, 0, Operator::Sum),
+        CollectiveKind::AllReduce => methods::all_reduce_in_chunks(builder, method, x, given, Operator::Sum, chunks),
+        CollectiveKind::AllToAll => methods::all_to_all(builder, method, x, given, 0, 1),
+        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+    })
+}
