@@ -19,6 +19,8 @@ type Grid = (Mesh, Views);
 pub(super) struct Ground {
     pub(super) mesh: Mesh,
     pub(super) hardware: Option<Name>,
+    /// The networks that axes lie over.
+    pub(super) networks: Vec<Name>,
     pub(super) dims: Dims,
     /// By name; `None` where the declaration has an error.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
@@ -33,6 +35,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let mut mesh: Option<(Span, Option<Grid>, Option<Name>)> = None;
     let mut first_array: Option<Span> = None;
     let mut sizes = Sizes::default();
+    let mut networks: Vec<Name> = Vec::new();
     for statement in &ast.statements {
         match &statement.kind {
             StatementKind::Mesh { axes, hardware } => {
@@ -43,6 +46,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                 if let Some(first) = first_array {
                     diagnostics.push(&CheckError::MeshLate { first, mesh: statement.span });
                 }
+                networks.extend(axes.iter().filter_map(|axis| axis.over.clone()));
                 let read = read_mesh(axes, statement.span, diagnostics);
                 if let (None, Some((mesh, _))) = (hardware, &read) {
                     diagnostics.push(&CheckError::DefaultHardware { mesh: mesh.to_string(), at: statement.span });
@@ -57,7 +61,10 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => {
                 first_array.get_or_insert(statement.span);
             }
-            StatementKind::Output(_) | StatementKind::Expect(_) | StatementKind::Limit { .. } => {}
+            StatementKind::Output(_)
+            | StatementKind::Expect(_)
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
         }
     }
     // Any statement that could not be read may have been the mesh.
@@ -67,7 +74,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let (_, mesh, hardware) = mesh?;
     let (mesh, views) = mesh?;
     let Sizes { dims, named: named_dims, parts, .. } = sizes;
-    Some(Ground { mesh, hardware, dims, named_dims, parts, views })
+    Some(Ground { mesh, hardware, networks, dims, named_dims, parts, views })
 }
 
 /// The mesh of a statement. Where a size is wrong the axis counts as 1, so that nothing more is told because of it.

@@ -102,7 +102,7 @@ struct AxisDocument {
 struct PhysicalDocument {
     size: u32,
     link: String,
-    network: &'static str,
+    network: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -227,7 +227,7 @@ impl PlanDocument {
 fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     let axis = |(axis, id): (&crate::mesh::Axis, _)| {
         let link = topology.links(id).wiring.to_string();
-        let physical = vec![PhysicalDocument { size: axis.size, link, network: "ici" }];
+        let physical = vec![PhysicalDocument { size: axis.size, link, network: topology.network(id).name.clone() }];
         AxisDocument { name: axis.name.clone(), size: axis.size, physical }
     };
     let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).collect();

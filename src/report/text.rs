@@ -18,11 +18,14 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
     let axis = |(axis, id): (&crate::mesh::Axis, _)| {
         let links = topology.links(id);
         let rate = crate::units::Bytes(links.one_way.per_second());
-        format!("{} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+        let over = axis.over.iter().map(|network| format!(" over {network}")).join("");
+        format!("{} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring, axis.size)
     };
+    let degraded = topology.degraded().map(|(link, state)| format!("{} {state}", topology.show_link(link))).join(", ");
+    let degraded = if degraded.is_empty() { degraded } else { format!("degraded links: {degraded}\n") };
     let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).join(", ");
     let assumed = if assumed { " (assumed)" } else { "" };
-    format!("{} devices on {}{assumed}: {axes}\n", mesh.device_count(), topology.hardware.name)
+    format!("{} devices on {}{assumed}: {axes}\n{degraded}", mesh.device_count(), topology.hardware.name)
 }
 
 /// What moves and what it costs, step by step; then the totals and, for each product, what was not chosen.

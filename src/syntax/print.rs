@@ -1,7 +1,7 @@
 //! Prints a tree in the canonical spelling; what is printed reads back as the same tree.
 
 use super::{
-    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, Name,
+    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl, Name,
     OpenRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
 };
 use itertools::Itertools;
@@ -60,6 +60,11 @@ impl Display for Statement {
                 f.write_str("}")
             }
             StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),
+            StatementKind::Link(LinkDecl { from, to, both_ways, state }) => {
+                let arrow = if *both_ways { "<->" } else { "->" };
+                let place = |place: &[u64]| place.iter().join(",");
+                write!(f, "link ({}){arrow}({}) {state}", place(&from.node), place(&to.node))
+            }
             StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }
     }

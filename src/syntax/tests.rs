@@ -405,6 +405,10 @@ pub(super) mod properties {
         let over = prop::option::of(prop::sample::select(vec!["dcn", "ib_2"]).prop_map(named));
         let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring), over)
             .prop_map(|(name, size, more, wiring, over)| AxisDecl { name, size, more, wiring, over });
+        let device = || prop::collection::vec(0u64..9, 1..4).prop_map(|node| Spanned { node, span: Span::default() });
+        let state = prop_oneof![Just(LinkState::Down), (1u8..=100).prop_map(LinkState::Percent)];
+        let link = (device(), device(), any::<bool>(), state)
+            .prop_map(|(from, to, both_ways, state)| LinkDecl { from, to, both_ways, state });
         let hardware = prop::option::of(prop::sample::select(vec!["tpu_v5e", "h100-sxm", "4x4.x"]).prop_map(named));
         let dim_size =
             prop_oneof![size().prop_map(DimSize::Is), prop::collection::vec(plain(), 2..4).prop_map(DimSize::Parts),];
@@ -431,6 +435,7 @@ pub(super) mod properties {
                 using
             }),
             prop::collection::vec(name(), 1..4).prop_map(StatementKind::Output),
+            link.prop_map(StatementKind::Link),
         ]
         .prop_map(|kind| Statement { kind, span: Span::default() })
     }

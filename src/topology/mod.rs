@@ -142,6 +142,26 @@ pub enum TopologyError {
     },
 }
 
+impl TopologyError {
+    /// Whether it is the program that asks for what is not there.
+    pub fn is_written(&self) -> bool {
+        match self {
+            TopologyError::UnknownNetwork { .. } | TopologyError::NoLink { .. } | TopologyError::CutOff { .. } => true,
+            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => false,
+        }
+    }
+
+    /// Says where it is written.
+    pub fn set_place(&mut self, place: Option<SourceSpan>) {
+        match self {
+            TopologyError::UnknownNetwork { at, .. }
+            | TopologyError::NoLink { at, .. }
+            | TopologyError::CutOff { at, .. } => *at = place,
+            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => {}
+        }
+    }
+}
+
 impl Topology {
     /// The most links a mesh can have; a mesh of a million devices on four axes has eight million.
     pub const MOST_LINKS: u64 = 1 << 23;
