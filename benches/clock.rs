@@ -28,7 +28,7 @@ fn ring_gather(mesh: &Mesh) -> Schedule {
     for (by, steps) in [(-1, size / 2), (1, (size - 1) / 2)] {
         let mut last = input;
         for _ in 0..steps {
-            let sources = Sources::Shift { axis: AxisId::new(0), by, wrap: true };
+            let sources = Sources::Shift { axes: AxisId::new(0).into(), by, wrap: true };
             last = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(-by) }, &[last]);
         }
     }

@@ -1,7 +1,10 @@
 //! The mesh: a named grid of devices.
 
+mod views;
+
 use std::fmt;
 use std::iter;
+use views::View;
 
 /// An axis of the mesh, by its place in the declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +81,8 @@ pub struct Axis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mesh {
     axes: Vec<Axis>,
+    /// The axes of the machine that are in parts, in order; each part is one of the axes.
+    views: Vec<View>,
 }
 
 impl Mesh {
@@ -90,7 +95,7 @@ impl Mesh {
     pub fn new(axes: Vec<Axis>) -> Option<Mesh> {
         let devices = axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::from(axis.size)));
         let fits = axes.len() <= Self::MOST_AXES && devices.is_some_and(|n| (1..=Self::MOST_DEVICES).contains(&n));
-        fits.then_some(Mesh { axes })
+        fits.then_some(Mesh { axes, views: Vec::new() })
     }
 
     /// A mesh from names and sizes, wired as the hardware has it; for tests and examples.
@@ -187,24 +192,6 @@ impl Mesh {
     }
 }
 
-impl fmt::Display for Mesh {
-    /// `{X: 4, Y: 2 ring}`
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("{")?;
-        for (index, axis) in self.axes.iter().enumerate() {
-            let comma = if index > 0 { ", " } else { "" };
-            write!(f, "{comma}{}: {}", axis.name, axis.size)?;
-            if let Some(wiring) = axis.wiring {
-                write!(f, " {wiring}")?;
-            }
-            if let Some(network) = &axis.over {
-                write!(f, " over {network}")?;
-            }
-        }
-        f.write_str("}")
-    }
-}
-
 /// An ordered list of distinct axes, major first, in one word: what shards a dim.
 ///
 /// Four bits an axis, the last axis lowest; 0 is the empty list.
@@ -280,6 +267,12 @@ impl Axes {
     /// The names as they stand after a collective: `X`, `XY`, `{data,model}`.
     pub fn names(self, mesh: &Mesh) -> String {
         join_names(mesh, self.iter())
+    }
+}
+
+impl From<AxisId> for Axes {
+    fn from(axis: AxisId) -> Axes {
+        Axes::one(axis)
     }
 }
 

@@ -139,7 +139,7 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
 
 /// One collective over two axes at once, its colours of unequal weights.
 fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> Schedule {
-    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axis, dim: 0, method }).collect();
+    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
     let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
     let multiport = Multiport { stages, colours, chunks };
     let extents = [2 * mesh.device_count() as u64, 3 * chunks];

@@ -175,7 +175,7 @@ fn malformed_schedules_are_refused() {
         b.op(kind, extents, operands);
         assert!(matches!(prove(&b.schedule), Err(Flaw::Malformed { .. })), "{}", flaw(&b.schedule));
     };
-    let shift = |by, wrap| Sources::Shift { axis: axis(X), by, wrap };
+    let shift = |by, wrap| Sources::Shift { axes: axis(X).into(), by, wrap };
     let table = |entries: &[Option<u32>]| Sources::Table { axes: vec![axis(X)], entries: entries.to_vec() };
     let shuffle = |sources, route| OpKind::Shuffle { sources, route };
     refuse(shuffle(shift(1, false), Route::Hops(3)), &[4], &[value]);

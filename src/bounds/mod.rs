@@ -3,13 +3,14 @@
 //! Nothing here knows a method. Each bandwidth bound counts the bytes that must cross into (or out of) some set of
 //! devices, all groups at once, over the links that could carry them; each latency bound counts hops. Links of an
 //! idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of an axis
-//! that shards another dim carry as much for their own groups and cannot.
+//! that shards another dim carry as much for their own groups and cannot. The parts of an axis share its links, which
+//! count once; in the bounds of one part the others may lie as they help most.
 //!
 //! Source: cuts of the mesh; for AllReduce the 2(n-1) sends of each element of Patarasuk and Yuan (2009).
 
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::mesh::{AxisId, AxisSet, Wiring};
+use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::topology::{AxisLinks, Topology};
 use crate::units::{Rate, Time};
 
@@ -43,19 +44,29 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
     let local = u128::from(from.local_bytes(mesh).0);
     let bandwidth = match collective {
         // The weakest device needs all shards but its own, over its own links.
-        Collective::AllGather { .. } => load(topology, (n - 1) * local, 1, weakest_device(topology, axes.union(idle))),
+        Collective::AllGather { .. } => {
+            load(topology, (n - 1) * local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
+        }
         // A device with all its replicas must send out its part of every block but its own.
         Collective::ReduceScatter { .. } => {
-            load(topology, (n - 1) * local, n, weakest_device(topology, axes) * replicas)
+            load(topology, (n - 1) * local, n, leaving_a_device(topology, axes, idle) * replicas)
         }
-        // 2(n-1) sends of every element, over all links between the devices of a group and its replicas.
-        Collective::AllReduce { .. } => load(topology, 2 * (n - 1) * local, 1, leaving(topology, axes) * replicas),
+        // 2(n-1) sends of every element, over all links between the devices of a group and its replicas; of an axis
+        // in parts, over those of all groups that share its links.
+        Collective::AllReduce { .. } => {
+            let sharing = mesh.with_siblings(axes).without(axes);
+            let groups = u128::from(sharing.without(idle).group_size(mesh));
+            let outside = u128::from(idle.without(sharing).group_size(mesh));
+            let capacity = leaving(topology, wired(topology, axes)) * outside;
+            load(topology, 2 * (n - 1) * local * groups, 1, capacity)
+        }
         Collective::AllToAll { .. } => {
-            let per_axis = axes.iter().map(|axis| all_to_all(topology, axis, local, replicas));
-            per_axis.max().unwrap_or_default()
+            let runs = mesh.runs(axes.in_order()).into_iter();
+            let per_run = runs.map(|run| all_to_all(topology, run, local, replicas, idle));
+            per_run.max().unwrap_or_default()
         }
         // Somebody receives a whole shard, over its own links.
-        Collective::Permute { .. } => load(topology, local, 1, strongest_device(topology, all)),
+        Collective::Permute { .. } => load(topology, local, 1, strongest_device(topology, wired(topology, all))),
         Collective::Slice { .. } => Time::ZERO,
     };
     let latency = match collective {
@@ -66,7 +77,14 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
         | Collective::ReduceScatter { .. }
         | Collective::AllReduce { .. }
         | Collective::AllToAll { .. }
-        | Collective::Slice { .. } => axes.iter().map(|axis| diameter(topology, axis)).sum(),
+        | Collective::Slice { .. } => wired(topology, axes)
+            .iter()
+            .map(|wire| {
+                let runs = mesh.runs(axes.in_order()).into_iter();
+                let of_wire = runs.filter(|run| run.iter().all(|axis| mesh.physical(axis) == wire));
+                of_wire.map(|run| diameter(topology, run)).max().unwrap_or_default()
+            })
+            .sum(),
     };
     Bound { latency, bandwidth }
 }
@@ -78,15 +96,27 @@ fn load(topology: &Topology, bytes: u128, divisor: u128, capacity: u128) -> Time
     Time::from_ticks(bytes.saturating_mul(second) / (divisor * capacity).max(1))
 }
 
+/// The axes of the machine on which axes lie.
+fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
+    axes.iter().map(|axis| topology.mesh.physical(axis)).collect()
+}
+
 /// Bytes a second into (or out of) the device with the fewest links on these axes.
-fn weakest_device(topology: &Topology, axes: AxisSet) -> u128 {
-    axes.iter().map(|axis| links_of_a_device(topology.links(axis), false)).sum()
+fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
+    wired.iter().map(|axis| links_of_a_device(topology.axes[axis.index()], false)).sum()
+}
+
+/// Bytes a second out of the device with the fewest links; along an axis that holds replicas in its other parts, out
+/// of the one with the most.
+fn leaving_a_device(topology: &Topology, axes: AxisSet, idle: AxisSet) -> u128 {
+    let (wired, replicated) = (wired(topology, axes), wired(topology, idle));
+    weakest_device(topology, wired.without(replicated)) + strongest_device(topology, wired.intersection(replicated))
 }
 
 /// Bytes a second into the device with the most links on these axes.
-fn strongest_device(topology: &Topology, axes: AxisSet) -> u128 {
-    let links = |axis: AxisId| links_of_a_device(topology.links(axis), topology.mesh.size(axis) > 2);
-    axes.iter().map(links).sum()
+fn strongest_device(topology: &Topology, wired: AxisSet) -> u128 {
+    let links = |axis: AxisId| links_of_a_device(topology.axes[axis.index()], topology.machine.size(axis) > 2);
+    wired.iter().map(links).sum()
 }
 
 fn links_of_a_device(links: AxisLinks, inner: bool) -> u128 {
@@ -98,11 +128,11 @@ fn links_of_a_device(links: AxisLinks, inner: bool) -> u128 {
     }
 }
 
-/// Bytes a second out of all devices of one group together, along its axes.
-fn leaving(topology: &Topology, axes: AxisSet) -> u128 {
-    let n = u128::from(axes.group_size(&topology.mesh));
+/// Bytes a second out of all devices of one group of the machine together, along its axes.
+fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
+    let n = u128::from(wired.group_size(&topology.machine));
     let along = |axis: AxisId| {
-        let (links, size) = (topology.links(axis), u128::from(topology.mesh.size(axis)));
+        let (links, size) = (topology.axes[axis.index()], u128::from(topology.machine.size(axis)));
         let one_way = u128::from(links.one_way.per_second());
         let line = match links.wiring {
             Wiring::Ring => 2 * size,
@@ -111,13 +141,23 @@ fn leaving(topology: &Topology, axes: AxisSet) -> u128 {
         };
         line * one_way * (n / size)
     };
-    axes.iter().map(along).sum()
+    wired.iter().map(along).sum()
 }
 
-/// The middle links of one axis in an AllToAll; `local` bytes a device, replicas share the work.
-fn all_to_all(topology: &Topology, axis: AxisId, local: u128, replicas: u128) -> Time {
-    let (links, size) = (topology.links(axis), u128::from(topology.mesh.size(axis)));
+/// The middle links of one axis, or of a run of parts, in an AllToAll; `local` bytes a device, replicas share the
+/// work.
+fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Time {
+    let (links, size) = (topology.links(run), u128::from(run.group_size(&topology.mesh)));
     let one_way = u128::from(links.one_way.per_second()) * replicas;
+    if let Some(others) = others(topology, run) {
+        // Whichever way round, c ranks apart are at least so many times the links between neighbours; with replicas
+        // along the other parts at least c links.
+        let apart = if others.intersection(idle).is_empty() { u128::from(links.apart) } else { 1 };
+        return match links.wiring {
+            Wiring::Switch => load(topology, local * (size - 1), size, one_way),
+            Wiring::Ring | Wiring::Line => load(topology, local * apart * (size * size - size % 2), 8 * size, one_way),
+        };
+    }
     match links.wiring {
         // Mean distance times bytes over the links of the ring: (n² - n mod 2) / 4n of the shard, two ways.
         Wiring::Ring => load(topology, local * (size * size - size % 2), 8 * size, one_way),
@@ -126,10 +166,20 @@ fn all_to_all(topology: &Topology, axis: AxisId, local: u128, replicas: u128) ->
     }
 }
 
-/// The time of an empty message between the devices that are farthest apart along the axis.
-fn diameter(topology: &Topology, axis: AxisId) -> Time {
-    let (links, size) = (topology.links(axis), topology.mesh.size(axis));
+/// The other axes of more than one device on the same axis of the machine, if there are any.
+fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
+    let mesh = &topology.mesh;
+    let others = mesh.with_siblings(run.set()).without(run.set());
+    let others: AxisSet = others.iter().filter(|axis| mesh.size(*axis) > 1).collect();
+    (!others.is_empty()).then_some(others)
+}
+
+/// The time of an empty message between the devices that are farthest apart along the axis, or along a run of parts.
+fn diameter(topology: &Topology, run: Axes) -> Time {
+    let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     let hops = match links.wiring {
+        // What another part does can only bring them nearer, round the ring of this part.
+        Wiring::Ring | Wiring::Line if others(topology, run).is_some() => size / 2,
         Wiring::Ring => size / 2,
         Wiring::Line => size - 1,
         Wiring::Switch => 1,

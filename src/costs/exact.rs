@@ -7,7 +7,7 @@ use crate::layout::{Dim, Layout, Sharding};
 use crate::lower::{Lowerer, Lowering, simulate};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::plan::{Cost, Costs, Limit, LocalWork};
-use crate::topology::{Part, Topology};
+use crate::topology::Topology;
 use crate::units::Time;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,11 +24,11 @@ impl<'a> Exact<'a> {
         Exact { topology, lowering, known: RefCell::new(HashMap::new()) }
     }
 
-    /// Lowers and runs the collective on the axes that take part; along all others the same happens side by side.
+    /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
+    /// side. Groups along a part of an axis share its links, so of that all devices take part.
     fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let axes: Vec<AxisId> = collective.axes(&from.sharding).iter().collect();
-        let part = self.topology.part(&axes);
-        let (collective, from) = (collective_in(&part, collective), layout_in(&part, from, &self.topology.mesh));
+        let part = Part::new(self.topology, collective.axes(&from.sharding));
+        let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
         let extents = from.local_extents(&part.topology.mesh);
         let mut lowerer = Lowerer::new(&part.topology, self.lowering);
         simulate(&part.topology, from.dtype, &extents, |builder, input| {
@@ -67,45 +67,59 @@ impl Costs for Exact<'_> {
     }
 }
 
-/// Axes as they are numbered in a part of the machine; those that it lacks are left out.
-fn axes_in(part: &Part, axes: Axes) -> Axes {
-    axes.iter().filter_map(|axis| part.axis(axis)).collect()
+/// The machine with only some of its axes, and how their ids change.
+struct Part {
+    topology: Topology,
+    kept: Vec<AxisId>,
 }
 
-fn set_in(part: &Part, axes: AxisSet) -> AxisSet {
-    axes.iter().filter_map(|axis| part.axis(axis)).collect()
-}
+impl Part {
+    fn new(topology: &Topology, axes: AxisSet) -> Part {
+        let (topology, kept) = topology.only(axes);
+        Part { topology, kept }
+    }
 
-fn sharding_in(part: &Part, sharding: &Sharding) -> Sharding {
-    let mut inside = sharding.clone();
-    inside.dims.iter_mut().for_each(|axes| *axes = axes_in(part, *axes));
-    inside.set_open(set_in(part, sharding.open));
-    inside
-}
+    fn axis(&self, axis: AxisId) -> Option<AxisId> {
+        self.kept.iter().position(|kept| *kept == axis).map(AxisId::new)
+    }
 
-/// The array that the axes left out have cut already.
-fn layout_in(part: &Part, layout: &Layout, mesh: &Mesh) -> Layout {
-    let sharding = sharding_in(part, &layout.sharding);
-    let local = layout.local_extents(mesh);
-    let whole = |((dim, axes), local): ((&Dim, &Axes), u64)| Dim {
-        id: dim.id,
-        size: local * axes.group_size(&part.topology.mesh),
-    };
-    let dims = layout.dims.iter().zip(&sharding.dims).zip(local).map(whole).collect();
-    Layout { dtype: layout.dtype, dims, sharding }
-}
+    fn axes(&self, axes: Axes) -> Axes {
+        axes.iter().filter_map(|axis| self.axis(axis)).collect()
+    }
 
-fn collective_in(part: &Part, collective: &Collective) -> Collective {
-    match collective {
-        Collective::AllGather { axes } => Collective::AllGather { axes: set_in(part, *axes) },
-        Collective::AllReduce { axes } => Collective::AllReduce { axes: set_in(part, *axes) },
-        Collective::ReduceScatter { axes, dim } => {
-            Collective::ReduceScatter { axes: axes_in(part, *axes), dim: *dim }
+    fn set(&self, axes: AxisSet) -> AxisSet {
+        axes.iter().filter_map(|axis| self.axis(axis)).collect()
+    }
+
+    fn sharding(&self, sharding: &Sharding) -> Sharding {
+        let mut part = sharding.clone();
+        part.dims.iter_mut().for_each(|axes| *axes = self.axes(*axes));
+        part.set_open(self.set(sharding.open));
+        part
+    }
+
+    /// The array that the axes left out have cut already.
+    fn layout(&self, layout: &Layout, mesh: &Mesh) -> Layout {
+        let sharding = self.sharding(&layout.sharding);
+        let local = layout.local_extents(mesh);
+        let whole = |((dim, axes), local): ((&Dim, &Axes), u64)| Dim {
+            id: dim.id,
+            size: local * axes.group_size(&self.topology.mesh),
+        };
+        let dims = layout.dims.iter().zip(&sharding.dims).zip(local).map(whole).collect();
+        Layout { dtype: layout.dtype, dims, sharding }
+    }
+
+    fn collective(&self, collective: &Collective) -> Collective {
+        match collective {
+            Collective::AllGather { axes } => Collective::AllGather { axes: self.set(*axes) },
+            Collective::AllReduce { axes } => Collective::AllReduce { axes: self.set(*axes) },
+            Collective::ReduceScatter { axes, dim } => Collective::ReduceScatter { axes: self.axes(*axes), dim: *dim },
+            Collective::AllToAll { axes, from, to } => {
+                Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }
+            }
+            Collective::Slice { axes, dim } => Collective::Slice { axes: self.axes(*axes), dim: *dim },
+            Collective::Permute { to } => Collective::Permute { to: self.sharding(to) },
         }
-        Collective::AllToAll { axes, from, to } => {
-            Collective::AllToAll { axes: axes_in(part, *axes), from: *from, to: *to }
-        }
-        Collective::Slice { axes, dim } => Collective::Slice { axes: axes_in(part, *axes), dim: *dim },
-        Collective::Permute { to } => Collective::Permute { to: sharding_in(part, to) },
     }
 }

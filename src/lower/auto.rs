@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisId};
 use crate::schedule::methods::Method;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
 use crate::sim::clock;
@@ -9,6 +10,14 @@ use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
 use std::collections::BTreeSet;
+
+/// The part of the machine along some runs of axes, and the runs there: all groups that share its links are in it.
+pub(super) fn along(topology: &Topology, runs: &[Axes]) -> (Topology, Vec<Axes>) {
+    let axes: Axes = runs.iter().flat_map(|run| run.iter()).collect();
+    let (part, kept) = topology.only(axes.set());
+    let place = |axis| kept.iter().position(|kept| *kept == axis).map(AxisId::new);
+    (part, runs.iter().map(|run| run.iter().filter_map(place).collect()).collect())
+}
 
 /// Operations of one collective times devices: what is larger is too much to be tried on the clock.
 const MOST_WORK: usize = 1 << 24;

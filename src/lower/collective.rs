@@ -1,7 +1,8 @@
-//! One collective as operations: stage by stage over its axes, each stage by a method on one axis.
+//! One collective as operations: stage by stage over its axes, each stage by a method on one axis or on neighbouring
+//! parts of one.
 
 use super::Lowering;
-use super::auto::{fastest, simulate};
+use super::auto::{along, fastest, simulate};
 use super::permute;
 use super::several::Several;
 use crate::collective::{Collective, CollectiveKind};
@@ -15,8 +16,8 @@ use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
 
-/// What decides the method of a stage: its kind, the axis, the block it starts from, and what can be chosen from.
-type Stage = (CollectiveKind, AxisId, DType, Vec<u64>, Vec<Method>);
+/// What decides the method of a stage: its kind, the run of axes, the block it starts from, and what can be chosen from.
+type Stage = (CollectiveKind, Axes, DType, Vec<u64>, Vec<Method>);
 
 /// Lowers collectives and remembers which method was best for which stage.
 #[derive(Debug)]
@@ -131,7 +132,7 @@ impl Stages<'_, '_, '_, '_> {
         self.staged_gather(value, dims)
     }
 
-    /// Minor axis first: then each stage concatenates what lies side by side.
+    /// Minor run first: then each stage concatenates what lies side by side.
     pub(super) fn staged_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
         dims.iter().enumerate().fold(value, |value, (dim, axes)| self.gather_dim(value, *axes, dim))
     }
@@ -142,11 +143,11 @@ impl Stages<'_, '_, '_, '_> {
         if self.lowerer.lowering.keep_all_gather && alike && !axes.is_empty() {
             return self.builder.all_gather_kept(axes.iter().collect(), value, dim);
         }
-        axes.iter().rev().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::AllGather, axis, value, |builder, method, axis, value| {
-                methods::all_gather(builder, method, axis, value, dim)
+        self.runs(axes).into_iter().rev().fold(value, |value, run| {
+            let method = self.method(CollectiveKind::AllGather, run, value, |builder, method, run, value| {
+                methods::all_gather(builder, method, run, value, dim)
             });
-            method.map_or(value, |method| methods::all_gather(self.builder, method, axis, value, dim))
+            method.map_or(value, |method| methods::all_gather(self.builder, method, run, value, dim))
         })
     }
 
@@ -158,23 +159,23 @@ impl Stages<'_, '_, '_, '_> {
         }
     }
 
-    /// Major axis first, the reverse of the gather.
+    /// Major run first, the reverse of the gather.
     pub(super) fn staged_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
-        axes.iter().fold(value, |value, axis| {
-            let method = self.method(CollectiveKind::ReduceScatter, axis, value, |builder, method, axis, value| {
-                methods::reduce_scatter(builder, method, axis, value, dim, operator)
+        self.runs(axes).into_iter().fold(value, |value, run| {
+            let method = self.method(CollectiveKind::ReduceScatter, run, value, |builder, method, run, value| {
+                methods::reduce_scatter(builder, method, run, value, dim, operator)
             });
-            method.map_or(value, |method| methods::reduce_scatter(self.builder, method, axis, value, dim, operator))
+            method.map_or(value, |method| methods::reduce_scatter(self.builder, method, run, value, dim, operator))
         })
     }
 
-    /// Over several axes: scatter over all, then gather, if some dim divides; else axis by axis.
+    /// Over several runs: scatter over all, then gather, if some dim divides; else run by run.
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
-        let operator = self.operator;
-        if let (Some(dim), true) = (dim, axes.len() > 1) {
+        let (operator, runs) = (self.operator, self.runs(axes));
+        if let (Some(dim), true) = (dim, runs.len() > 1) {
             return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), value) {
                 Some(_) if self.lowerer.lowering.keep_all_gather => {
                     let part = self.reduce_scatter(value, axes, dim);
@@ -184,12 +185,12 @@ impl Stages<'_, '_, '_, '_> {
                 None => self.staged_reduce(value, axes, dim),
             };
         }
-        axes.iter().fold(value, |value, axis| {
-            let build = |builder: &mut Builder<'_>, (method, chunks), axis, value| {
-                methods::all_reduce_in_chunks(builder, method, axis, value, operator, chunks)
+        runs.into_iter().fold(value, |value, run| {
+            let build = |builder: &mut Builder<'_>, (method, chunks), run: Axes, value| {
+                methods::all_reduce_in_chunks(builder, method, run, value, operator, chunks)
             };
-            let way = self.way(CollectiveKind::AllReduce, axis, value, build);
-            way.map_or(value, |way| build(self.builder, way, axis, value))
+            let way = self.way(CollectiveKind::AllReduce, run, value, build);
+            way.map_or(value, |way| build(self.builder, way, run, value))
         })
     }
 
@@ -200,27 +201,33 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
-        let stages: Vec<(AxisId, Method)> = axes
-            .iter()
-            .filter_map(|axis| {
-                let method = self.method(CollectiveKind::AllToAll, axis, value, |builder, method, axis, value| {
-                    methods::all_to_all(builder, method, axis, value, from, to)
+        let stages: Vec<(Axes, Method)> = self
+            .runs(axes)
+            .into_iter()
+            .filter_map(|run| {
+                let method = self.method(CollectiveKind::AllToAll, run, value, |builder, method, run, value| {
+                    methods::all_to_all(builder, method, run, value, from, to)
                 });
-                method.map(|method| (axis, method))
+                method.map(|method| (run, method))
             })
             .collect();
         methods::all_to_all_over(self.builder, &stages, value, from, to)
+    }
+
+    /// Lists of axes go by runs: neighbouring parts of an axis are one ring or line again.
+    fn runs(&self, axes: Axes) -> Vec<Axes> {
+        self.builder.mesh().runs(axes)
     }
 
     /// The method of one stage; none on an axis of one device.
     fn method(
         &mut self,
         kind: CollectiveKind,
-        axis: AxisId,
+        run: Axes,
         value: OpId,
-        build: impl Fn(&mut Builder<'_>, Method, AxisId, OpId) -> OpId,
+        build: impl Fn(&mut Builder<'_>, Method, Axes, OpId) -> OpId,
     ) -> Option<Method> {
-        let way = self.way(kind, axis, value, |builder, (method, _), axis, value| build(builder, method, axis, value));
+        let way = self.way(kind, run, value, |builder, (method, _), run, value| build(builder, method, run, value));
         way.map(|(method, _)| method)
     }
 
@@ -228,32 +235,31 @@ impl Stages<'_, '_, '_, '_> {
     fn way(
         &mut self,
         kind: CollectiveKind,
-        axis: AxisId,
+        run: Axes,
         value: OpId,
-        build: impl Fn(&mut Builder<'_>, (Method, u64), AxisId, OpId) -> OpId,
+        build: impl Fn(&mut Builder<'_>, (Method, u64), Axes, OpId) -> OpId,
     ) -> Option<(Method, u64)> {
         let topology = self.lowerer.topology;
-        let mut candidates = methods::candidates(kind, topology.links(axis).wiring, topology.mesh.size(axis));
+        let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
+        let mut candidates = methods::candidates(kind, wiring, size);
         if let Some(method) = self.method {
             if candidates.contains(&method) {
                 candidates = vec![method];
             } else {
-                let (wiring, size) = (topology.links(axis).wiring, topology.mesh.size(axis));
-                let axis = topology.mesh.axis(axis).name.clone();
+                let axis = run.names(&topology.mesh);
                 let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
                 self.lowerer.flaw.get_or_insert(flaw);
             }
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
-        let stage = (kind, axis, dtype, extents, candidates);
+        let stage = (kind, run, dtype, extents, candidates);
         if let Some(known) = self.lowerer.chosen.get(&stage) {
             return Some(*known);
         }
-        let part = topology.part(&[axis]);
-        let on = part.axis(axis)?;
+        let (part, runs) = along(topology, &[run]);
         let time = |method, chunks| {
-            simulate(&part.topology, dtype, &stage.3, |builder, input| {
-                build(builder, (method, chunks), on, input);
+            simulate(&part, dtype, &stage.3, |builder, input| {
+                build(builder, (method, chunks), runs[0], input);
             })
         };
         // Where none can be tried on the clock, the usual one.

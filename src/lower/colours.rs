@@ -4,7 +4,7 @@
 //! block is what the stages before have gathered. The shares of the colours are the solution of a small linear
 //! program, found exactly: the best of its corners.
 
-use crate::mesh::{AxisId, Wiring};
+use crate::mesh::{Axes, Wiring};
 use crate::schedule::methods::Colour;
 use crate::topology::Topology;
 use crate::units::Rate;
@@ -14,7 +14,7 @@ use itertools::Itertools;
 const MOST_AXES_PERMUTED: usize = 3;
 
 /// The colours with a share, for a gather over these axes.
-pub(super) fn colours(topology: &Topology, axes: &[AxisId]) -> Vec<Colour> {
+pub(super) fn colours(topology: &Topology, axes: &[Axes]) -> Vec<Colour> {
     let orders: Vec<Vec<usize>> = if axes.len() <= MOST_AXES_PERMUTED {
         (0..axes.len()).permutations(axes.len()).collect()
     } else {
@@ -27,11 +27,11 @@ pub(super) fn colours(topology: &Topology, axes: &[AxisId]) -> Vec<Colour> {
 }
 
 /// How long the busiest link of each axis is busy if all goes in this order, up to a common factor.
-fn loads(topology: &Topology, axes: &[AxisId], order: &[usize]) -> Vec<i128> {
+fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
     let mut loads = vec![0; axes.len()];
     let mut block = 1;
     for stage in order {
-        let (links, n) = (topology.links(axes[*stage]), i128::from(topology.mesh.size(axes[*stage])));
+        let (links, n) = (topology.links(axes[*stage]), i128::from(axes[*stage].group_size(&topology.mesh)));
         // Both ways round a ring share the blocks; into the end of a line, and out of a switch, all come one way.
         let ways = match links.wiring {
             Wiring::Ring => 1,
@@ -158,7 +158,7 @@ mod tests {
     fn weights(sizes: &[u32], wiring: Wiring) -> Vec<(Vec<usize>, u64)> {
         let axes: Vec<(&str, u32)> = ["X", "Y", "Z", "U"].into_iter().zip(sizes.iter().copied()).collect();
         let topology = topology("tpu_v5p", &axes, Some(wiring));
-        let ids: Vec<AxisId> = topology.mesh.axis_ids().collect();
+        let ids: Vec<Axes> = topology.mesh.axis_ids().map(Axes::one).collect();
         colours(&topology, &ids).into_iter().map(|colour| (colour.order, colour.weight)).collect()
     }
 
@@ -189,7 +189,7 @@ mod tests {
         for sizes in [vec![16, 20, 28], vec![4, 4, 4], vec![3, 5, 7], vec![3, 4, 5, 6]] {
             let axes: Vec<(&str, u32)> = ["X", "Y", "Z", "U"].into_iter().zip(sizes.iter().copied()).collect();
             let topology = topology("tpu_v5p", &axes, Some(Wiring::Ring));
-            let ids: Vec<AxisId> = topology.mesh.axis_ids().collect();
+            let ids: Vec<Axes> = topology.mesh.axis_ids().map(Axes::one).collect();
             let found = colours(&topology, &ids);
             let total: i128 = found.iter().map(|colour| i128::from(colour.weight)).sum();
             let devices: i128 = sizes.iter().map(|size| i128::from(*size)).product();

@@ -1,15 +1,15 @@
 //! Whether a collective over several axes is done on all of them at once, and in how many chunks.
 
-use super::auto::simulate;
+use super::auto::{along, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::colours;
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
-use crate::mesh::{Axes, AxisId, Wiring};
+use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::{Method, Multiport, Stage};
 use crate::schedule::{Builder, OpId};
-use crate::topology::{Part, Topology};
+use crate::topology::Topology;
 use crate::units::Time;
 
 /// What decides: the kind, the axes on each dim, and the block it starts from.
@@ -21,9 +21,8 @@ const MOST_CHUNKS: u64 = 64;
 impl Stages<'_, '_, '_, '_> {
     /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
     pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], value: OpId) -> Option<Multiport> {
-        let mesh = &self.lowerer.topology.mesh;
-        let axes = dims.iter().flat_map(|on| on.iter()).filter(|axis| mesh.size(*axis) > 1);
-        if axes.count() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
+        let runs = runs(&self.lowerer.topology.mesh, dims);
+        if runs.len() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
             return None;
         }
         let key = (kind, dims.to_vec(), self.builder.dtype(value), self.builder.extents(value).to_vec());
@@ -39,10 +38,12 @@ impl Stages<'_, '_, '_, '_> {
 
 /// One collective by all its ways, on the axes that take part.
 struct Contest<'k> {
-    part: Part,
+    part: Topology,
     lowerer: &'k Lowerer<'k>,
     kind: CollectiveKind,
-    /// On each dim, the axes as they are numbered in the part.
+    /// The runs as they are numbered in the part.
+    numbered: Vec<Axes>,
+    /// The axes on each dim as they are numbered in the part.
     dims: Vec<Axes>,
     dtype: DType,
     extents: &'k [u64],
@@ -54,15 +55,16 @@ impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
         let (kind, dims, dtype, extents) = key;
         let topology = lowerer.topology;
-        let taking = |axis: &AxisId| topology.mesh.size(*axis) > 1;
-        let kept: Vec<AxisId> = dims.iter().flat_map(|on| on.iter()).filter(taking).collect();
-        let part = topology.part(&kept);
-        let numbered: Vec<Axes> = dims.iter().map(|on| on.iter().filter_map(|axis| part.axis(axis)).collect()).collect();
-        let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| on.iter().map(move |axis| (axis, dim)));
-        let on_dims = on_dims.filter(|(axis, _)| taking(axis));
-        let stages = on_dims.map(|(axis, dim)| Stage { axis, dim, method: stage_method(topology, axis) });
-        let multiport = Multiport { stages: stages.collect(), colours: colours(topology, &kept), chunks: 1 };
-        Contest { lowerer, kind: *kind, dims: numbered, dtype: *dtype, extents, operator, multiport, part }
+        let runs = runs(&topology.mesh, dims);
+        let axes: Vec<Axes> = runs.iter().map(|(run, _)| *run).collect();
+        let (part, numbered) = along(topology, &axes);
+        let stage = |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, *run) };
+        let stages = runs.iter().map(stage).collect();
+        let multiport = Multiport { stages, colours: colours(topology, &axes), chunks: 1 };
+        let on_dim = |dim: usize| runs.iter().zip(&numbered).filter(move |((_, on), _)| *on == dim);
+        let there = |dim: usize| on_dim(dim).flat_map(|(_, run)| run.iter()).collect::<Axes>();
+        let dims = (0..dims.len()).map(there).collect();
+        Contest { lowerer, kind: *kind, dims, dtype: *dtype, extents, operator, multiport, part, numbered }
     }
 
     /// The number of chunks is doubled as long as that helps.
@@ -83,9 +85,7 @@ impl<'k> Contest<'k> {
 
     fn at_once(&self) -> Option<Time> {
         let mut multiport = self.multiport.clone();
-        for stage in &mut multiport.stages {
-            stage.axis = self.part.axis(stage.axis)?;
-        }
+        multiport.stages.iter_mut().zip(&self.numbered).for_each(|(stage, run)| stage.axes = *run);
         self.simulated(|builder, input| match self.kind {
             CollectiveKind::AllGather => multiport.all_gather(builder, input),
             CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
@@ -95,7 +95,7 @@ impl<'k> Contest<'k> {
     }
 
     fn staged(&self) -> Option<Time> {
-        let mut lowerer = Lowerer::new(&self.part.topology, self.lowerer.lowering);
+        let mut lowerer = Lowerer::new(&self.part, self.lowerer.lowering);
         self.simulated(|builder, input| {
             let mut stages = Stages { lowerer: &mut lowerer, builder, method: None, operator: self.operator };
             let on = |dims: &[Axes]| dims.iter().position(|axes| !axes.is_empty()).map(|dim| (dims[dim], dim));
@@ -116,15 +116,21 @@ impl<'k> Contest<'k> {
     }
 
     fn simulated(&self, build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId) -> Option<Time> {
-        simulate(&self.part.topology, self.dtype, self.extents, |builder, input| {
+        simulate(&self.part, self.dtype, self.extents, |builder, input| {
             build(builder, input);
         })
     }
 }
 
+/// The runs of two devices or more, with their dims; major first on each.
+fn runs(mesh: &Mesh, dims: &[Axes]) -> Vec<(Axes, usize)> {
+    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| mesh.runs(*on).into_iter().map(move |run| (run, dim)));
+    on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
+}
+
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, axis: AxisId) -> Method {
-    match topology.links(axis).wiring {
+fn stage_method(topology: &Topology, run: Axes) -> Method {
+    match topology.links(run).wiring {
         Wiring::Ring => Method::BalancedMeetInMiddleRing,
         Wiring::Line => Method::Line,
         Wiring::Switch => Method::OneHop,

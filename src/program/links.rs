@@ -10,7 +10,9 @@ use crate::syntax::LinkDecl;
 impl Checker {
     /// One statement about a link, or about both links of a cable.
     pub(super) fn link(&mut self, decl: &LinkDecl, span: Span) {
-        match (device(&self.mesh, &decl.from), device(&self.mesh, &decl.to)) {
+        // Links are of the axes as they are wired, not of their parts.
+        let machine = self.mesh.machine();
+        match (device(&machine, &decl.from), device(&machine, &decl.to)) {
             (Ok(from), Ok(to)) => {
                 let ways = [Some((from, to)), decl.both_ways.then_some((to, from))];
                 let links = ways.into_iter().flatten().map(|(from, to)| DegradedLink { from, to, state: decl.state });

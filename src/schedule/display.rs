@@ -123,7 +123,7 @@ impl Schedule {
     fn shuffle(&self, sources: &Sources, route: Route) -> String {
         let mesh = &self.mesh;
         let (vector, axis) = match sources {
-            Sources::Shift { axis, by, wrap } => (shift_text(mesh, *axis, *by, *wrap), Axes::one(*axis)),
+            Sources::Shift { axes, by, wrap } => (shift_text(mesh, *axes, *by, *wrap), *axes),
             Sources::Table { axes, entries } => {
                 let vector = entries.iter().map(|entry| entry_text(entry.map(u64::from)));
                 (format!("({})", vector.format(",")), axes.iter().copied().collect())
@@ -192,14 +192,13 @@ fn vector(mesh: &Mesh, axes: &[AxisId], entries: impl Iterator<Item = Option<u64
 }
 
 /// From whom each device receives along an axis. The route names the axis.
-fn shift_text(mesh: &Mesh, axis: AxisId, by: i64, wrap: bool) -> String {
-    let n = mesh.size(axis);
-    if n > MOST_ENTRIES {
-        return formula(mesh, &[(axis, 1)], by, wrap.then_some(n));
+fn shift_text(mesh: &Mesh, axes: Axes, by: i64, wrap: bool) -> String {
+    if axes.group_size(mesh) > MOST_ENTRIES {
+        return map_text(mesh, &CoordMap::along(mesh, axes, by, wrap));
     }
-    let sources = Sources::Shift { axis, by, wrap };
-    let entry = |device| sources.of(mesh, device).map(|source| u64::from(mesh.coordinate(source, axis)));
-    let entries = ranks(mesh, &[axis]).map(entry).map(entry_text).join(",");
+    let sources = Sources::Shift { axes, by, wrap };
+    let entry = |device| sources.of(mesh, device).map(|source| mesh.rank(source, axes.iter()));
+    let entries = ranks(mesh, &axes.iter().collect::<Vec<_>>()).map(entry).map(entry_text).join(",");
     format!("({entries})")
 }
 

@@ -91,6 +91,17 @@ struct Document {
 #[serde(deny_unknown_fields)]
 struct MeshDocument {
     axes: Vec<AxisDocument>,
+    /// Axes of the machine of which those are parts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    views: Vec<ViewDocument>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ViewDocument {
+    axis: AxisDocument,
+    /// Names of axes, major first.
+    parts: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -197,7 +208,7 @@ enum CutDocument {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SourcesDocument {
-    Shift { axis: String, by: i64, wrap: bool },
+    Shift { axes: Vec<String>, by: i64, wrap: bool },
     Table { axes: Vec<String>, entries: Vec<Option<u32>> },
 }
 

@@ -23,7 +23,7 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function};
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, DeviceId, Mesh};
+use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::span::Span;
 use petgraph::Direction;
@@ -287,6 +287,19 @@ impl CoordMap {
         CoordMap::Affine { terms: vec![(axis, 1)], constant: shift, modulo: None }
     }
 
+    /// `(rank + shift) mod n`, with the rank in the groups of n that the axes span, major first; without `wrap`
+    /// `rank + shift`, none below 0.
+    pub fn along(mesh: &Mesh, axes: Axes, shift: i64, wrap: bool) -> CoordMap {
+        let mut factor = 1;
+        let mut terms = Vec::new();
+        for axis in axes.iter().rev() {
+            terms.push((axis, factor));
+            factor *= i64::from(mesh.axis(axis).size);
+        }
+        terms.reverse();
+        CoordMap::Affine { terms, constant: shift, modulo: wrap.then(|| axes.group_size(mesh)) }
+    }
+
     /// The same for all.
     pub fn constant(value: i64) -> CoordMap {
         CoordMap::Affine { terms: Vec::new(), constant: value, modulo: None }
@@ -294,14 +307,7 @@ impl CoordMap {
 
     /// The rank of a device in the group that the axes span, major first.
     pub fn rank(mesh: &Mesh, axes: &[AxisId]) -> CoordMap {
-        let mut factor = 1;
-        let mut terms = Vec::new();
-        for axis in axes.iter().rev() {
-            terms.push((*axis, factor));
-            factor *= i64::from(mesh.axis(*axis).size);
-        }
-        terms.reverse();
-        CoordMap::Affine { terms, constant: 0, modulo: None }
+        CoordMap::along(mesh, axes.iter().copied().collect(), 0, false)
     }
 
     /// The number of one device.
@@ -327,13 +333,13 @@ impl CoordMap {
 /// From whom each device receives: a partial permutation, in gather form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// The device at coordinate c receives from the one at c + `by`.
+    /// In each group that the axes span, rank r receives from rank r + `by`.
     Shift {
-        /// Along this axis.
-        axis: AxisId,
+        /// The axes that span the groups, major first: one, or neighbouring parts of one.
+        axes: Axes,
         /// How far away the source is.
         by: i64,
-        /// Whether coordinates wrap; without, devices near an end receive nothing.
+        /// Whether ranks wrap; without, devices near an end receive nothing.
         wrap: bool,
     },
     /// In each group that the axes span, rank r receives from rank `entries[r]`.
@@ -349,13 +355,12 @@ impl Sources {
     /// From whom the device receives, perhaps itself.
     pub fn of(&self, mesh: &Mesh, device: DeviceId) -> Option<DeviceId> {
         match self {
-            Sources::Shift { axis, by, wrap } => {
-                let n = i64::from(mesh.axis(*axis).size);
-                let source = i64::from(mesh.coordinate(device, *axis)).checked_add(*by)?;
+            Sources::Shift { axes, by, wrap } => {
+                let n = i64::try_from(axes.group_size(mesh)).ok()?;
+                let source = i64::try_from(mesh.rank(device, axes.iter())).ok()?.checked_add(*by)?;
                 let source = if *wrap { source.rem_euclid(n) } else { source };
-                let in_range = (0..n).contains(&source);
-                in_range
-                    .then(|| mesh.with_coordinate(device, *axis, u32::try_from(source).expect("below an axis size")))
+                let source = u64::try_from(source).ok().filter(|_| source < n)?;
+                Some(mesh.with_rank(device, axes.iter(), source))
             }
             Sources::Table { axes, entries } => {
                 let rank = usize::try_from(mesh.rank(device, axes.iter().copied())).ok()?;
@@ -369,8 +374,8 @@ impl Sources {
 /// The way of the messages of a shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// Every message goes this many links along the shift's axis, towards higher coordinates if positive. Says
-    /// which way round a ring, also for the antipode.
+    /// Every message goes past this many ranks along the shift's axes, towards higher ones if positive: a link each,
+    /// or several on a major part of an axis. Says which way round a ring, also for the antipode.
     Hops(i64),
     /// Axis after axis in the order of the mesh, each the shorter way round, towards higher coordinates if both are
     /// equal. On a switch: one crossing.

@@ -11,9 +11,10 @@
 //! Source: "How To Scale Your Model", part 3, and part 12 for switches.
 
 use super::Topology;
-use crate::mesh::{AxisId, Wiring};
+use crate::mesh::{AxisId, AxisSet, Wiring};
 use crate::units::{Bytes, Rate, Time, TimeScale};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// The time of a collective and its two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,24 +56,26 @@ impl ClosedForm {
     }
 }
 
-/// What a formula goes by.
+/// Which of an axis's wirings a formula goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
-    /// The declared wiring, and links that a node shares are used by all of its devices at once.
-    Book,
-    /// The real wiring, and shared links are used by the group alone.
+pub(crate) enum By {
+    /// What is declared, parts of an axis as rings of their size: the book. All devices of a node use its links.
+    Declared,
+    /// The links that are there; parts of an axis share them. The group alone uses the links of its nodes.
     Links,
 }
 
-/// Some axes with the same wiring over the same network.
+/// Some axes with the same wiring.
 struct Stage {
     wiring: Wiring,
     sizes: Vec<u64>,
     one_way: Rate,
     hop: Time,
+    /// Links between neighbours, each shared by as many groups.
+    apart: u64,
     /// Hops through a switch.
     crossing: u64,
-    /// As many devices send over each link.
+    /// As many devices send over each link, where the devices of a node share them.
     sharers: u64,
 }
 
@@ -87,8 +90,8 @@ impl Stage {
         let sum: u64 = self.sizes.iter().sum();
         let axes = self.sizes.len() as u64;
         match self.wiring {
-            Wiring::Ring => fraction(self.hop * sum, 1, 2),
-            Wiring::Line => self.hop * (sum - axes),
+            Wiring::Ring => fraction(self.hop * (sum * self.apart), 1, 2),
+            Wiring::Line => self.hop * ((sum - axes) * self.apart),
             Wiring::Switch => self.hop * (axes * self.crossing),
         }
     }
@@ -141,7 +144,7 @@ impl Topology {
     /// Rings `max(t sum(X)/2, V/(W n))`, lines `max(t sum(X - 1), (1 - 1/N) V/(n w))`, switches
     /// `max(t n, (1 - 1/N) V/w)`. Of different wirings the slower ones come first, while the array is small.
     pub fn all_gather(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
-        self.gather_over(axes, full, View::Book)
+        self.gather_over(axes, full, By::Declared)
     }
 
     /// ReduceScatter over `axes`, of which each device holds `full` bytes before it: AllGather backwards.
@@ -160,7 +163,7 @@ impl Topology {
     /// Rings `max(t sum(X)/2, V max(X)/(4 N W))`, lines `max(t sum(X - 1), ⌊X/2⌋⌈X/2⌉ V/(X N w))`, switches
     /// `max(t n, (N - 1) V/(N² w))` for one axis.
     pub fn all_to_all(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes) -> ClosedForm {
-        let stages = self.stages(axes, View::Book);
+        let stages = self.stages(axes, By::Declared);
         let group: u64 = stages.iter().map(Stage::members).product();
         let exchange = |stage: Stage| {
             let local = fraction(stage.bytes(self.scale, full.0), 1, group);
@@ -172,27 +175,22 @@ impl Topology {
     /// A permutation within the groups of `axes`, of `local` bytes on each device: `max(hops, v/w)` with the hops of
     /// an AllGather. Its route is not priced.
     pub fn permute(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
-        let stages = self.stages(axes, View::Book);
+        let stages = self.stages(axes, By::Declared);
         let latency = stages.iter().map(Stage::latency).sum();
         let bandwidth = stages.iter().map(|stage| stage.bytes(self.scale, local.0)).max();
         self.form(local, latency, bandwidth.unwrap_or_default())
     }
 
     /// [`Topology::all_gather`] by one of the wirings.
-    pub(crate) fn gather_over(
-        &self,
-        axes: impl IntoIterator<Item = AxisId>,
-        full: Bytes,
-        view: View,
-    ) -> ClosedForm {
-        let stages = self.stages(axes, view);
+    pub(crate) fn gather_over(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes, by: By) -> ClosedForm {
+        let stages = self.stages(axes, by);
         let mut outside: u64 = stages.iter().map(Stage::members).product();
         let mut total = ClosedForm::default();
         for stage in stages {
             outside /= stage.members();
             let (share, of) = stage.gather_share();
             let bytes = stage.bytes(self.scale, full.0);
-            let bandwidth = fraction(bytes, share, of.saturating_mul(outside));
+            let bandwidth = fraction(bytes, share * stage.apart, of.saturating_mul(outside));
             total = total.then(self.form(full, stage.latency(), bandwidth));
         }
         total
@@ -203,36 +201,42 @@ impl Topology {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// The axes by their network, those between nodes first, and then by their wiring: lines, switches, rings.
-    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, view: View) -> Vec<Stage> {
-        let axes: Vec<AxisId> = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
-        let wiring = |axis: AxisId| match view {
-            View::Book => self.links(axis).declared,
-            View::Links => self.links(axis).wiring,
+    /// The axes by their network, those between nodes first, then by their wiring: lines, switches, rings. Neighbouring parts of an axis count as one; others of the
+    /// same axis use the same links, one stage after the other.
+    fn stages(&self, axes: impl IntoIterator<Item = AxisId>, by: By) -> Vec<Stage> {
+        let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
+        let order = |wiring| match wiring {
+            Wiring::Line => 0,
+            Wiring::Switch => 1,
+            Wiring::Ring => 2,
         };
-        let kind = |axis: AxisId| {
-            let order = match wiring(axis) {
-                Wiring::Line => 0,
-                Wiring::Switch => 1,
-                Wiring::Ring => 2,
+        let inside = self.mesh.group_size(axes.iter().filter(|axis| self.links(*axis).network == 0));
+        let mut stages: BTreeMap<_, Stage> = BTreeMap::new();
+        let mut used: BTreeMap<AxisId, usize> = BTreeMap::new();
+        for run in self.mesh.runs(axes.in_order()) {
+            let links = self.links(run);
+            let (wiring, apart) = match by {
+                By::Declared => (links.declared, 1),
+                By::Links => (links.wiring, links.apart),
             };
-            (std::cmp::Reverse(self.links(axis).network), order)
-        };
-        let stage = |same: Vec<AxisId>| {
-            let (first, links) = (same[0], self.links(same[0]));
-            let inside = axes.iter().filter(|axis| self.links(**axis).network == 0);
-            let sharers = match view {
-                View::Book => self.sharers(first),
-                View::Links if self.sharers(first) == 1 => 1,
-                View::Links => links.sharers * self.mesh.group_size(inside.copied()),
-            };
-            let sizes = same.iter().map(|axis| self.mesh.size(*axis)).collect();
-            let (one_way, hop, crossing) = (links.one_way, links.hop_latency, links.switch.hops());
-            Stage { wiring: wiring(first), sizes, one_way, hop, crossing, sharers }
-        };
-        let kinds: BTreeSet<_> = axes.iter().map(|axis| kind(*axis)).collect();
-        let of_kind = |of| axes.iter().copied().filter(|axis| kind(*axis) == of).collect();
-        kinds.into_iter().map(|of| stage(of_kind(of))).collect()
+            let before = run.last().map_or(0, |axis| {
+                let before = used.entry(self.mesh.physical(axis)).or_default();
+                std::mem::replace(before, *before + 1)
+            });
+            let apart = u64::from(if wiring == Wiring::Switch { 1 } else { apart });
+            let key = (Reverse(links.network), order(wiring), Reverse(apart), before);
+            let stage = stages.entry(key).or_insert_with(|| {
+                let (one_way, hop, crossing) = (links.one_way, links.hop_latency, links.switch.hops());
+                let sharers = match (by, run.last()) {
+                    (By::Declared, Some(axis)) => self.sharers(axis),
+                    (By::Links, Some(axis)) if self.sharers(axis) > 1 => links.sharers * inside,
+                    (By::Declared | By::Links, _) => 1,
+                };
+                Stage { wiring, sizes: Vec::new(), one_way, hop, apart, crossing, sharers }
+            });
+            stage.sizes.push(run.group_size(&self.mesh));
+        }
+        stages.into_values().collect()
     }
 }
 
@@ -337,7 +341,7 @@ mod tests {
         let pair = topology("tpu_v5e", &[("X", 2)], Some(Wiring::Ring));
         let full = Bytes(9_000_000_000);
         assert_eq!(us(&pair, pair.all_gather(axes(1), full)), 100_000.0);
-        assert_eq!(us(&pair, pair.gather_over(axes(1), full, View::Links)), 100_000.0);
+        assert_eq!(us(&pair, pair.gather_over(axes(1), full, By::Links)), 100_000.0);
         assert_eq!(us(&pair, pair.all_to_all(axes(1), full)), 25_000.0);
     }
 

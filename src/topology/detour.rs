@@ -42,7 +42,7 @@ impl Topology {
         if let Some(away) = away.and_then(|index| u32::try_from(index).ok()) {
             return Some((DeviceId(away), first));
         }
-        let mut reached = vec![false; self.mesh.device_count()];
+        let mut reached = vec![false; self.machine.device_count()];
         let mut open = vec![first];
         while let Some(at) = open.pop() {
             if !std::mem::replace(&mut reached[at.index()], true) {
@@ -55,7 +55,7 @@ impl Topology {
 
     /// How far each device is from `to`; none where it cannot send there.
     fn lengths_to(&self, to: DeviceId) -> Vec<Option<Length>> {
-        let mut lengths: Vec<Option<Length>> = vec![None; self.mesh.device_count()];
+        let mut lengths: Vec<Option<Length>> = vec![None; self.machine.device_count()];
         let mut open = BTreeSet::from([((0, 0), to)]);
         while let Some((length, at)) = open.pop_first() {
             if lengths[at.index()].is_some() {
@@ -72,7 +72,7 @@ impl Topology {
     }
 
     fn longer(&self, (between, hops): Length, axis: AxisId) -> Length {
-        (between + u32::from(self.links(axis).network > 0), hops + 1)
+        (between + u32::from(self.axes[axis.index()].network > 0), hops + 1)
     }
 
     /// The neighbours that a device can send to.
@@ -99,10 +99,10 @@ impl Topology {
     /// The neighbours of a device if no link were down.
     fn neighbours(&self, at: DeviceId) -> Vec<Step> {
         let mut steps = Vec::new();
-        for axis in self.mesh.axis_ids() {
-            let (size, here) = (self.mesh.axis(axis).size, self.mesh.coordinate(at, axis));
-            let to = |coordinate: u32| self.mesh.with_coordinate(at, axis, coordinate);
-            match self.links(axis).wiring {
+        for axis in self.machine.axis_ids() {
+            let (size, here) = (self.machine.axis(axis).size, self.machine.coordinate(at, axis));
+            let to = |coordinate: u32| self.machine.with_coordinate(at, axis, coordinate);
+            match self.axes[axis.index()].wiring {
                 Wiring::Switch => {
                     let others = (0..size).filter(|there| *there != here);
                     steps.extend(others.map(|there| Step { axis, side: LinkSide::Out, to: to(there) }));
@@ -124,7 +124,7 @@ impl Topology {
         let (axis, to) = (step.axis, Some(step.to));
         let link = self.link_id(Link { axis, side: step.side, device: at });
         let port = self.link_id(Link { axis, side: LinkSide::In, device: step.to });
-        match (step.side, self.links(axis).switch) {
+        match (step.side, self.axes[axis.index()].switch) {
             (LinkSide::Out, SwitchKind::CutThrough) => hops.push(Hop { axis, link, port_in: Some(port), to }),
             (LinkSide::Out, SwitchKind::StoreAndForward) => {
                 hops.push(Hop { axis, link, port_in: None, to: None });

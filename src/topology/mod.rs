@@ -16,7 +16,7 @@ pub use profile::ProfileError;
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
 use crate::link::{DegradedLink, LinkState};
-use crate::mesh::{Axis, AxisId, DeviceId, Mesh, Wiring};
+use crate::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use crate::units::{Rate, Time, TimeScale};
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
@@ -30,7 +30,9 @@ pub struct Topology {
     pub mesh: Mesh,
     /// The machine they are.
     pub hardware: Hardware,
-    /// The wiring and the links of each axis, in the order of the mesh.
+    /// The same devices along the axes that are wired: no axis is in parts.
+    pub machine: Mesh,
+    /// The wiring and the links of each of those, in the order of that mesh.
     pub axes: Vec<AxisLinks>,
     /// The tick in which all times are counted.
     pub scale: TimeScale,
@@ -38,7 +40,7 @@ pub struct Topology {
     degraded: BTreeMap<LinkId, LinkState>,
 }
 
-/// The links of one axis, all alike.
+/// The links along one axis, all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AxisLinks {
     /// How the axis is wired. An axis of two devices is a line: one cable, one link each way.
@@ -61,22 +63,9 @@ pub struct AxisLinks {
     pub hop_latency: Time,
     /// Added to every message once.
     pub message_overhead: Time,
-}
-
-/// Some axes of a machine, taken as a machine.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// The machine.
-    pub topology: Topology,
-    /// Its axes, as they are numbered in the whole.
-    pub axes: Vec<AxisId>,
-}
-
-impl Part {
-    /// An axis of the whole, as it is numbered in the part.
-    pub fn axis(&self, axis: AxisId) -> Option<AxisId> {
-        self.axes.iter().position(|kept| *kept == axis).map(AxisId::new)
-    }
+    /// How many links lie between neighbours: 1, or more on a major part of an axis, where so many groups share each
+    /// link.
+    pub apart: u32,
 }
 
 /// A mesh that cannot be timed on a hardware.
@@ -199,7 +188,8 @@ impl Topology {
 
     /// All links as they should be; but the tick is made for the slower ones as well.
     fn wire(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
-        let links = 2 * mesh.axes().len() as u64 * mesh.device_count() as u64;
+        let machine = mesh.machine();
+        let links = 2 * machine.axes().len() as u64 * mesh.device_count() as u64;
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
@@ -207,14 +197,14 @@ impl Topology {
         let slower = hardware.networks().cartesian_product(&states).filter_map(|(on, state)| part_of(on.one_way, *state));
         let scale = TimeScale::for_rates(hardware.rates().chain(slower))
             .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
-        let networks = mesh.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
-        let axes = mesh
+        let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
+        let axes = machine
             .axes()
             .iter()
-            .zip(mesh.axis_ids())
+            .zip(machine.axis_ids())
             .zip(&networks)
             .map(|((axis, id), (place, network))| {
-                let beside = mesh.axes().iter().zip(&networks).filter(|(_, (other, _))| other == place);
+                let beside = machine.axes().iter().zip(&networks).filter(|(_, (other, _))| other == place);
                 let sizes: Vec<u32> = beside.map(|(axis, _)| axis.size).collect();
                 let declared = axis.wiring.unwrap_or_else(|| network.wiring.of(&sizes, axis.size));
                 AxisLinks {
@@ -228,30 +218,11 @@ impl Topology {
                     one_way: network.one_way,
                     hop_latency: scale.picoseconds(network.hop_latency),
                     message_overhead: scale.picoseconds(network.message_overhead),
+                    apart: 1,
                 }
             })
             .collect();
-        Ok(Topology { mesh, axes: with_ports(axes), hardware, scale, degraded: BTreeMap::new() })
-    }
-
-    /// The part of the machine along some axes, numbered as they are given: every group of theirs looks like it. The
-    /// groups that share links with it are taken to do the same at the same time.
-    ///
-    /// Where links are degraded no group looks like another, and the part is all of the machine.
-    pub fn part(&self, axes: &[AxisId]) -> Part {
-        if !self.degraded.is_empty() {
-            return Part { topology: self.clone(), axes: self.mesh.axis_ids().collect() };
-        }
-        let mesh = Mesh::new(axes.iter().map(|axis| self.mesh.axis(*axis).clone()).collect());
-        let outside = self.mesh.axis_ids().filter(|axis| !axes.contains(axis) && self.links(*axis).network == 0);
-        let alike = self.mesh.group_size(outside);
-        let links = |axis: &AxisId| {
-            let links = self.links(*axis);
-            AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
-        };
-        let links = with_ports(axes.iter().map(links).collect());
-        let mesh = mesh.expect("a part of a mesh is a mesh");
-        Part { topology: Topology { mesh, axes: links, ..self.clone() }, axes: axes.to_vec() }
+        Ok(Topology { mesh, machine, axes: with_ports(axes), hardware, scale, degraded: BTreeMap::new() })
     }
 
     /// Whether some link is down or slower than it should be.
@@ -266,7 +237,7 @@ impl Topology {
 
     /// Bytes a second of a link that is there, one way; none if it is down.
     pub fn rate(&self, id: LinkId) -> Option<Rate> {
-        let one_way = self.links(self.link(id).axis).one_way;
+        let one_way = self.axes[self.link(id).axis.index()].one_way;
         self.degraded.get(&id).map_or(Some(one_way), |state| part_of(one_way, *state))
     }
 
@@ -277,7 +248,7 @@ impl Topology {
 
     /// The link from one device to the next.
     fn link_between(&self, from: DeviceId, to: DeviceId) -> Result<LinkId, TopologyError> {
-        let mesh = &self.mesh;
+        let mesh = &self.machine;
         let no_link = |why: &str| TopologyError::NoLink {
             from: mesh.place(from),
             to: mesh.place(to),
@@ -292,7 +263,7 @@ impl Topology {
         };
         let (here, there) = (mesh.coordinate(from, axis), mesh.coordinate(to, axis));
         let name = &mesh.axis(axis).name;
-        let wiring = self.links(axis).wiring;
+        let wiring = self.axes[axis.index()].wiring;
         if wiring == Wiring::Switch {
             return Err(no_link(&format!("`{name}` is a switch, whose devices have ports and no links between them")));
         }
@@ -306,7 +277,7 @@ impl Topology {
     }
 
     fn cut_off(&self, from: DeviceId, to: DeviceId) -> TopologyError {
-        TopologyError::CutOff { from: self.mesh.place(from), to: self.mesh.place(to), at: None }
+        TopologyError::CutOff { from: self.machine.place(from), to: self.machine.place(to), at: None }
     }
 
     /// The network that an axis lies over.
@@ -317,13 +288,51 @@ impl Topology {
     /// How many devices of a node share a link of this axis, if all of them use it.
     pub fn sharers(&self, axis: AxisId) -> u64 {
         let links = self.links(axis);
-        let inside = self.mesh.axis_ids().filter(|axis| self.links(*axis).network == 0);
-        if links.per_node { links.sharers * self.mesh.group_size(inside) } else { links.sharers }
+        if links.per_node { links.sharers * self.machine.group_size(self.inside()) } else { links.sharers }
     }
 
-    /// The links of one axis.
-    pub fn links(&self, axis: AxisId) -> AxisLinks {
-        self.axes[axis.index()]
+    /// The axes of the machine over the network inside a node: the devices of a node differ along them only.
+    pub(super) fn inside(&self) -> impl Iterator<Item = AxisId> + '_ {
+        self.machine.axis_ids().filter(|axis| self.axes[axis.index()].network == 0)
+    }
+
+    /// The links along one axis, or along a [run](Mesh::runs) of parts.
+    ///
+    /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part goes all the
+    /// way round.
+    ///
+    /// # Panics
+    /// If there is no axis in the run.
+    pub fn links(&self, run: impl Into<Axes>) -> AxisLinks {
+        let run = run.into();
+        let last = run.last().expect("a run has an axis");
+        let physical = self.mesh.physical(last);
+        let links = self.axes[physical.index()];
+        let (apart, size) = (self.mesh.links_apart(last), run.group_size(&self.mesh));
+        let goes_round = u64::from(apart) * size == self.machine.size(physical);
+        let wiring = match links.wiring {
+            Wiring::Ring if !goes_round || size <= 2 => Wiring::Line,
+            Wiring::Ring | Wiring::Line | Wiring::Switch => links.wiring,
+        };
+        AxisLinks { wiring, apart, ..links }
+    }
+
+    /// The part of the machine along these axes, of an axis in parts all of it, and the axes in the order of their
+    /// new ids: along all other axes it looks alike, and what shares links with it is taken to do the same.
+    ///
+    /// Where links are degraded nothing looks alike, and the part is all of the machine.
+    pub fn only(&self, axes: AxisSet) -> (Topology, Vec<AxisId>) {
+        if self.is_degraded() {
+            return (self.clone(), self.mesh.axis_ids().collect());
+        }
+        let (mesh, kept) = self.mesh.only(axes);
+        let wired: AxisSet = kept.iter().map(|axis| self.mesh.physical(*axis)).collect();
+        let alike = self.machine.group_size(self.inside().filter(|axis| !wired.contains(*axis)));
+        let links = wired.iter().map(|axis| {
+            let links = self.axes[axis.index()];
+            AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
+        });
+        (Topology { machine: mesh.machine(), mesh, axes: with_ports(links.collect()), ..self.clone() }, kept)
     }
 }
 

@@ -33,7 +33,7 @@ pub enum LinkSide {
 /// A link, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// The axis it belongs to.
+    /// The axis of [`Topology::machine`] that it belongs to.
     pub axis: AxisId,
     /// Which link of the device.
     pub side: LinkSide,
@@ -44,7 +44,7 @@ pub struct Link {
 /// One hop of a message: what it occupies at once, and where it is then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The axis along which it goes.
+    /// The axis of [`Topology::machine`] along which it goes.
     pub axis: AxisId,
     /// The link, or the port out on a switch; on the second hop through a switch that stores, the port in.
     pub link: LinkId,
@@ -120,7 +120,7 @@ pub struct Walk {
 impl Topology {
     /// How many links there are; links that a line or an axis of one device lacks are counted and never used.
     pub fn link_count(&self) -> usize {
-        2 * self.axes.len() * self.mesh.device_count()
+        2 * self.axes.len() * self.machine.device_count()
     }
 
     /// The index of a link.
@@ -130,28 +130,26 @@ impl Topology {
             LinkSide::Down | LinkSide::In => 1,
         };
         let (axis, device) = self.holder(link);
-        let index = (2 * axis.index() + side) * self.mesh.device_count() + device.index();
+        let index = (2 * axis.index() + side) * self.machine.device_count() + device.index();
         LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
     }
 
     /// Where a link is counted: at the first axis of those that share it, and at the first device.
     fn holder(&self, link: Link) -> (AxisId, DeviceId) {
-        let links = self.links(link.axis);
-        let mut device = link.device;
-        if links.per_node {
-            for axis in self.mesh.axis_ids().filter(|axis| self.links(*axis).network == 0) {
-                device = self.mesh.with_coordinate(device, axis, 0);
-            }
+        let links = self.axes[link.axis.index()];
+        if !links.per_node {
+            return (links.port, link.device);
         }
-        (links.port, device)
+        let first = self.inside().fold(link.device, |device, axis| self.machine.with_coordinate(device, axis, 0));
+        (links.port, first)
     }
 
     /// The link of an index.
     pub fn link(&self, id: LinkId) -> Link {
-        let devices = self.mesh.device_count();
+        let devices = self.machine.device_count();
         let (row, device) = (id.index() / devices, id.index() % devices);
         let axis = AxisId::new(row / 2);
-        let side = match (self.links(axis).wiring, row % 2) {
+        let side = match (self.axes[axis.index()].wiring, row % 2) {
             (Wiring::Ring | Wiring::Line, 0) => LinkSide::Up,
             (Wiring::Ring | Wiring::Line, _) => LinkSide::Down,
             (Wiring::Switch, 0) => LinkSide::Out,
@@ -171,14 +169,14 @@ impl Topology {
 
     /// The axes that use the ports of this one.
     fn shared_by(&self, axis: AxisId) -> impl Iterator<Item = AxisId> + '_ {
-        self.mesh.axis_ids().filter(move |other| self.links(*other).port == axis)
+        self.machine.axis_ids().filter(move |other| self.axes[other.index()].port == axis)
     }
 
     /// Whether the wiring has such a link, be it down: a line has none past its ends, and one device alone none at all.
     pub fn exists(&self, link: Link) -> bool {
-        let size = self.mesh.axis(link.axis).size;
-        let coordinate = self.mesh.coordinate(link.device, link.axis);
-        match (self.links(link.axis).wiring, link.side) {
+        let size = self.machine.axis(link.axis).size;
+        let coordinate = self.machine.coordinate(link.device, link.axis);
+        match (self.axes[link.axis.index()].wiring, link.side) {
             _ if size == 1 => false,
             (Wiring::Line, LinkSide::Up) => coordinate + 1 < size,
             (Wiring::Line, LinkSide::Down) => coordinate > 0,
@@ -190,10 +188,10 @@ impl Topology {
 
     /// For people: `X: (0,1)->(1,1)`, or `X: port out of (0,1)`.
     pub fn show_link(&self, id: LinkId) -> LinkName<'_> {
-        LinkName { mesh: &self.mesh, link: self.link(id) }
+        LinkName { mesh: &self.machine, link: self.link(id) }
     }
 
-    /// The hops of a message, none from a device to itself.
+    /// The hops of a message, none from a device to itself. [`Route::Hops`] counts links here.
     ///
     /// # Errors
     /// If there is no such way: the hops pass the end of a line, end elsewhere, or are not along one axis.
@@ -246,7 +244,7 @@ impl Topology {
         let to = self.neighbour(walk.at, walk.destination, leg);
         walk.at = to;
         let port = Link { axis: leg.axis, side: LinkSide::In, device: to };
-        let (port_in, to) = match (leg.side, self.links(leg.axis).switch) {
+        let (port_in, to) = match (leg.side, self.axes[leg.axis.index()].switch) {
             (LinkSide::Out, SwitchKind::CutThrough) => (Some(self.link_id(port)), Some(to)),
             (LinkSide::Out, SwitchKind::StoreAndForward) => {
                 walk.stored = Some(port);
@@ -259,27 +257,27 @@ impl Topology {
 
     /// The device at the other end of the next hop; a switch goes to the destination's coordinate at once.
     fn neighbour(&self, at: DeviceId, destination: DeviceId, leg: Leg) -> DeviceId {
-        let size = self.mesh.axis(leg.axis).size;
-        let coordinate = self.mesh.coordinate(at, leg.axis);
+        let size = self.machine.axis(leg.axis).size;
+        let coordinate = self.machine.coordinate(at, leg.axis);
         let next = match leg.side {
             LinkSide::Up if coordinate + 1 == size => 0,
             LinkSide::Up => coordinate + 1,
             LinkSide::Down if coordinate == 0 => size - 1,
             LinkSide::Down => coordinate - 1,
-            LinkSide::Out | LinkSide::In => self.mesh.coordinate(destination, leg.axis),
+            LinkSide::Out | LinkSide::In => self.machine.coordinate(destination, leg.axis),
         };
-        self.mesh.with_coordinate(at, leg.axis, next)
+        self.machine.with_coordinate(at, leg.axis, next)
     }
 
     /// The way along the first axis on which two devices differ.
     fn shortest_leg(&self, at: DeviceId, destination: DeviceId) -> Option<Leg> {
-        let (axis, here, there) = self.mesh.axis_ids().find_map(|axis| {
-            let (here, there) = (self.mesh.coordinate(at, axis), self.mesh.coordinate(destination, axis));
+        let (axis, here, there) = self.machine.axis_ids().find_map(|axis| {
+            let (here, there) = (self.machine.coordinate(at, axis), self.machine.coordinate(destination, axis));
             (here != there).then_some((axis, here, there))
         })?;
-        let size = self.mesh.axis(axis).size;
+        let size = self.machine.axis(axis).size;
         let up = if there > here { there - here } else { size - (here - there) };
-        let (side, hops) = match self.links(axis).wiring {
+        let (side, hops) = match self.axes[axis.index()].wiring {
             Wiring::Switch => (LinkSide::Out, 1),
             Wiring::Ring if up <= size - up => (LinkSide::Up, up),
             Wiring::Ring => (LinkSide::Down, size - up),
@@ -291,14 +289,14 @@ impl Topology {
 
     /// The way of so many hops along the axis on which two devices differ.
     fn hops_leg(&self, from: DeviceId, to: DeviceId, hops: i64) -> Result<Leg, RouteError> {
-        let differs = |axis: &AxisId| self.mesh.coordinate(from, *axis) != self.mesh.coordinate(to, *axis);
-        let mut axes = self.mesh.axis_ids().filter(differs);
+        let differs = |axis: &AxisId| self.machine.coordinate(from, *axis) != self.machine.coordinate(to, *axis);
+        let mut axes = self.machine.axis_ids().filter(differs);
         let (Some(axis), None) = (axes.next(), axes.next()) else {
             return Err(RouteError::NotOneAxis { from, to });
         };
-        let size = i64::from(self.mesh.axis(axis).size);
-        let [here, there] = [from, to].map(|device| i64::from(self.mesh.coordinate(device, axis)));
-        let name = || self.mesh.axis(axis).name.clone();
+        let size = i64::from(self.machine.axis(axis).size);
+        let [here, there] = [from, to].map(|device| i64::from(self.machine.coordinate(device, axis)));
+        let name = || self.machine.axis(axis).name.clone();
         let elsewhere = || RouteError::EndsElsewhere { from, to, hops, axis: name() };
         if hops.rem_euclid(size) != (there - here).rem_euclid(size) {
             return Err(elsewhere());
@@ -306,7 +304,7 @@ impl Topology {
         let side = if hops > 0 { LinkSide::Up } else { LinkSide::Down };
         let count = u32::try_from(hops.unsigned_abs()).ok().filter(|hops| i64::from(*hops) < size);
         let count = count.ok_or_else(elsewhere)?;
-        let links = self.links(axis);
+        let links = self.axes[axis.index()];
         match links.wiring {
             Wiring::Switch => Ok(Leg { axis, side: LinkSide::Out, hops: 1 }),
             Wiring::Ring => Ok(Leg { axis, side, hops: count }),

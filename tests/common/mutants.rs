@@ -214,9 +214,9 @@ fn fillers(mesh: &Mesh, dim: usize, valid: u64, with: Filler, block: &CoordMap) 
 fn shuffles(mesh: &Mesh, sources: &Sources) -> Vec<(String, OpKind)> {
     let route = shardc::schedule::Route::Shortest;
     let mut list = Vec::new();
-    if let Sources::Shift { axis, by, wrap } = sources {
+    if let Sources::Shift { axes, by, wrap } = sources {
         for (by, wrap) in [(by + 1, *wrap), (by - 1, *wrap), (-by, *wrap), (*by, !wrap)] {
-            let sources = Sources::Shift { axis: *axis, by, wrap };
+            let sources = Sources::Shift { axes: *axes, by, wrap };
             list.push((format!("shifts by {by}, wraps: {wrap}"), OpKind::Shuffle { sources, route }));
         }
     }

@@ -117,7 +117,7 @@ impl Builder {
     /// Each device receives from the one `by` further along the axis.
     pub fn shift(&mut self, value: OpId, along: usize, by: i64, wrap: bool) -> OpId {
         let extents = self.extents(value);
-        let sources = Sources::Shift { axis: axis(along), by, wrap };
+        let sources = Sources::Shift { axes: axis(along).into(), by, wrap };
         self.op(OpKind::Shuffle { sources, route: Route::Hops(-by) }, &extents, &[value])
     }
 

@@ -1,7 +1,7 @@
 //! Document to schedule: names resolved; whether it all fits is for `verify`.
 
 use super::{
-    ArrayDocument, CutDocument, DefinitionDocument, Document, DocumentError, MeshDocument, OpDocument,
+    ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, DocumentError, MeshDocument, OpDocument,
     OperationDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument, words,
 };
 use crate::einsum::Einsum;
@@ -54,13 +54,20 @@ fn short(word: &str) -> String {
 }
 
 fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
-    let mut axes = Vec::new();
-    for axis in document.axes {
-        let wiring =
-            axis.wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", words::wiring(&word)));
-        axes.push(Axis { name: axis.name, size: axis.size, wiring: wiring.transpose()?, over: axis.over });
+    let axes = document.axes.into_iter().map(axis).collect::<Result<_, _>>()?;
+    let mut mesh = Mesh::new(axes).ok_or(DocumentError::Mesh)?;
+    for view in document.views {
+        let part = |name: &String| known(Place::Mesh, name, "an axis of the mesh", mesh.axis_named(name));
+        let parts: Vec<AxisId> = view.parts.iter().map(part).collect::<Result<_, _>>()?;
+        mesh = mesh.joined(&parts, axis(view.axis)?).ok_or(DocumentError::Mesh)?;
     }
-    Mesh::new(axes).ok_or(DocumentError::Mesh)
+    Ok(mesh)
+}
+
+fn axis(document: AxisDocument) -> Result<Axis, DocumentError> {
+    let AxisDocument { name, size, wiring, over } = document;
+    let wiring = wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", words::wiring(&word)));
+    Ok(Axis { name, size, wiring: wiring.transpose()?, over })
 }
 
 fn einsum(place: Place, word: &str) -> Result<Einsum, DocumentError> {
@@ -207,7 +214,9 @@ impl Reader<'_> {
 
     fn sources(&self, document: SourcesDocument) -> Result<Sources, DocumentError> {
         Ok(match document {
-            SourcesDocument::Shift { axis, by, wrap } => Sources::Shift { axis: self.axis(&axis)?, by, wrap },
+            SourcesDocument::Shift { axes, by, wrap } => {
+                Sources::Shift { axes: self.axes(&axes)?.into_iter().collect(), by, wrap }
+            }
             SourcesDocument::Table { axes, entries } => Sources::Table { axes: self.axes(&axes)?, entries },
         })
     }

@@ -2,20 +2,14 @@
 
 use super::{
     ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, MeshDocument, OpDocument,
-    OperationDocument, OutputDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument,
+    OperationDocument, OutputDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument, ViewDocument,
 };
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, Mesh};
+use crate::mesh::{Axes, Axis, AxisId, Mesh};
 use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Region, Route, Schedule, Sources};
 
 pub(super) fn document(schedule: &Schedule) -> Document {
     let mesh = &schedule.mesh;
-    let axes = mesh.axes().iter().map(|axis| AxisDocument {
-        name: axis.name.clone(),
-        size: axis.size,
-        wiring: axis.wiring.map(|wiring| wiring.to_string()),
-        over: axis.over.clone(),
-    });
     let outputs = schedule.outputs.iter().map(|output| OutputDocument {
         value: number(output.value),
         array: output.array.0,
@@ -23,11 +17,22 @@ pub(super) fn document(schedule: &Schedule) -> Document {
     });
     Document {
         schema: SCHEMA.to_owned(),
-        mesh: MeshDocument { axes: axes.collect() },
+        mesh: mesh_document(mesh),
         arrays: schedule.arrays.iter().map(array).collect(),
         operations: schedule.ids().map(|id| operation(schedule, id)).collect(),
         outputs: outputs.collect(),
     }
+}
+
+fn mesh_document(mesh: &Mesh) -> MeshDocument {
+    let axis = |axis: &Axis| AxisDocument {
+        name: axis.name.clone(),
+        size: axis.size,
+        wiring: axis.wiring.map(|wiring| wiring.to_string()),
+        over: axis.over.clone(),
+    };
+    let view = |(whole, parts): (&Axis, Axes)| ViewDocument { axis: axis(whole), parts: names(mesh, parts.iter()) };
+    MeshDocument { axes: mesh.axes().iter().map(axis).collect(), views: mesh.views().map(view).collect() }
 }
 
 fn number(id: OpId) -> u32 {
@@ -144,8 +149,8 @@ fn cut(mesh: &Mesh, cut: &Cut) -> CutDocument {
 
 fn sources(mesh: &Mesh, sources: &Sources) -> SourcesDocument {
     match sources {
-        Sources::Shift { axis, by, wrap } => {
-            SourcesDocument::Shift { axis: mesh.axis(*axis).name.clone(), by: *by, wrap: *wrap }
+        Sources::Shift { axes, by, wrap } => {
+            SourcesDocument::Shift { axes: names(mesh, axes.iter()), by: *by, wrap: *wrap }
         }
         Sources::Table { axes, entries } => {
             SourcesDocument::Table { axes: names(mesh, axes.iter().copied()), entries: entries.clone() }

@@ -10,7 +10,7 @@ use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
 use super::Method;
 use super::place::{Part, Place, halves, range_region};
-use crate::mesh::AxisId;
+use crate::mesh::Axes;
 use crate::operator::Operator;
 
 /// Longer axes have no such methods: their tables grow with the square of the length.
@@ -132,7 +132,7 @@ impl Rounds {
 
 /// Round after round; at the end each block that is held goes into its slot.
 pub(super) fn all_gather(builder: &mut Builder<'_>, rounds: &Rounds, place: Place, shard: OpId) -> OpId {
-    let n = builder.mesh().size(place.axis);
+    let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(shard).to_vec();
     let lanes = rounds.lanes(place, n, &extents);
     let mut values: Vec<OpId> = Vec::new();
@@ -164,7 +164,7 @@ pub(super) fn reduce_scatter(
     value: OpId,
     operator: Operator,
 ) -> OpId {
-    let n = builder.mesh().size(place.axis);
+    let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(value).to_vec();
     extents[place.dim] /= n;
     let lanes = rounds.lanes(place, n, &extents);
@@ -194,21 +194,21 @@ pub(super) fn reduce_scatter(
 }
 
 /// Whole values instead of blocks: in each round two devices exchange and add what they have.
-pub(super) fn all_reduce(builder: &mut Builder<'_>, axis: AxisId, value: OpId, operator: Operator) -> OpId {
-    let n = builder.mesh().size(axis);
+pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
+    let n = axes.group_size(builder.mesh());
     let mut value = value;
     for step in 0..n.ilog2() {
         let sources = (0..n).map(|at| at ^ (1 << step)).collect::<Vec<_>>();
-        let other = builder.shuffle(value, table(axis, &sources), Route::Shortest);
+        let other = builder.shuffle(value, table(axes, &sources), Route::Shortest);
         value = builder.add(&[value, other], operator);
     }
     value
 }
 
 /// From whom each device of a group receives.
-fn table(axis: AxisId, sources: &[u64]) -> Sources {
+fn table(axes: Axes, sources: &[u64]) -> Sources {
     let entries = sources.iter().map(|source| u32::try_from(*source).ok()).collect();
-    Sources::Table { axes: vec![axis], entries }
+    Sources::Table { axes: axes.iter().collect(), entries }
 }
 
 impl Lane<'_> {
@@ -220,7 +220,7 @@ impl Lane<'_> {
     fn take_over(&self, builder: &mut Builder<'_>, round: usize, value: OpId) -> OpId {
         let (Round { sources, count }, before) = (&self.rounds[round], self.before(round));
         let sent = self.blocks(builder, value, before, 0, *count);
-        let taken = builder.shuffle(sent, table(self.place.axis, sources), Route::Shortest);
+        let taken = builder.shuffle(sent, table(self.place.axes, sources), Route::Shortest);
         self.joined(builder, &[(value, before), (taken, *count)])
     }
 
@@ -231,7 +231,7 @@ impl Lane<'_> {
             takers[index(*source)] = at;
         }
         let sent = self.blocks(builder, value, before + count, before, before + count);
-        let given = builder.shuffle(sent, table(self.place.axis, &takers), Route::Shortest);
+        let given = builder.shuffle(sent, table(self.place.axes, &takers), Route::Shortest);
         let own = self.blocks(builder, value, before + count, 0, *count);
         let sum = builder.add(&[own, given], operator);
         if *count == before {
@@ -274,6 +274,6 @@ impl Lane<'_> {
     /// Whose block stands at a position.
     fn slot(&self, position: u64) -> CoordMap {
         let entries = self.held.iter().map(|blocks| Some(blocks[index(position)])).collect();
-        CoordMap::Table { axes: vec![self.place.axis], entries }
+        CoordMap::Table { axes: self.place.axes.iter().collect(), entries }
     }
 }

@@ -8,7 +8,7 @@
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::Method;
 use super::place::{Part, Place, halves, range_region};
-use crate::mesh::AxisId;
+use crate::mesh::{Axes, Mesh};
 use crate::operator::Operator;
 
 /// How far shards flow.
@@ -115,19 +115,19 @@ impl Flow {
     }
 
     /// The slot `shift` further up.
-    fn slot(&self, axis: AxisId, shift: i64, n: u64) -> CoordMap {
-        if self.wrap { CoordMap::rotated(axis, shift, n) } else { CoordMap::shifted(axis, shift) }
+    fn slot(&self, mesh: &Mesh, axes: Axes, shift: i64) -> CoordMap {
+        CoordMap::along(mesh, axes, shift, self.wrap)
     }
 
-    /// One link on.
-    fn forward(&self, builder: &mut Builder<'_>, axis: AxisId, value: OpId, sign: i64) -> OpId {
-        builder.shuffle(value, Sources::Shift { axis, by: -sign, wrap: self.wrap }, Route::Hops(sign))
+    /// One rank on.
+    fn forward(&self, builder: &mut Builder<'_>, axes: Axes, value: OpId, sign: i64) -> OpId {
+        builder.shuffle(value, Sources::Shift { axes, by: -sign, wrap: self.wrap }, Route::Hops(sign))
     }
 }
 
 /// Both directions step by step; the shard that came s links up goes into slot c - s.
 pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, place: Place, shard: OpId) -> OpId {
-    let n = builder.mesh().size(place.axis);
+    let n = place.axes.group_size(builder.mesh());
     let mut extents = builder.extents(shard).to_vec();
     let whole = place.shard_view(&extents);
     let streams = flow.streams(&whole);
@@ -135,14 +135,14 @@ pub(super) fn all_gather(builder: &mut Builder<'_>, flow: Flow, place: Place, sh
     for stream in &streams {
         moving.push(place.cut(builder, shard, stream.part.as_ref()));
     }
-    let mut pieces = vec![(shard, place.region(&extents, CoordMap::shifted(place.axis, 0), None))];
+    let mut pieces = vec![(shard, place.region(&extents, CoordMap::along(builder.mesh(), place.axes, 0, false), None))];
     for s in 1..=streams.iter().map(Stream::total).max().unwrap_or(0) {
         for (stream, value) in streams.iter().zip(&mut moving).filter(|(stream, _)| s <= stream.total()) {
             if s > stream.steps {
                 *value = place.cut(builder, *value, stream.last.as_ref());
             }
-            *value = flow.forward(builder, place.axis, *value, stream.sign);
-            let slot = flow.slot(place.axis, -stream.sign * s, n);
+            *value = flow.forward(builder, place.axes, *value, stream.sign);
+            let slot = flow.slot(builder.mesh(), place.axes, -stream.sign * s);
             pieces.push((*value, place.region(&extents, slot, stream.part_after(s))));
         }
     }
@@ -169,7 +169,7 @@ pub(super) fn reduce_scatter(
     operator: Operator,
 ) -> OpId {
     let mut block = builder.extents(value).to_vec();
-    block[place.dim] /= builder.mesh().size(place.axis);
+    block[place.dim] /= place.axes.group_size(builder.mesh());
     let streams = flow.streams(&place.shard_view(&block));
     let mut reduction = Reduction { builder, flow, place, value, operator };
     let mut arrived: Vec<Option<OpId>> = vec![None; streams.len()];
@@ -188,8 +188,7 @@ pub(super) fn reduce_scatter(
 impl Reduction<'_, '_> {
     /// The own contribution to the block of the device `links` further on.
     fn own(&mut self, links: i64, part: Option<&Part>) -> OpId {
-        let n = self.builder.mesh().size(self.place.axis);
-        let slot = self.flow.slot(self.place.axis, links, n);
+        let slot = self.flow.slot(self.builder.mesh(), self.place.axes, links);
         self.place.slot(self.builder, self.value, slot, part)
     }
 
@@ -204,7 +203,7 @@ impl Reduction<'_, '_> {
             }
             (None, _) => self.own(owner, stream.part_after(links)),
         };
-        self.flow.forward(self.builder, self.place.axis, sum, stream.sign)
+        self.flow.forward(self.builder, self.place.axes, sum, stream.sign)
     }
 
     /// A whole partial sum, of which one half has a contribution already.
@@ -242,18 +241,18 @@ impl Reduction<'_, '_> {
 }
 
 /// Whole values flow both ways round a ring until they meet, and each device combines all that it gets.
-pub(super) fn all_reduce(builder: &mut Builder<'_>, axis: AxisId, value: OpId, operator: Operator) -> OpId {
-    let n = builder.mesh().size(axis);
+pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
+    let n = axes.group_size(builder.mesh());
     let Some(flow) = flow(Method::MeetInMiddleRing, n) else { return value };
     let mut terms = vec![value];
     let (mut up, mut down) = (value, value);
     for step in 1..=flow.up.max(flow.down) {
         if step <= flow.up {
-            up = flow.forward(builder, axis, up, 1);
+            up = flow.forward(builder, axes, up, 1);
             terms.push(up);
         }
         if step <= flow.down {
-            down = flow.forward(builder, axis, down, -1);
+            down = flow.forward(builder, axes, down, -1);
             terms.push(down);
         }
     }

@@ -1,7 +1,8 @@
 //! Methods: how collectives become slices, shuffles and sums.
 //!
-//! Each function works in the replica groups of one axis; a collective over several axes goes stage by stage, for a
-//! gather the minor axis first. An axis of length 1 costs nothing: the value itself is the answer.
+//! Each function works in the replica groups of one run: an axis, or neighbouring parts of one. A collective over
+//! several runs goes stage by stage, for a gather the minor run first. A run of length 1 costs nothing: the value
+//! itself is the answer.
 
 mod doubling;
 mod exchange;
@@ -16,14 +17,14 @@ pub use multiport::{Colour, Multiport, Stage};
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
-use crate::mesh::{AxisId, Wiring};
+use crate::mesh::{Axes, Wiring};
 pub use crate::method::Method;
 use crate::operator::Operator;
 use place::Place;
 
-/// The methods for a collective on an axis of this wiring and length, the usual one first.
+/// The methods for a collective along a run of this wiring and length, the usual one first.
 ///
-/// An axis of length 2 is one cable, hence a line even where rings are asked for; length 1 needs no method.
+/// A run of length 2 is one cable, hence a line even where rings are asked for; length 1 needs no method.
 pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
     let wiring = if n == 2 && wiring == Wiring::Ring { Wiring::Line } else { wiring };
     if n < 2 {
@@ -97,28 +98,28 @@ fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
-/// The shards of a group, concatenated along `dim` in the order of coordinates: `[.., e, ..] -> [.., n·e, ..]`.
-pub fn all_gather(builder: &mut Builder<'_>, method: Method, axis: AxisId, shard: OpId, dim: usize) -> OpId {
-    gather_stage(&mut builder.by(method.name()), method, Place::new(axis, dim), shard)
+/// The shards of a group, concatenated along `dim` in the order of ranks: `[.., e, ..] -> [.., n·e, ..]`.
+pub fn all_gather(builder: &mut Builder<'_>, method: Method, axes: impl Into<Axes>, shard: OpId, dim: usize) -> OpId {
+    gather_stage(&mut builder.by(method.name()), method, Place::new(axes.into(), dim), shard)
 }
 
-/// Device c of a group gets block c along `dim` of the combination: `[.., e, ..] -> [.., e/n, ..]`.
+/// The device of rank c in a group gets block c along `dim` of the combination: `[.., e, ..] -> [.., e/n, ..]`.
 ///
-/// The extent must divide by the length of the axis.
+/// The extent must divide by the length of the run.
 pub fn reduce_scatter(
     builder: &mut Builder<'_>,
     method: Method,
-    axis: AxisId,
+    axes: impl Into<Axes>,
     value: OpId,
     dim: usize,
     operator: Operator,
 ) -> OpId {
-    scatter_stage(&mut builder.by(method.name()), method, Place::new(axis, dim), value, operator)
+    scatter_stage(&mut builder.by(method.name()), method, Place::new(axes.into(), dim), value, operator)
 }
 
-/// Gathers into the slots of one axis.
+/// Gathers into the slots of one run.
 fn gather_stage(builder: &mut Builder<'_>, method: Method, place: Place, shard: OpId) -> OpId {
-    let n = builder.mesh().size(place.axis);
+    let n = place.axes.group_size(builder.mesh());
     if n == 1 {
         return shard;
     }
@@ -129,9 +130,9 @@ fn gather_stage(builder: &mut Builder<'_>, method: Method, place: Place, shard: 
     }
 }
 
-/// Reduces to the own slot of one axis.
+/// Reduces to the own slot of one run.
 fn scatter_stage(builder: &mut Builder<'_>, method: Method, place: Place, value: OpId, operator: Operator) -> OpId {
-    let n = builder.mesh().size(place.axis);
+    let n = place.axes.group_size(builder.mesh());
     if n == 1 {
         return value;
     }
@@ -144,37 +145,44 @@ fn scatter_stage(builder: &mut Builder<'_>, method: Method, place: Place, value:
 
 /// Every device of a group gets the combination of their values; the extents stay.
 ///
-/// A scatter and a gather by the same method along the first dim that divides by the length of the axis, but for the
+/// A scatter and a gather by the same method along the first dim that divides by the length of the run, but for the
 /// methods that combine whole values. Where no dim divides, whole values are shifted and added.
-pub fn all_reduce(builder: &mut Builder<'_>, method: Method, axis: AxisId, value: OpId, operator: Operator) -> OpId {
-    all_reduce_in_chunks(builder, method, axis, value, operator, 1)
+pub fn all_reduce(
+    builder: &mut Builder<'_>,
+    method: Method,
+    axes: impl Into<Axes>,
+    value: OpId,
+    operator: Operator,
+) -> OpId {
+    all_reduce_in_chunks(builder, method, axes, value, operator, 1)
 }
 
 /// The same; a method that [works in chunks](Method::in_chunks) makes so many of them, if some dim divides.
 pub fn all_reduce_in_chunks(
     builder: &mut Builder<'_>,
     method: Method,
-    axis: AxisId,
+    axes: impl Into<Axes>,
     value: OpId,
     operator: Operator,
     chunks: u64,
 ) -> OpId {
-    let n = builder.mesh().size(axis);
+    let axes = axes.into();
+    let n = axes.group_size(builder.mesh());
     if n == 1 {
         return value;
     }
     let by = &mut builder.by(method.name());
-    if let Some(sum) = trees::all_reduce(by, method, axis, value, operator, chunks) {
+    if let Some(sum) = trees::all_reduce(by, method, axes, value, operator, chunks) {
         return sum;
     }
     let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
     match (method, dim) {
-        (Method::Broadcast, _) => flows::all_reduce(by, axis, value, operator),
-        (Method::RecursiveDoubling, _) if n.is_power_of_two() => doubling::all_reduce(by, axis, value, operator),
+        (Method::Broadcast, _) => flows::all_reduce(by, axes, value, operator),
+        (Method::RecursiveDoubling, _) if n.is_power_of_two() => doubling::all_reduce(by, axes, value, operator),
         (_, Some(dim)) if method != Method::FuriosaRotation => {
-            let part = reduce_scatter(builder, method, axis, value, dim, operator);
-            all_gather(builder, method, axis, part, dim)
+            let part = reduce_scatter(builder, method, axes, value, dim, operator);
+            all_gather(builder, method, axes, part, dim)
         }
-        _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axis, value, operator),
+        _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator),
     }
 }

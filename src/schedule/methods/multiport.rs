@@ -13,7 +13,7 @@ use super::super::builder::split;
 use super::super::{Builder, OpId, Region};
 use super::place::{Part, Place, range_region};
 use super::{Method, gather_stage, scatter_stage};
-use crate::mesh::AxisId;
+use crate::mesh::Axes;
 use crate::operator::Operator;
 
 /// A collective over several axes.
@@ -30,8 +30,8 @@ pub struct Multiport {
 /// One axis of a collective over several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// The axis.
-    pub axis: AxisId,
+    /// The axis, or the run of its parts.
+    pub axes: Axes,
     /// The dim on which it is gathered.
     pub dim: usize,
     /// How: a method for gathers along this axis.
@@ -149,17 +149,17 @@ impl Multiport {
 
     /// Where the shards of a colour's axis stand once the axes before it are gathered.
     fn place(&self, builder: &Builder<'_>, order: &[usize], step: usize) -> (Place, Method) {
-        let Stage { axis, dim, method } = self.stages[order[step]];
+        let Stage { axes, dim, method } = self.stages[order[step]];
         let before = order[..step].iter().filter(|stage| **stage < order[step] && self.stages[**stage].dim == dim);
-        let major = before.map(|stage| builder.mesh().size(self.stages[*stage].axis)).product();
-        (Place { axis, dim, major }, method)
+        let major = before.map(|stage| self.stages[*stage].axes.group_size(builder.mesh())).product();
+        (Place { axes, dim, major }, method)
     }
 
     /// The gathered value, of what became of all portions.
     fn joined(&self, builder: &mut Builder<'_>, shard: &[u64], portions: &[Portion<'_>]) -> OpId {
         let mut extents = shard.to_vec();
         for stage in &self.stages {
-            extents[stage.dim] *= builder.mesh().size(stage.axis);
+            extents[stage.dim] *= stage.axes.group_size(builder.mesh());
         }
         let view = self.view(builder, shard);
         let pieces: Vec<(OpId, Region)> =
@@ -190,15 +190,15 @@ impl Multiport {
 
     /// How many shards are gathered along a dim.
     fn count(&self, builder: &Builder<'_>, dim: usize) -> u64 {
-        let axes = self.stages.iter().filter(|stage| stage.dim == dim).map(|stage| stage.axis);
-        builder.mesh().group_size(axes)
+        let stages = self.stages.iter().filter(|stage| stage.dim == dim);
+        stages.map(|stage| stage.axes.group_size(builder.mesh())).product()
     }
 
     /// The extents of the shards that a scatter leaves.
     fn shard_extents(&self, builder: &Builder<'_>, value: OpId) -> Vec<u64> {
         let mut extents = builder.extents(value).to_vec();
         for stage in &self.stages {
-            extents[stage.dim] /= builder.mesh().size(stage.axis);
+            extents[stage.dim] /= stage.axes.group_size(builder.mesh());
         }
         extents
     }

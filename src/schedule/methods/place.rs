@@ -1,25 +1,25 @@
-//! Where the shards of an axis lie in a block, and parts of shards.
+//! Where the shards of a run lie in a block, and parts of shards.
 
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
-use crate::mesh::AxisId;
+use crate::mesh::Axes;
 use std::ops::Range;
 
-/// The slots of an axis: where its shards stand in a gathered block.
+/// The slots of a run: where its shards stand in a gathered block.
 ///
-/// Behind `major` blocks of axes that are more major on the dim and gathered already: `[major, rest]` becomes
+/// Behind `major` blocks of runs that are more major on the dim and gathered already: `[major, rest]` becomes
 /// `[major, n, rest]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) axis: AxisId,
+    pub(super) axes: Axes,
     pub(super) dim: usize,
     pub(super) major: u64,
 }
 
 impl Place {
     /// Slots at the front of a dim.
-    pub(super) fn new(axis: AxisId, dim: usize) -> Place {
-        Place { axis, dim, major: 1 }
+    pub(super) fn new(axes: Axes, dim: usize) -> Place {
+        Place { axes, dim, major: 1 }
     }
 
     /// The dim of the slots in a gathered block's view.
@@ -52,7 +52,7 @@ impl Place {
 
     /// The block in one slot of a gathered value, or a part of it: `[major, n, rest] -> [major, rest]`.
     pub(super) fn slot(&self, builder: &mut Builder<'_>, value: OpId, slot: CoordMap, part: Option<&Part>) -> OpId {
-        let n = builder.mesh().size(self.axis);
+        let n = self.axes.group_size(builder.mesh());
         let view = self.view(builder.extents(value), n);
         let region = region(view.len() - 1, self.slot_dim(), slot, part);
         builder.slice(value, view, region)

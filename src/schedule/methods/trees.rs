@@ -11,10 +11,10 @@ use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
 use super::Method;
 use super::place::{Part, halves, range_region};
-use crate::mesh::AxisId;
+use crate::mesh::Axes;
 use crate::operator::Operator;
 
-/// A rooted tree over the devices of an axis.
+/// A rooted tree over the devices of a run.
 struct Tree {
     /// The parent of each device, none of the root.
     parents: Vec<Option<usize>>,
@@ -98,17 +98,17 @@ impl Tree {
     }
 
     /// Each device receives from its child of that place.
-    fn up(&self, axis: AxisId, place: usize) -> Sources {
+    fn up(&self, axes: Axes, place: usize) -> Sources {
         let entries = self.children.iter().map(|children| children.get(place).map(|child| number(*child)));
-        Sources::Table { axes: vec![axis], entries: entries.collect() }
+        Sources::Table { axes: axes.iter().collect(), entries: entries.collect() }
     }
 
     /// The children of that place receive from their parents.
-    fn down(&self, axis: AxisId, place: usize) -> Sources {
+    fn down(&self, axes: Axes, place: usize) -> Sources {
         let entry = |(at, parent): (usize, &Option<usize>)| {
             parent.filter(|parent| self.children[*parent].get(place) == Some(&at)).map(number)
         };
-        Sources::Table { axes: vec![axis], entries: self.parents.iter().enumerate().map(entry).collect() }
+        Sources::Table { axes: axes.iter().collect(), entries: self.parents.iter().enumerate().map(entry).collect() }
     }
 }
 
@@ -122,12 +122,12 @@ fn number(at: usize) -> u32 {
 pub(super) fn all_reduce(
     builder: &mut Builder<'_>,
     method: Method,
-    axis: AxisId,
+    axes: Axes,
     value: OpId,
     operator: Operator,
     chunks: u64,
 ) -> Option<OpId> {
-    let n = usize::try_from(builder.mesh().size(axis)).ok()?;
+    let n = usize::try_from(axes.group_size(builder.mesh())).ok()?;
     let trees = trees(method, n);
     let extents = builder.extents(value).to_vec();
     let parts: Vec<Option<Part>> = match (trees.len(), halves(&extents)) {
@@ -141,7 +141,7 @@ pub(super) fn all_reduce(
             Some(part) => builder.slice_range(value, part.dim, part.range.clone()),
             None => value,
         };
-        waves.push(Wave::new(builder, tree, axis, value, operator, chunks));
+        waves.push(Wave::new(builder, tree, axes, value, operator, chunks));
     }
     for step in 0..waves.iter().map(Wave::steps).max().unwrap_or(0) {
         for wave in waves.iter_mut().filter(|wave| step < wave.steps()) {
@@ -163,7 +163,7 @@ pub(super) fn all_reduce(
 /// The chunks of one tree on their way.
 struct Wave<'a> {
     tree: &'a Tree,
-    axis: AxisId,
+    axes: Axes,
     value: OpId,
     operator: Operator,
     dim: usize,
@@ -182,7 +182,7 @@ impl<'a> Wave<'a> {
     fn new(
         builder: &Builder<'_>,
         tree: &'a Tree,
-        axis: AxisId,
+        axes: Axes,
         value: OpId,
         operator: Operator,
         chunks: u64,
@@ -190,7 +190,7 @@ impl<'a> Wave<'a> {
         let dim = builder.extents(value).iter().position(|extent| extent.is_multiple_of(chunks));
         let (dim, chunks) = dim.map_or((0, 1), |dim| (dim, chunks));
         let (risen, fallen, pieces) = (Vec::new(), Vec::new(), Vec::new());
-        Wave { tree, axis, value, operator, dim, chunks, risen, complete: None, fallen, pieces }
+        Wave { tree, axes, value, operator, dim, chunks, risen, complete: None, fallen, pieces }
     }
 
     fn steps(&self) -> u64 {
@@ -200,7 +200,7 @@ impl<'a> Wave<'a> {
     /// The chunk that each device has to do with in a step, if its turn comes `delay` steps after the start.
     fn chunk(&self, step: u64, delay: impl Fn(u64) -> u64) -> CoordMap {
         let entry = |depth: &u64| step.checked_sub(delay(*depth)).filter(|chunk| *chunk < self.chunks);
-        CoordMap::Table { axes: vec![self.axis], entries: self.tree.depths.iter().map(entry).collect() }
+        CoordMap::Table { axes: self.axes.iter().collect(), entries: self.tree.depths.iter().map(entry).collect() }
     }
 
     /// Adds what came up to the own chunk, and sends it on.
@@ -216,12 +216,12 @@ impl<'a> Wave<'a> {
         self.risen.clear();
         if step < self.chunks + height - 1 {
             for place in 0..self.tree.width() {
-                self.risen.push(builder.shuffle(sum, self.tree.up(self.axis, place), Route::Shortest));
+                self.risen.push(builder.shuffle(sum, self.tree.up(self.axes, place), Route::Shortest));
             }
         }
         if step >= height {
             let root = self.tree.depths.iter().map(|depth| (*depth == 0).then_some(0)).collect();
-            let root = CoordMap::Table { axes: vec![self.axis], entries: root };
+            let root = CoordMap::Table { axes: self.axes.iter().collect(), entries: root };
             self.complete = Some(builder.slice_block(sum, self.dim, 1, root));
         }
     }
@@ -238,7 +238,7 @@ impl<'a> Wave<'a> {
         self.pieces.push((here, step));
         if step + 1 < self.steps() {
             for place in 0..self.tree.width() {
-                self.fallen.push(builder.shuffle(here, self.tree.down(self.axis, place), Route::Shortest));
+                self.fallen.push(builder.shuffle(here, self.tree.down(self.axes, place), Route::Shortest));
             }
         }
     }

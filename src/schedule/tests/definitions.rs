@@ -130,7 +130,7 @@ fn an_exchange_over_two_axes_keeps_their_order() {
         let (mut schedule, _) = build(&mesh, &extents, Task::Reduce { operator: Operator::Min }, Method::Line);
         let input = schedule.ids().next().unwrap();
         let mut builder = Builder::new(&mut schedule, 1, Span::default());
-        let stages = [(axes[0], Method::Direct), (axes[1], Method::DirectHalves)];
+        let stages = [(axes[0].into(), Method::Direct), (axes[1].into(), Method::DirectHalves)];
         let value = methods::all_to_all_over(&mut builder, &stages, input, from, to);
         agrees(&schedule, value, &axes, &extents, Task::Exchange { from, to });
     }

@@ -110,7 +110,7 @@ fn maps_and_sources() {
     assert_eq!(CoordMap::rotated(x, 2, 4).at(&mesh, device), Some(1));
     assert_eq!(CoordMap::shifted(y, -2).at(&mesh, device), None);
     assert_eq!(CoordMap::rank(&mesh, &[y, x]).at(&mesh, device), Some(7));
-    let line = Sources::Shift { axis: x, by: 1, wrap: false };
+    let line = Sources::Shift { axes: x.into(), by: 1, wrap: false };
     assert_eq!(line.of(&mesh, device), None);
     let table = Sources::Table { axes: vec![x], entries: vec![Some(3), None, Some(1), Some(0)] };
     assert_eq!(table.of(&mesh, device), Some(DeviceId(1)));

@@ -12,7 +12,7 @@ fn colours(axes: usize) -> Vec<Colour> {
 }
 
 fn multiport(mesh: &Mesh, method: Method, dim: usize, chunks: u64) -> Multiport {
-    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axis, dim, method }).collect();
+    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim, method }).collect();
     Multiport { colours: colours(stages.len()), stages, chunks }
 }
 

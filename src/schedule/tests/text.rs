@@ -278,7 +278,7 @@ fn malformed_schedules_made_by_hand() {
     let like = |kind: OpKind| Operation { kind, ..base.operation(OpId::new(0)).clone() };
     let unknown = AxisId::new(14);
     let kinds = [
-        OpKind::Shuffle { sources: Sources::Shift { axis: unknown, by: 1, wrap: true }, route: Route::Shortest },
+        OpKind::Shuffle { sources: Sources::Shift { axes: unknown.into(), by: 1, wrap: true }, route: Route::Shortest },
         OpKind::Shuffle { sources: Sources::Table { axes: vec![x, x], entries: vec![] }, route: Route::Shortest },
         OpKind::AllGather { axes: vec![unknown], dim: 0 },
         OpKind::Slice { view: vec![], region: vec![] },

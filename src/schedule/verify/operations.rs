@@ -115,9 +115,9 @@ fn gathered(extents: &[u64], dim: usize, count: u64) -> Result<Vec<u64>, Flaw> {
 
 fn check_shuffle(mesh: &Mesh, sources: &Sources, route: Route) -> Result<(), Flaw> {
     match sources {
-        Sources::Shift { axis, by, wrap } => {
-            check_axes(mesh, [*axis])?;
-            let n = i64::from(mesh.axis(*axis).size);
+        Sources::Shift { axes, by, wrap } => {
+            check_axes(mesh, axes.iter())?;
+            let n = i64::try_from(axes.group_size(mesh)).map_err(|_| Flaw::Sources)?;
             ensure((1 - n..n).contains(by), Flaw::Sources)?;
             match route {
                 Route::Shortest => Ok(()),

@@ -4,10 +4,10 @@ use super::clocks::{Clocks, HopTime};
 use super::cost::{block_bytes, compute_time};
 use super::presence::MayMiss;
 use super::{ClockError, Interval, Timing};
-use crate::mesh::{AxisId, DeviceId};
+use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
+use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
-use crate::topology::closed_form::View;
 use crate::topology::{Link, LinkId, LinkSide, Topology};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
@@ -215,6 +215,7 @@ impl<'a> Run<'a> {
     ) -> Result<Times, crate::topology::RouteError> {
         let mut times = self.nowhere();
         let mut messages = std::mem::take(&mut self.messages);
+        let route = in_links(&self.topology.mesh, sources, route);
         for destination in self.topology.mesh.devices() {
             let Some(source) = sources.of(&self.schedule.mesh, destination) else { continue };
             let ready = self.ready(operand, source);
@@ -270,7 +271,7 @@ impl<'a> Run<'a> {
         let mut times = self.nowhere();
         let topology = self.topology;
         let mesh = &topology.mesh;
-        let form = topology.gather_over(axes.iter().copied(), full, View::Links);
+        let form = topology.gather_over(axes.iter().copied(), full, By::Links);
         let members = mesh.group_size(axes.iter().copied());
         for leader in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
             let group: Vec<DeviceId> =
@@ -291,7 +292,10 @@ impl<'a> Run<'a> {
     /// Keeps all links of a group busy at once, and says from when.
     fn occupy_group(&mut self, group: &[DeviceId], axes: &[AxisId], ready: Time, busy: Time, full: Bytes) -> Time {
         let topology = self.topology;
-        let links = group.iter().flat_map(|device| axes.iter().flat_map(|axis| links_of(topology, *axis, *device)));
+        // Of an axis in parts, each link is taken by the group of the device that sends into it: all run side by side.
+        let wired: AxisSet = axes.iter().map(|axis| topology.mesh.physical(*axis)).collect();
+        let links =
+            group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device)));
         let links: Vec<LinkId> = links.unique().collect();
         let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
         // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
@@ -304,11 +308,22 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The links of a device along an axis.
+/// The links of a device along an axis of the machine.
 fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterator<Item = LinkId> + '_ {
     let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
     let links = sides.into_iter().map(move |side| Link { axis, side, device });
     links.filter(|link| topology.exists(*link)).map(|link| topology.link_id(link))
+}
+
+/// The same route with its hops counted in links of the machine.
+fn in_links(mesh: &Mesh, sources: &Sources, route: Route) -> Route {
+    match (sources, route) {
+        (Sources::Shift { axes, .. }, Route::Hops(ranks)) => {
+            let apart = axes.last().map_or(1, |axis| i64::from(mesh.links_apart(axis)));
+            Route::Hops(ranks.saturating_mul(apart))
+        }
+        (Sources::Shift { .. }, Route::Shortest) | (Sources::Table { .. }, _) => route,
+    }
 }
 
 /// Whether an operation can have so many operands.

@@ -300,7 +300,10 @@ fn check_map_of_coordinates(mesh: &Mesh, map: &CoordMap) -> Check {
 /// No two devices receive from one.
 fn check_sources(mesh: &Mesh, sources: &Sources) -> Check {
     match sources {
-        Sources::Shift { axis, .. } => check_axes(mesh, &[*axis]),
+        Sources::Shift { axes, .. } => {
+            require(!axes.is_empty(), || "a shift names no axis".to_owned())?;
+            check_axes(mesh, &axes.iter().collect::<Vec<_>>())
+        }
         Sources::Table { axes, entries } => {
             check_axes(mesh, axes)?;
             let members = mesh.group_size(axes.iter().copied());
@@ -317,9 +320,9 @@ fn check_route(mesh: &Mesh, sources: &Sources, route: Route) -> Check {
     let Route::Hops(hops) = route else { return Ok(()) };
     match sources {
         Sources::Table { .. } => Err("a route by hops needs a shift".to_owned()),
-        Sources::Shift { axis, by, wrap } => {
+        Sources::Shift { axes, by, wrap } => {
             let ends = by.checked_add(hops).ok_or("the route is too long")?;
-            let arrives = ends == 0 || *wrap && ends % i64::from(mesh.axis(*axis).size) == 0;
+            let arrives = ends == 0 || *wrap && i64::try_from(axes.group_size(mesh)).is_ok_and(|n| ends % n == 0);
             require(arrives, || format!("{hops} hops do not lead from the source, {by} away"))
         }
     }

@@ -64,7 +64,7 @@ fn diagonal_reduce_scatter(n: u32, width: u64, dtype: DType) -> Schedule {
             let region = vec![Cut::At(CoordMap::rotated(X(), -k, devices)), Cut::Whole];
             let kind = OpKind::Slice { view: vec![rows, width], region };
             let part = push(&mut schedule, kind, dtype, &[1, width], &[input]);
-            let sources = Sources::Shift { axis: X(), by: k, wrap: true };
+            let sources = Sources::Shift { axes: X().into(), by: k, wrap: true };
             push(&mut schedule, OpKind::Shuffle { sources, route: Route::Shortest }, dtype, &[1, width], &[part])
         })
         .collect();
@@ -172,7 +172,7 @@ fn part_of(schedule: &mut Schedule, sum: OpId, shift: i64) -> OpId {
 fn from_below(schedule: &mut Schedule, value: OpId) -> OpId {
     let operation = schedule.operation(value);
     let (extents, dtype) = (operation.extents.clone(), operation.dtype);
-    let sources = Sources::Shift { axis: X(), by: -1, wrap: true };
+    let sources = Sources::Shift { axes: X().into(), by: -1, wrap: true };
     push(schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &extents, &[value])
 }
 
@@ -555,7 +555,7 @@ fn absence_is_not_zero() {
     let dtype = DType::I32;
     let array = declare(&mut schedule, "A", dtype, &[6], Dense::Input);
     let input = push(&mut schedule, OpKind::Input { array, sharding: sharding(1, Some(0), false) }, dtype, &[2], &[]);
-    let sources = Sources::Shift { axis: X(), by: -1, wrap: false };
+    let sources = Sources::Shift { axes: X().into(), by: -1, wrap: false };
     let shifted = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &[2], &[input]);
     let einsum = Einsum { operands: vec![vec![0]], result: vec![0] };
     let negated = push(&mut schedule, OpKind::Map { function: Function::Neg, einsum }, dtype, &[2], &[shifted]);
@@ -591,7 +591,7 @@ fn pieces_are_assembled_and_gaps_are_named() {
             let slot = if step == 3 { last } else { -step };
             places.push(vec![Cut::At(CoordMap::rotated(X(), slot, 4)), Cut::Whole, Cut::Whole]);
             pieces.push(value);
-            let sources = Sources::Shift { axis: X(), by: -1, wrap: true };
+            let sources = Sources::Shift { axes: X().into(), by: -1, wrap: true };
             value = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &[2, 3], &[value]);
         }
         let value = push(&mut schedule, OpKind::Assemble { view: vec![4, 2, 3], places }, dtype, &[8, 3], &pieces);

@@ -75,7 +75,7 @@ fn an_exchange_in_shrinking_bundles() {
 /// A hop of everybody in one direction, of so many bytes.
 fn hop(builder: &mut Builder, operand: OpId, hops: i64, bytes: Option<u64>) -> OpId {
     let extents = bytes.map_or_else(|| builder.bytes(operand), |bytes| vec![bytes]);
-    let sources = Sources::Shift { axis: AxisId::new(X), by: -hops, wrap: true };
+    let sources = Sources::Shift { axes: crate::mesh::Axes::one(AxisId::new(X)), by: -hops, wrap: true };
     builder.push(OpKind::Shuffle { sources, route: Route::Hops(hops) }, &extents, &[operand])
 }
 

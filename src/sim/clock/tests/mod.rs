@@ -59,7 +59,7 @@ impl Builder {
     /// The block of the device at c + `by` comes to the one at c, so many hops.
     pub(super) fn shift(&mut self, operand: OpId, axis: usize, by: i64, wrap: bool, route: Route) -> OpId {
         let extents = self.bytes(operand);
-        let sources = Sources::Shift { axis: AxisId::new(axis), by, wrap };
+        let sources = Sources::Shift { axes: AxisId::new(axis).into(), by, wrap };
         self.push(OpKind::Shuffle { sources, route }, &extents, &[operand])
     }
 

@@ -34,7 +34,7 @@ fn one_shot_between_nodes() {
         let expected = topology.scale.picoseconds(network.hop_latency) + bytes;
         assert_eq!(builder.time(&topology).makespan, expected);
         // The part along D alone stands for all that share a port with it.
-        let part = topology.part(&[AxisId::new(0)]).topology;
+        let part = topology.only([AxisId::new(0)].into_iter().collect()).0;
         let mut builder = Builder::new(&part);
         let input = builder.input(&[1_000_000]);
         for by in 1..4 {

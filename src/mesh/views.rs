@@ -1,0 +1,257 @@
+//! Axes of the machine that a program speaks of in parts: `axis R = {Q: 4, P: 4}`.
+//!
+//! The parts take the place of the axis, major first, so the devices keep their numbers. What is wired is the whole
+//! axis: the groups of the minor part are neighbours, those of a more major part lie that many links apart.
+
+use super::{Axes, Axis, AxisId, AxisSet, Mesh};
+use std::fmt;
+use std::ops::Range;
+
+/// An axis of the machine and where its parts stand in the mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct View {
+    /// The axis as the machine has it.
+    whole: Axis,
+    /// The places of its parts, two or more, major first.
+    parts: Range<usize>,
+}
+
+impl Mesh {
+    /// The mesh with an axis in two or more parts, major first, of which each has a name and a size; parts of parts
+    /// are parts of the axis.
+    ///
+    /// `None` if the sizes do not multiply to that of the axis, or there are too many axes.
+    pub fn split(&self, axis: AxisId, parts: &[(String, u32)]) -> Option<Mesh> {
+        let size = parts.iter().try_fold(1u64, |size, (_, part)| size.checked_mul(u64::from(*part)))?;
+        if parts.len() < 2 || size != self.size(axis) || self.axes.len() + parts.len() - 1 > Mesh::MOST_AXES {
+            return None;
+        }
+        let (mut mesh, place, more) = (self.clone(), axis.index(), parts.len() - 1);
+        let part = |(name, size): &(String, u32)| Axis { name: name.clone(), size: *size, wiring: None, over: None };
+        let whole = mesh.axes.splice(place..=place, parts.iter().map(part)).next()?;
+        let inside = mesh.views.iter().any(|view| view.parts.contains(&place));
+        for view in &mut mesh.views {
+            view.parts.start += if view.parts.start > place { more } else { 0 };
+            view.parts.end += if view.parts.end > place { more } else { 0 };
+        }
+        if !inside {
+            mesh.views.push(View { whole, parts: place..place + parts.len() });
+            mesh.views.sort_by_key(|view| view.parts.start);
+        }
+        Some(mesh)
+    }
+
+    /// The mesh in which these neighbouring axes, two or more and in order, are the parts of an axis of the machine.
+    ///
+    /// `None` if they are not, or are parts already, or their sizes do not multiply to that of the axis.
+    pub fn joined(&self, parts: &[AxisId], whole: Axis) -> Option<Mesh> {
+        let start = parts.first()?.index();
+        let range = start..start + parts.len();
+        let neighbours = parts.len() > 1 && parts.iter().map(|axis| axis.index()).eq(range.clone());
+        let known = range.clone().all(|place| place < self.axes.len() && self.view(place).is_none());
+        let fits = neighbours && known && self.group_size(parts.iter().copied()) == u64::from(whole.size);
+        let mut mesh = self.clone();
+        mesh.views.push(View { whole, parts: range });
+        mesh.views.sort_by_key(|view| view.parts.start);
+        fits.then_some(mesh)
+    }
+
+    /// The axes of the machine that are in parts, and their parts, major first.
+    pub fn views(&self) -> impl Iterator<Item = (&Axis, Axes)> {
+        self.views.iter().map(|view| (&view.whole, view.parts.clone().map(AxisId::new).collect()))
+    }
+
+    /// The mesh as the machine has it: no axis is in parts, and the devices have the same numbers.
+    pub fn machine(&self) -> Mesh {
+        let mut axes = Vec::new();
+        for (place, axis) in self.axes.iter().enumerate() {
+            match self.view(place) {
+                None => axes.push(axis.clone()),
+                Some(view) if view.parts.start == place => axes.push(view.whole.clone()),
+                Some(_) => {}
+            }
+        }
+        Mesh { axes, views: Vec::new() }
+    }
+
+    /// The axis of the [machine](Mesh::machine) on which an axis lies.
+    pub fn physical(&self, axis: AxisId) -> AxisId {
+        let before = self.views.iter().map(|view| {
+            let earlier = (axis.index() + 1).clamp(view.parts.start + 1, view.parts.end) - view.parts.start;
+            earlier - 1
+        });
+        let hidden: usize = before.sum();
+        AxisId::new(axis.index() - hidden)
+    }
+
+    /// The axes that lie on the same axis of the machine, itself included, major first.
+    pub fn siblings(&self, axis: AxisId) -> Axes {
+        let parts = self.view(axis.index()).map_or(axis.index()..axis.index() + 1, |view| view.parts.clone());
+        parts.map(AxisId::new).collect()
+    }
+
+    /// With each axis those that lie on the same axis of the machine.
+    pub fn with_siblings(&self, axes: AxisSet) -> AxisSet {
+        axes.iter().fold(axes, |all, axis| all.union(self.siblings(axis).set()))
+    }
+
+    /// How many links of the machine lie between neighbours on an axis: the devices of its more minor parts.
+    pub fn links_apart(&self, axis: AxisId) -> u32 {
+        let minor = self.siblings(axis).iter().filter(|other| *other > axis);
+        minor.map(|other| self.axis(other).size).product()
+    }
+
+    /// A list of axes cut where it does not go on with the next minor part of the same axis of the machine.
+    ///
+    /// The devices along one of these runs lie on one ring or line, [`Mesh::links_apart`] of its last axis.
+    pub fn runs(&self, axes: Axes) -> Vec<Axes> {
+        let mut runs: Vec<Axes> = Vec::new();
+        for axis in axes.iter() {
+            let goes_on = |last: AxisId| {
+                last < axis && self.physical(last) == self.physical(axis) && {
+                    (last.index() + 1..axis.index()).all(|between| self.axes[between].size == 1)
+                }
+            };
+            match runs.last_mut().filter(|run| run.last().is_some_and(goes_on)) {
+                Some(run) => *run = run.with(axis),
+                None => runs.push(Axes::one(axis)),
+            }
+        }
+        runs
+    }
+
+    /// The mesh of only these axes; of an axis in parts all are kept. With it, the axes in the order of their new ids.
+    pub fn only(&self, axes: AxisSet) -> (Mesh, Vec<AxisId>) {
+        let kept: Vec<AxisId> = self.with_siblings(axes).iter().collect();
+        let place = |old: usize| kept.iter().position(|axis| axis.index() == old);
+        let view = |view: &View| {
+            let start = place(view.parts.start)?;
+            Some(View { whole: view.whole.clone(), parts: start..start + view.parts.len() })
+        };
+        let views = self.views.iter().filter_map(view).collect();
+        (Mesh { axes: kept.iter().map(|axis| self.axis(*axis).clone()).collect(), views }, kept)
+    }
+
+    fn view(&self, place: usize) -> Option<&View> {
+        self.views.iter().find(|view| view.parts.contains(&place))
+    }
+}
+
+impl fmt::Display for Mesh {
+    /// `{X: 4, Y: 2 ring}`, `{R: 16 ring = {Q: 4, P: 4}}`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = |f: &mut fmt::Formatter<'_>, places: Range<usize>| {
+            places.clone().try_for_each(|place| {
+                let comma = if place > places.start { ", " } else { "" };
+                write!(f, "{comma}{}", self.axes[place])
+            })
+        };
+        f.write_str("{")?;
+        for (place, axis) in self.axes.iter().enumerate() {
+            let comma = if place > 0 { ", " } else { "" };
+            match self.view(place) {
+                None => write!(f, "{comma}{axis}")?,
+                Some(view) if view.parts.start == place => {
+                    write!(f, "{comma}{} = {{", view.whole)?;
+                    parts(f, view.parts.clone())?;
+                    f.write_str("}")?;
+                }
+                Some(_) => {}
+            }
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Display for Axis {
+    /// `Y: 2 ring`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.size)?;
+        self.wiring.iter().try_for_each(|wiring| write!(f, " {wiring}"))?;
+        self.over.iter().try_for_each(|network| write!(f, " over {network}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::DeviceId;
+
+    fn named(parts: &[(&str, u32)]) -> Vec<(String, u32)> {
+        parts.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect()
+    }
+
+    fn split(mesh: &Mesh, axis: &str, parts: &[(&str, u32)]) -> Option<Mesh> {
+        mesh.split(mesh.axis_named(axis)?, &named(parts))
+    }
+
+    /// The replica groups along an axis.
+    fn groups(mesh: &Mesh, axis: &str) -> Vec<Vec<u32>> {
+        let axis = mesh.axis_named(axis).unwrap();
+        let leaders = mesh.devices().filter(|device| mesh.coordinate(*device, axis) == 0);
+        let member = |device, rank| mesh.with_coordinate(device, axis, rank).0;
+        leaders.map(|device| (0..mesh.axis(axis).size).map(|rank| member(device, rank)).collect()).collect()
+    }
+
+    /// G33: of 16 replicas in groups of 4, the orthogonal ones are {0,4,8,12}.. and the consecutive ones {0..3}...
+    /// In general, with m = N/k: orthogonal {g, g+m, .., g+(k-1)m}, consecutive {gk, .., gk+k-1}.
+    #[test]
+    fn g33_orthogonal_and_consecutive_groups() {
+        for n in 1..=24u32 {
+            for k in (1..=n).filter(|k| n.is_multiple_of(*k)) {
+                let m = n / k;
+                let ring = Mesh::of(&[("R", n)]);
+                let orthogonal = split(&ring, "R", &[("Q", k), ("P", m)]).unwrap();
+                let expected: Vec<Vec<u32>> = (0..m).map(|g| (0..k).map(|i| g + i * m).collect()).collect();
+                assert_eq!(groups(&orthogonal, "Q"), expected);
+                let consecutive = split(&ring, "R", &[("Q", m), ("P", k)]).unwrap();
+                let expected: Vec<Vec<u32>> = (0..m).map(|g| (g * k..(g + 1) * k).collect()).collect();
+                assert_eq!(groups(&consecutive, "P"), expected);
+            }
+        }
+        let sixteen = split(&Mesh::of(&[("R", 16)]), "R", &[("Q", 4), ("P", 4)]).unwrap();
+        assert_eq!(groups(&sixteen, "Q")[..2], [[0, 4, 8, 12], [1, 5, 9, 13]]);
+        assert_eq!(groups(&sixteen, "P")[..2], [[0, 1, 2, 3], [4, 5, 6, 7]]);
+    }
+
+    #[test]
+    fn parts_stand_where_the_axis_stood() {
+        let mesh = Mesh::of(&[("X", 2), ("R", 12), ("Y", 3)]);
+        let once = split(&mesh, "R", &[("Q", 2), ("P", 6)]).unwrap();
+        let twice = split(&once, "P", &[("S", 3), ("T", 2)]).unwrap();
+        let both = split(&twice, "Y", &[("V", 3), ("W", 1)]).unwrap();
+        assert_eq!(both.to_string(), "{X: 2, R: 12 = {Q: 2, S: 3, T: 2}, Y: 3 = {V: 3, W: 1}}");
+        assert_eq!(both.machine(), mesh);
+        let ids: Vec<AxisId> = both.axis_ids().collect();
+        let physical = |mesh: &Mesh| mesh.axis_ids().map(|axis| mesh.physical(axis).index()).collect::<Vec<_>>();
+        assert_eq!((physical(&mesh), physical(&both)), (vec![0, 1, 2], vec![0, 1, 1, 1, 2, 2]));
+        assert_eq!(ids.iter().map(|axis| both.links_apart(*axis)).collect::<Vec<_>>(), [1, 6, 2, 1, 1, 1]);
+        let names = |axes: &[Axes]| axes.iter().map(|axes| axes.names(&both)).collect::<Vec<_>>();
+        let list = |names: &str| names.chars().filter_map(|c| both.axis_named(&c.to_string())).collect::<Axes>();
+        assert_eq!(names(&both.runs(list("QSTX"))), ["QST", "X"]);
+        assert_eq!(names(&both.runs(list("SQTVW"))), ["S", "Q", "T", "VW"]);
+        let (part, kept) = both.only(AxisSet::one(ids[2]));
+        assert_eq!((part.to_string().as_str(), kept.len()), ("{R: 12 = {Q: 2, S: 3, T: 2}}", 3));
+    }
+
+    /// A device has the same number, and the coordinate on the machine is the rank along the parts.
+    #[test]
+    fn the_devices_keep_their_numbers() {
+        let mesh = split(&Mesh::of(&[("X", 2), ("R", 6)]), "R", &[("Q", 3), ("P", 2)]).unwrap();
+        let machine = mesh.machine();
+        for device in (0..12).map(DeviceId) {
+            for axis in mesh.axis_ids() {
+                let rank = mesh.rank(device, mesh.siblings(axis).iter());
+                assert_eq!(rank, u64::from(machine.coordinate(device, mesh.physical(axis))));
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_do_not_multiply_to_the_axis() {
+        let mesh = Mesh::of(&[("R", 12)]);
+        assert_eq!(split(&mesh, "R", &[("Q", 2), ("P", 5)]), None);
+        assert_eq!(split(&mesh, "R", &[("Q", 12)]), None);
+        assert_eq!(split(&mesh, "R", &[("Q", u32::MAX), ("P", u32::MAX)]), None);
+    }
+}
