@@ -1,18 +1,41 @@
 //! What no schedule can beat: lower bounds from the layouts and the links alone.
 //!
-//! Nothing here knows a method. Each bandwidth bound counts the bytes that must cross into (or out of) some set of
-//! devices, all groups at once, over the links that could carry them; each latency bound counts hops. Links of an
-//! idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of an axis
-//! that shards another dim carry as much for their own groups and cannot. The parts of an axis share its links, which
-//! count once; in the bounds of one part the others may lie as they help most.
+//! Nothing here knows a method. One definition stands behind all: the bytes that a set of devices needs and nobody in
+//! it holds, all groups at once, over the capacity of the links into the set ([`demand`]). To it come the 2(p-1)
+//! sends of an AllReduce between p parts of a group ([`partitions`]), and the bytes times the hops of what is moved
+//! ([`metric`]). Each latency bound counts hops.
 //!
-//! Source: cuts of the mesh; for AllReduce the 2(n-1) sends of each element of Patarasuk and Yuan (2009).
+//! Links of an idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of
+//! an axis that shards another dim carry as much for their own groups and cannot.
+//!
+//! The parts of an axis share its links, which count once; in the bounds of one part the others may lie as they help
+//! most ([`parts`]).
+//!
+//! A mesh that is a product of rings, lines and switches has closed forms ([`regular`]), which take no time on any
+//! number of devices; on other graphs least cuts are searched ([`irregular`]). The tests hold both against all sets and
+//! all partitions of small graphs.
+//!
+//! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
+//! AllReduce.
+
+mod cuts;
+pub mod demand;
+mod flow;
+pub mod graph;
+pub mod irregular;
+mod load;
+mod metric;
+mod partitions;
+mod parts;
+mod reason;
+mod regular;
+
+pub use reason::{Reason, Region};
 
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
-use crate::topology::{AxisLinks, Topology};
-use crate::units::{Rate, Time};
+use crate::topology::Topology;
+use crate::units::Time;
 
 /// The least time of a collective on the array of layout `from`, and of its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,159 +53,35 @@ impl Bound {
     }
 }
 
+/// A bound with its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The bound.
+    pub bound: Bound,
+    /// What it counts.
+    pub reason: Reason,
+    /// Whether no set of devices and no partition gives more; otherwise it is a bound, and there may be a higher one.
+    pub largest: bool,
+}
+
 /// The bound of one collective.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
-    let mesh = &topology.mesh;
-    let axes: AxisSet = collective.axes(&from.sharding).iter().filter(|axis| mesh.size(*axis) > 1).collect();
-    if axes.is_empty() || matches!(collective, Collective::Slice { .. }) {
-        return Bound::default();
+    if topology.mesh.views().next().is_some() {
+        return parts::bound(collective, from, topology);
     }
-    let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
-    let idle = all.without(from.sharding.used()).without(axes);
-    let n = u128::from(axes.group_size(mesh));
-    let replicas = u128::from(idle.group_size(mesh));
-    let local = u128::from(from.local_bytes(mesh).0);
-    let bandwidth = match collective {
-        // The weakest device needs all shards but its own, over its own links.
-        Collective::AllGather { .. } => {
-            load(topology, (n - 1) * local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
-        }
-        // A device with all its replicas must send out its part of every block but its own.
-        Collective::ReduceScatter { .. } => {
-            load(topology, (n - 1) * local, n, leaving_a_device(topology, axes, idle) * replicas)
-        }
-        // 2(n-1) sends of every element, over all links between the devices of a group and its replicas; of an axis
-        // in parts, over those of all groups that share its links.
-        Collective::AllReduce { .. } => {
-            let sharing = mesh.with_siblings(axes).without(axes);
-            let groups = u128::from(sharing.without(idle).group_size(mesh));
-            let outside = u128::from(idle.without(sharing).group_size(mesh));
-            let capacity = leaving(topology, wired(topology, axes)) * outside;
-            load(topology, 2 * (n - 1) * local * groups, 1, capacity)
-        }
-        Collective::AllToAll { .. } => {
-            let runs = mesh.runs(axes.in_order()).into_iter();
-            let per_run = runs.map(|run| all_to_all(topology, run, local, replicas, idle));
-            per_run.max().unwrap_or_default()
-        }
-        // Somebody receives a whole shard, over its own links.
-        Collective::Permute { .. } => load(topology, local, 1, strongest_device(topology, wired(topology, all))),
-        Collective::Slice { .. } => Time::ZERO,
-    };
-    let latency = match collective {
-        Collective::Permute { .. } => {
-            axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default()
-        }
-        Collective::AllGather { .. }
-        | Collective::ReduceScatter { .. }
-        | Collective::AllReduce { .. }
-        | Collective::AllToAll { .. }
-        | Collective::Slice { .. } => wired(topology, axes)
-            .iter()
-            .map(|wire| {
-                let runs = mesh.runs(axes.in_order()).into_iter();
-                let of_wire = runs.filter(|run| run.iter().all(|axis| mesh.physical(axis) == wire));
-                of_wire.map(|run| diameter(topology, run)).max().unwrap_or_default()
-            })
-            .sum(),
-    };
-    Bound { latency, bandwidth }
+    regular::bound(collective, from, topology)
 }
 
-/// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
-fn load(topology: &Topology, bytes: u128, divisor: u128, capacity: u128) -> Time {
-    let second = topology.scale.at_rate(1, Rate::new(1).expect("one")).ticks();
-    // A product beyond 128 bits saturates, which makes the bound lower and keeps it true.
-    Time::from_ticks(bytes.saturating_mul(second) / (divisor * capacity).max(1))
-}
-
-/// The axes of the machine on which axes lie.
-fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
-    axes.iter().map(|axis| topology.mesh.physical(axis)).collect()
-}
-
-/// Bytes a second into (or out of) the device with the fewest links on these axes.
-fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
-    wired.iter().map(|axis| links_of_a_device(topology.axes[axis.index()], false)).sum()
-}
-
-/// Bytes a second out of the device with the fewest links; along an axis that holds replicas in its other parts, out
-/// of the one with the most.
-fn leaving_a_device(topology: &Topology, axes: AxisSet, idle: AxisSet) -> u128 {
-    let (wired, replicated) = (wired(topology, axes), wired(topology, idle));
-    weakest_device(topology, wired.without(replicated)) + strongest_device(topology, wired.intersection(replicated))
-}
-
-/// Bytes a second into the device with the most links on these axes.
-fn strongest_device(topology: &Topology, wired: AxisSet) -> u128 {
-    let links = |axis: AxisId| links_of_a_device(topology.axes[axis.index()], topology.machine.size(axis) > 2);
-    wired.iter().map(links).sum()
-}
-
-fn links_of_a_device(links: AxisLinks, inner: bool) -> u128 {
-    let one_way = u128::from(links.one_way.per_second());
-    match links.wiring {
-        Wiring::Ring => 2 * one_way,
-        Wiring::Line if inner => 2 * one_way,
-        Wiring::Line | Wiring::Switch => one_way,
-    }
-}
-
-/// Bytes a second out of all devices of one group of the machine together, along its axes.
-fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
-    let n = u128::from(wired.group_size(&topology.machine));
-    let along = |axis: AxisId| {
-        let (links, size) = (topology.axes[axis.index()], u128::from(topology.machine.size(axis)));
-        let one_way = u128::from(links.one_way.per_second());
-        let line = match links.wiring {
-            Wiring::Ring => 2 * size,
-            Wiring::Line => 2 * (size - 1),
-            Wiring::Switch => size,
+/// The bound of one collective, and what it counts.
+pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+    if topology.mesh.views().next().is_some() {
+        let bound = parts::bound(collective, from, topology);
+        let reason = match bound.time() {
+            Time::ZERO => Reason::Nothing,
+            _ if bound.latency > bound.bandwidth => Reason::Hops,
+            _ => Reason::Shared,
         };
-        line * one_way * (n / size)
-    };
-    wired.iter().map(along).sum()
-}
-
-/// The middle links of one axis, or of a run of parts, in an AllToAll; `local` bytes a device, replicas share the
-/// work.
-fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Time {
-    let (links, size) = (topology.links(run), u128::from(run.group_size(&topology.mesh)));
-    let one_way = u128::from(links.one_way.per_second()) * replicas;
-    if let Some(others) = others(topology, run) {
-        // Whichever way round, c ranks apart are at least so many times the links between neighbours; with replicas
-        // along the other parts at least c links.
-        let apart = if others.intersection(idle).is_empty() { u128::from(links.apart) } else { 1 };
-        return match links.wiring {
-            Wiring::Switch => load(topology, local * (size - 1), size, one_way),
-            Wiring::Ring | Wiring::Line => load(topology, local * apart * (size * size - size % 2), 8 * size, one_way),
-        };
+        return Certificate { bound, reason, largest: bound.time() == Time::ZERO };
     }
-    match links.wiring {
-        // Mean distance times bytes over the links of the ring: (n² - n mod 2) / 4n of the shard, two ways.
-        Wiring::Ring => load(topology, local * (size * size - size % 2), 8 * size, one_way),
-        Wiring::Line => load(topology, local * (size / 2) * size.div_ceil(2), size, one_way),
-        Wiring::Switch => load(topology, local * (size - 1), size, one_way),
-    }
-}
-
-/// The other axes of more than one device on the same axis of the machine, if there are any.
-fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
-    let mesh = &topology.mesh;
-    let others = mesh.with_siblings(run.set()).without(run.set());
-    let others: AxisSet = others.iter().filter(|axis| mesh.size(*axis) > 1).collect();
-    (!others.is_empty()).then_some(others)
-}
-
-/// The time of an empty message between the devices that are farthest apart along the axis, or along a run of parts.
-fn diameter(topology: &Topology, run: Axes) -> Time {
-    let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
-    let hops = match links.wiring {
-        // What another part does can only bring them nearer, round the ring of this part.
-        Wiring::Ring | Wiring::Line if others(topology, run).is_some() => size / 2,
-        Wiring::Ring => size / 2,
-        Wiring::Line => size - 1,
-        Wiring::Switch => 1,
-    };
-    links.hop_latency * hops
+    regular::certificate(collective, from, topology)
 }

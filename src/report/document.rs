@@ -4,7 +4,7 @@ use crate::compiler::Compiled;
 use crate::diag::{Diagnostics, Severity};
 use crate::mesh::Mesh;
 use crate::plan::{Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods};
+use crate::report::{plan_bound, step_bound, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -121,6 +121,8 @@ struct StepDocument {
     flops_per_device: u128,
     time_s: f64,
     bound_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_reason: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -273,5 +275,6 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         flops_per_device: step.flops,
         time_s: seconds(step.cost.time),
         bound_s: seconds(step_bound(plan, id, topology).time()),
+        bound_reason: step_reason(plan, id, topology),
     }
 }

@@ -5,7 +5,7 @@
 pub mod document;
 pub mod text;
 
-use crate::bounds::{self, Bound};
+use crate::bounds::{self, Bound, Reason};
 use crate::plan::{Plan, StepId, StepOp};
 use crate::schedule::Schedule;
 use crate::topology::Topology;
@@ -22,6 +22,19 @@ pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Bound {
         StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
             Bound { latency: Time::ZERO, bandwidth: plan.step(id).cost.time }
         }
+    }
+}
+
+/// What the bound of a collective counts, in words; none for other steps. A bound that may not be the highest says so.
+pub fn step_reason(plan: &Plan, id: StepId, topology: &Topology) -> Option<String> {
+    let StepOp::Collective(collective) = &plan.step(id).op else {
+        return None;
+    };
+    let certificate = bounds::certificate(collective, &plan.step(plan.operands(id)[0]).layout, topology);
+    match certificate.reason {
+        Reason::Nothing => None,
+        reason if certificate.largest => Some(reason.to_string()),
+        reason => Some(format!("{reason}; the bound could be higher")),
     }
 }
 

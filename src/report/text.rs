@@ -1,9 +1,8 @@
 //! Reports for people.
 
-use crate::bounds::Bound;
 use crate::compiler::Compiled;
 use crate::plan::{Choice, Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods};
+use crate::report::{plan_bound, step_bound, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -164,22 +163,15 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
         timing.makespan.ratio(bound),
         show(bound)
     );
-    let slowest = compiled.plan.ids().map(|id| (step_bound(&compiled.plan, id, &compiled.topology), id));
-    if let Some((bound, id)) = slowest.max_by_key(|(bound, id)| (bound.time(), std::cmp::Reverse(*id))) {
-        writeln!(text, "         the longest step is {}: {}", step_name(&compiled.plan, id), reason(bound))
-            .expect("a string");
+    let slowest = compiled.plan.ids().map(|id| (step_bound(&compiled.plan, id, &compiled.topology).time(), id));
+    if let Some((_, id)) = slowest.max_by_key(|(bound, id)| (*bound, std::cmp::Reverse(*id))) {
+        let why = step_reason(&compiled.plan, id, &compiled.topology)
+            .unwrap_or_else(|| "operations and memory, not links, take the time".to_owned());
+        writeln!(text, "         the longest step is {}: {why}", step_name(&compiled.plan, id)).expect("a string");
     }
     if let Some(link) = timing.busiest {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
         writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
     text
-}
-
-fn reason(bound: Bound) -> &'static str {
-    if bound.latency > bound.bandwidth {
-        "hops, not bytes, take the time"
-    } else {
-        "bytes and operations, not hops, take the time"
-    }
 }

@@ -211,7 +211,7 @@ fn broken_documents_are_refused_with_words() {
     shardc.plan/1
       schedule-schema: the schema is `shardc.plan/1`, not `shardc.schedule/1`
     "wrap":true,"way":1
-      schedule-syntax: the document does not read as a schedule: unknown field `way`, expected one of `axis`, `by`, `wrap` at line 1 column 1000
+      schedule-syntax: the document does not read as a schedule: unknown field `way`, expected one of `axes`, `by`, `wrap` at line 1 column 1002
     "by":-9223372036854775808
       schedule-malformed: operation %3: the sources of a shuffle are no partial permutation of the group
     "by":-2

@@ -1,0 +1,215 @@
+//! The set of devices into which most must cross for the links that lead into it.
+//!
+//! For one guess of the ratio the best set is a least cut, as long as it is known of some devices that they are
+//! inside, or outside (an [`Anchor`]): then whether a piece must enter is monotone in the set. The ratio of the set
+//! that was found is the next guess, until no set is better (Newton's method of fractional programs; the last set is
+//! exact, not a limit). Source: ForestColl (arXiv 2402.06787) for gathers.
+
+use super::demand::{Demand, Piece};
+use super::flow::Network;
+use super::graph::Graph;
+use super::load::Load;
+
+/// A set of nodes, and what must enter it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Whether each node is in the set; switches are nodes too.
+    pub inside: Vec<bool>,
+    /// The pieces that must enter over the capacity of the links into it.
+    pub load: Load,
+}
+
+/// What is fixed of a set before the best one is searched.
+#[derive(Clone, Debug, Default)]
+struct Anchor {
+    inside: Vec<usize>,
+    outside: Vec<usize>,
+}
+
+/// Up to so many devices all sets are tried where least cuts may miss the best one.
+const ALL_SETS: usize = 12;
+
+/// The heaviest set that was found, and whether none is heavier.
+pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> (Option<Cut>, bool) {
+    let mut best: Option<Cut> = None;
+    for device in 0..graph.devices() {
+        for inside in [true, false] {
+            keep(&mut best, cut_of(graph, demand, &|other| (other == device) == inside));
+        }
+    }
+    for places in demand.places.iter().chain(&demand.ranks) {
+        keep(&mut best, cut_of(graph, demand, &|other| places.contains(&other)));
+    }
+    let all_found = least_cuts_find_all(demand);
+    if graph.devices() <= ALL_SETS && !all_found {
+        for set in 1u32..(1 << graph.devices()) - 1 {
+            keep(&mut best, cut_of(graph, demand, &|device| set >> device & 1 == 1));
+        }
+        return (best, true);
+    }
+    for anchor in anchors(demand) {
+        improve(graph, demand, &anchor, &mut best);
+    }
+    (best, all_found)
+}
+
+fn keep(best: &mut Option<Cut>, cut: Cut) {
+    if best.as_ref().is_none_or(|best| cut.load > best.load) {
+        *best = Some(cut);
+    }
+}
+
+/// The set of these devices, with the switches that make it tightest.
+fn cut_of(graph: &Graph, demand: &Demand, chosen: &dyn Fn(usize) -> bool) -> Cut {
+    let mut inside: Vec<bool> = (0..graph.nodes()).map(|id| id < graph.devices() && chosen(id)).collect();
+    let pieces = demand.entering(&inside);
+    if pieces == 0 {
+        return Cut { inside, load: Load::NONE };
+    }
+    if graph.links().any(|link| link.from.min(link.to) >= graph.devices()) {
+        inside = with_switches(graph, &inside);
+    } else {
+        // Switches that are not joined to each other: each by itself is where it costs less.
+        for switch in graph.devices()..graph.nodes() {
+            inside[switch] =
+                graph.capacity_through(switch, &inside, false) < graph.capacity_through(switch, &inside, true);
+        }
+    }
+    let load = Load::new(pieces, graph.capacity_into(&inside));
+    Cut { inside, load }
+}
+
+/// The same devices with the switches of the least cut.
+fn with_switches(graph: &Graph, devices: &[bool]) -> Vec<bool> {
+    let mut network = Network::new(graph.nodes());
+    add_links(&mut network, graph, 1);
+    for (device, inside) in devices.iter().enumerate().take(graph.devices()) {
+        let (node, source, sink) = (network.node(device), network.source(), network.sink());
+        if *inside {
+            network.add(node, sink, Network::UNLIMITED);
+        } else {
+            network.add(source, node, Network::UNLIMITED);
+        }
+    }
+    network.least_cut().sink_side[..graph.nodes()].to_vec()
+}
+
+/// Whether the heaviest set is always among those that [`anchors`] leads to: what is moved is held and needed by
+/// devices of one group only, and what is reduced has no replicas.
+fn least_cuts_find_all(demand: &Demand) -> bool {
+    let one_place_each = demand.places.iter().all(|devices| devices.len() == 1);
+    let gathered = demand.pieces.iter().all(|piece| piece.contributions.len() == 1)
+        && demand.pieces.windows(2).all(|pair| pair[0].needers == pair[1].needers);
+    demand.groups == 1
+        && (gathered || demand.pieces.iter().all(|piece| piece.contributions.len() > 1) && one_place_each)
+}
+
+/// Sets that a search starts from; one piece at least must enter or leave each of them.
+fn anchors(demand: &Demand) -> Vec<Anchor> {
+    let moved = demand.pieces.iter().all(|piece| piece.contributions.len() == 1);
+    let inside = |devices: &[usize]| Anchor { inside: devices.to_vec(), outside: Vec::new() };
+    let outside = |devices: &[usize]| Anchor { inside: Vec::new(), outside: devices.to_vec() };
+    if moved {
+        let alone = demand.ranks.iter().filter(|_| demand.groups > 1).flatten().map(|device| inside(&[*device]));
+        return demand.ranks.iter().map(|devices| inside(devices)).chain(alone).collect();
+    }
+    if !demand.reduces_to_all {
+        let alone = demand.pieces.iter().filter(|_| demand.groups > 1).map(|piece| outside(&piece.needers));
+        return demand.places.iter().map(|devices| outside(devices)).chain(alone).collect();
+    }
+    // Any set with a device of one place and no device of another. A place is inside or out.
+    let Some((first, rest)) = demand.places.split_first() else {
+        return Vec::new();
+    };
+    let into_first = demand.ranks.iter().filter(|devices| first.contains(&devices[0]));
+    let into_first = into_first
+        .flat_map(|devices| rest.iter().map(|place| Anchor { inside: devices.clone(), outside: place.clone() }));
+    let into_rest = demand.ranks.iter().filter(|devices| !first.contains(&devices[0]));
+    let into_rest = into_rest.map(|devices| Anchor { inside: devices.clone(), outside: first.clone() });
+    into_first.chain(into_rest).collect()
+}
+
+/// What is certain of a piece under an anchor.
+enum Entering<'a> {
+    /// It must enter.
+    Surely,
+    /// It must enter unless someone inside holds it.
+    UnlessHeld(&'a [usize]),
+    /// It must enter at least if all that need it are inside.
+    IfAllNeed(&'a [usize]),
+    /// It may or may not.
+    Unknown,
+}
+
+fn entering<'a>(piece: &'a Piece, anchor: &Anchor) -> Entering<'a> {
+    let needed = piece.needers.iter().any(|device| anchor.inside.contains(device));
+    let missing = piece.contributions.iter().any(|holders| holders.iter().all(|h| anchor.outside.contains(h)));
+    match (needed, missing, &piece.contributions[..]) {
+        (true, true, _) => Entering::Surely,
+        (true, false, [holders]) => Entering::UnlessHeld(holders),
+        (false, true, _) => Entering::IfAllNeed(&piece.needers),
+        (true | false, false, _) => Entering::Unknown,
+    }
+}
+
+/// Looks for heavier sets with this anchor, until there is none.
+fn improve(graph: &Graph, demand: &Demand, anchor: &Anchor, best: &mut Option<Cut>) {
+    loop {
+        let guess = best.as_ref().map_or(Load::NONE, |best| best.load);
+        let (cut, could_be) = least_cut(graph, demand, anchor, guess);
+        let better = cut.filter(|_| could_be).filter(|cut| cut.load > guess);
+        match better {
+            Some(cut) => *best = Some(cut),
+            None => return,
+        }
+    }
+}
+
+/// The set that has most pieces above the guess, and whether it has any.
+fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (Option<Cut>, bool) {
+    let mut network = Network::new(graph.nodes());
+    let (source, sink) = (network.source(), network.sink());
+    add_links(&mut network, graph, guess.pieces);
+    for device in &anchor.inside {
+        network.add(network.node(*device), sink, Network::UNLIMITED);
+    }
+    for device in &anchor.outside {
+        network.add(source, network.node(*device), Network::UNLIMITED);
+    }
+    let mut wanted = 0u128;
+    for piece in &demand.pieces {
+        match entering(piece, anchor) {
+            Entering::Surely => wanted += 1,
+            // With a holder inside the piece is inside, and is paid for.
+            Entering::UnlessHeld(holders) => {
+                wanted += 1;
+                let node = network.add_node();
+                network.add(source, node, guess.capacity);
+                holders.iter().for_each(|device| network.add(node, network.node(*device), Network::UNLIMITED));
+            }
+            // With a needer outside the piece is outside, and is paid for.
+            Entering::IfAllNeed(needers) => {
+                wanted += 1;
+                let node = network.add_node();
+                network.add(node, sink, guess.capacity);
+                needers.iter().for_each(|device| network.add(network.node(*device), node, Network::UNLIMITED));
+            }
+            Entering::Unknown => {}
+        }
+    }
+    let cut = network.least_cut();
+    let better = cut.capacity < wanted.saturating_mul(guess.capacity);
+    if !better {
+        return (None, false);
+    }
+    let inside = cut.sink_side[..graph.nodes()].to_vec();
+    let load = Load::new(demand.entering(&inside), graph.capacity_into(&inside));
+    (Some(Cut { inside, load }), true)
+}
+
+fn add_links(network: &mut Network, graph: &Graph, times: u128) {
+    for link in graph.links() {
+        let capacity = graph.capacity(link).saturating_mul(times);
+        network.add(network.node(link.from), network.node(link.to), capacity);
+    }
+}

@@ -1,0 +1,157 @@
+//! What a collective has to bring where: the one definition from which all bounds of sets of devices follow.
+
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::mesh::{AxisSet, DeviceId, Mesh};
+use std::collections::BTreeMap;
+
+/// A piece of the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// What it is made of: each contribution is held by these devices. What is only moved has one.
+    pub contributions: Vec<Vec<usize>>,
+    /// The devices that must have it.
+    pub needers: Vec<usize>,
+}
+
+impl Piece {
+    /// Whether the piece must cross into a set: someone in it needs it, and nobody in it has some contribution.
+    pub fn must_enter(&self, inside: &[bool]) -> bool {
+        self.needers.iter().any(|device| inside[*device])
+            && self.contributions.iter().any(|holders| !holders.iter().any(|device| inside[*device]))
+    }
+}
+
+/// All pieces of a collective in all its groups, of equal size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// A piece is `bytes / divisor` bytes.
+    pub bytes: u128,
+    /// See `bytes`.
+    pub divisor: u128,
+    /// The pieces.
+    pub pieces: Vec<Piece>,
+    /// The devices by their place in a group: one set for each place, of the devices of all groups, replicas too.
+    pub places: Vec<Vec<usize>>,
+    /// The same with replicas apart.
+    pub ranks: Vec<Vec<usize>>,
+    /// How many groups there are.
+    pub groups: usize,
+    /// Whether every device needs the sum of all: then each piece takes 2(p-1) sends between p parts of a group.
+    pub reduces_to_all: bool,
+    /// Bytes of the full form in one group: what a gather makes, what a reduction starts from.
+    pub full: u128,
+}
+
+/// The axes of a mesh, as a collective sees them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Roles {
+    /// Along these it works.
+    pub(super) group: AxisSet,
+    /// Along these everything is the same.
+    pub(super) idle: AxisSet,
+    /// Along these are other groups with other data.
+    pub(super) other: AxisSet,
+}
+
+impl Roles {
+    pub(super) fn new(collective: &Collective, from: &Layout, mesh: &Mesh) -> Roles {
+        let long = |set: AxisSet| -> AxisSet { set.iter().filter(|axis| mesh.size(*axis) > 1).collect() };
+        let group = long(collective.axes(&from.sharding));
+        let all = long(mesh.axis_ids().collect());
+        let idle = all.without(from.sharding.used()).without(group);
+        Roles { group, idle, other: all.without(idle).without(group) }
+    }
+}
+
+impl Demand {
+    /// What a collective on an array of layout `from` has to bring.
+    pub fn new(collective: &Collective, from: &Layout, mesh: &Mesh) -> Demand {
+        let roles = Roles::new(collective, from, mesh);
+        let n = roles.group.group_size(mesh);
+        let local = u128::from(from.local_bytes(mesh).0);
+        let rank = |device: DeviceId| mesh.rank(device, roles.group.iter());
+        let other = |device: DeviceId| mesh.rank(device, roles.other.iter());
+        let mut by_place: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
+        let mut places: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        let mut by_rank: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
+        let mut by_group: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for device in mesh.devices() {
+            by_place.entry((other(device), rank(device))).or_default().push(device.index());
+            places.entry(rank(device)).or_default().push(device.index());
+            by_rank.entry((rank(device), mesh.rank(device, roles.idle.iter()))).or_default().push(device.index());
+            by_group.entry(other(device)).or_default().push(device.index());
+        }
+        let at = |group: u64, rank: u64| by_place[&(group, rank)].clone();
+        let everyone = |group: u64| -> Vec<Vec<usize>> { (0..n).map(|rank| at(group, rank)).collect() };
+        let groups = by_group.keys().copied();
+        let moved = |holders: Vec<usize>, needers: Vec<usize>| Piece { contributions: vec![holders], needers };
+        let pairs = || groups.clone().flat_map(|group| (0..n).map(move |rank| (group, rank)));
+        let pieces: Vec<Piece> = match collective {
+            Collective::AllGather { .. } => {
+                pairs().map(|(group, rank)| moved(at(group, rank), by_group[&group].clone())).collect()
+            }
+            Collective::ReduceScatter { .. } => pairs()
+                .map(|(group, rank)| Piece { contributions: everyone(group), needers: at(group, rank) })
+                .collect(),
+            Collective::AllReduce { .. } => groups
+                .clone()
+                .map(|group| Piece { contributions: everyone(group), needers: by_group[&group].clone() })
+                .collect(),
+            Collective::AllToAll { .. } => pairs()
+                .flat_map(|(group, source)| (0..n).map(move |to| (group, source, to)))
+                .filter(|(_, source, to)| source != to)
+                .map(|(group, source, to)| moved(at(group, source), at(group, to)))
+                .collect(),
+            Collective::Permute { to } => {
+                let shard = |sharding: &crate::layout::Sharding, device: DeviceId| -> Vec<u64> {
+                    let open = mesh.rank(device, sharding.open.iter());
+                    sharding.dims.iter().map(|axes| mesh.rank(device, axes.iter())).chain([open]).collect()
+                };
+                let mut shards: BTreeMap<Vec<u64>, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+                for device in mesh.devices() {
+                    shards.entry(shard(&from.sharding, device)).or_default().0.push(device.index());
+                    shards.entry(shard(to, device)).or_default().1.push(device.index());
+                }
+                shards.into_values().map(|(holders, needers)| moved(holders, needers)).collect()
+            }
+            Collective::Slice { .. } => Vec::new(),
+        };
+        let (divisor, full) = match collective {
+            Collective::ReduceScatter { .. } => (u128::from(n), local),
+            Collective::AllToAll { .. } => (u128::from(n), local.saturating_mul(u128::from(n))),
+            Collective::AllGather { .. } | Collective::Permute { .. } => (1, local.saturating_mul(u128::from(n))),
+            Collective::AllReduce { .. } | Collective::Slice { .. } => (1, local),
+        };
+        Demand {
+            bytes: local,
+            divisor,
+            pieces,
+            places: places.into_values().collect(),
+            ranks: by_rank.into_values().collect(),
+            groups: by_group.len(),
+            reduces_to_all: matches!(collective, Collective::AllReduce { .. }),
+            full,
+        }
+    }
+
+    /// One device has `bytes` bytes, and all `devices` devices need them.
+    pub fn broadcast(devices: usize, root: usize, bytes: u128) -> Demand {
+        let needers: Vec<usize> = (0..devices).collect();
+        Demand {
+            bytes,
+            divisor: 1,
+            pieces: vec![Piece { contributions: vec![vec![root]], needers: needers.clone() }],
+            places: needers.iter().map(|device| vec![*device]).collect(),
+            ranks: needers.iter().map(|device| vec![*device]).collect(),
+            groups: 1,
+            reduces_to_all: false,
+            full: bytes,
+        }
+    }
+
+    /// How many pieces must cross into a set of devices.
+    pub fn entering(&self, inside: &[bool]) -> u128 {
+        self.pieces.iter().filter(|piece| piece.must_enter(inside)).count() as u128
+    }
+}

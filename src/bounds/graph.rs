@@ -1,0 +1,147 @@
+//! The machine as a plain graph: devices, switches, and one-way links with capacities.
+
+use super::load::common_divisor;
+use crate::mesh::{AxisId, Wiring};
+use crate::topology::{LinkSide, Topology};
+use crate::units::Time;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+
+/// A one-way link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The node that sends.
+    pub from: usize,
+    /// The node that receives.
+    pub to: usize,
+    /// Bytes a second.
+    pub rate: u64,
+    /// Least time of a message; the way through a switch counts it once.
+    pub latency: Time,
+    /// The axis that it belongs to, where links are of axes.
+    pub axis: Option<AxisId>,
+}
+
+/// Devices, numbered from 0, then switches, which hold nothing and pass everything on; and the links between them.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    devices: usize,
+    rate: u128,
+    links: DiGraph<(), Link, u32>,
+}
+
+impl Graph {
+    /// A graph of these links; the nodes from `devices` on are switches.
+    pub fn new(devices: usize, links: impl IntoIterator<Item = Link>) -> Graph {
+        let links: Vec<Link> = links.into_iter().filter(|link| link.rate > 0 && link.from != link.to).collect();
+        let last = links.iter().map(|link| link.from.max(link.to) + 1).max().unwrap_or_default();
+        let rate = links.iter().fold(0, |rate, link| common_divisor(rate, u128::from(link.rate))).max(1);
+        let mut graph = DiGraph::with_capacity(last.max(devices), links.len());
+        (0..last.max(devices)).for_each(|_| {
+            graph.add_node(());
+        });
+        for link in links {
+            graph.add_edge(node(link.from), node(link.to), link);
+        }
+        Graph { devices, rate, links: graph }
+    }
+
+    /// The links of a machine. The devices along an axis that is a switch have a node more in their midst.
+    pub fn of(topology: &Topology) -> Graph {
+        let mesh = &topology.mesh;
+        let devices = mesh.device_count();
+        // A switch is numbered by the first device on it, and by its axis.
+        let switch =
+            |axis: AxisId, device| devices * (1 + axis.index()) + mesh.with_coordinate(device, axis, 0).index();
+        let links = topology.all_links().map(|id| {
+            let link = topology.link(id);
+            let axis = topology.links(link.axis);
+            let (size, coordinate) = (mesh.axis(link.axis).size, mesh.coordinate(link.device, link.axis));
+            let beside = |coordinate: u32| mesh.with_coordinate(link.device, link.axis, coordinate % size).index();
+            let own = link.device.index();
+            let (from, to, latency) = match link.side {
+                LinkSide::Up => (own, beside(coordinate + 1), axis.hop_latency),
+                LinkSide::Down => (own, beside(coordinate + size - 1), axis.hop_latency),
+                LinkSide::Out => (own, switch(link.axis, link.device), axis.hop_latency),
+                LinkSide::In => (switch(link.axis, link.device), own, Time::ZERO),
+            };
+            Link { from, to, rate: axis.one_way.per_second(), latency, axis: Some(link.axis) }
+        });
+        let switches = topology.axes.iter().any(|axis| axis.wiring == Wiring::Switch);
+        let graph = Graph::new(devices, links);
+        if switches { graph.compact() } else { graph }
+    }
+
+    /// The same without the numbers that no link uses.
+    fn compact(self) -> Graph {
+        let mut number: Vec<Option<usize>> = (0..self.nodes()).map(|id| (id < self.devices).then_some(id)).collect();
+        let mut next = self.devices;
+        let mut renumber = |id: usize| {
+            *number[id].get_or_insert_with(|| {
+                next += 1;
+                next - 1
+            })
+        };
+        let links: Vec<Link> =
+            self.links().map(|link| Link { from: renumber(link.from), to: renumber(link.to), ..link }).collect();
+        Graph::new(self.devices, links)
+    }
+
+    /// How many devices.
+    pub fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// How many devices and switches.
+    pub fn nodes(&self) -> usize {
+        self.links.node_count()
+    }
+
+    /// All links.
+    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+        self.links.edge_weights().copied()
+    }
+
+    /// Bytes a second of one unit of capacity: all links have whole numbers of them.
+    pub fn rate(&self) -> u128 {
+        self.rate
+    }
+
+    /// The capacity of a link in units of rate.
+    pub fn capacity(&self, link: Link) -> u128 {
+        u128::from(link.rate) / self.rate
+    }
+
+    /// The capacity of all links into a set of nodes.
+    pub fn capacity_into(&self, inside: &[bool]) -> u128 {
+        self.links().filter(|link| inside[link.to] && !inside[link.from]).map(|link| self.capacity(link)).sum()
+    }
+
+    /// The capacity from a switch to devices inside, or to it from devices outside.
+    pub(super) fn capacity_through(&self, switch: usize, inside: &[bool], to_inside: bool) -> u128 {
+        let direction = if to_inside { petgraph::Outgoing } else { petgraph::Incoming };
+        let edges = self.links.edges_directed(node(switch), direction);
+        let other = |link: &Link| if to_inside { inside[link.to] } else { !inside[link.from] };
+        edges.map(|edge| *edge.weight()).filter(other).map(|link| self.capacity(link)).sum()
+    }
+
+    /// How far each node is from the nearest of `sources`; `None` where no way leads.
+    pub fn distances(&self, sources: &[usize], length: impl Fn(&Link) -> Time) -> Vec<Option<Time>> {
+        let mut distances = vec![None; self.nodes()];
+        let mut queue: std::collections::BTreeSet<(Time, usize)> = sources.iter().map(|id| (Time::ZERO, *id)).collect();
+        while let Some((distance, at)) = queue.pop_first() {
+            if distances[at].is_some() {
+                continue;
+            }
+            distances[at] = Some(distance);
+            for edge in self.links.edges(node(at)).filter(|edge| distances[edge.target().index()].is_none()) {
+                queue.insert((distance + length(edge.weight()), edge.target().index()));
+            }
+        }
+        distances
+    }
+}
+
+fn node(id: usize) -> NodeIndex<u32> {
+    NodeIndex::new(id)
+}

@@ -1,0 +1,105 @@
+//! Bounds on any graph: sets of devices by least cuts, parts of a group, and mean distances.
+
+use super::demand::Demand;
+use super::graph::Graph;
+use super::load::{Load, Units, common_divisor};
+use super::metric::Measure;
+use super::reason::{Reason, Region, name_devices};
+use super::{Bound, Certificate, cuts, metric, partitions};
+use crate::mesh::{DeviceId, Mesh};
+use crate::units::{Bytes, TimeScale};
+
+/// Up to so many devices least cuts are searched.
+pub const MOST_DEVICES: usize = 256;
+
+/// What a load counts.
+enum Counted {
+    Cut(cuts::Cut),
+    Parts(partitions::Parts),
+    Measure(Measure),
+}
+
+/// The bound of a demand on a graph; `mesh` names the devices.
+///
+/// Where the graph has no way for some piece the bound has no end.
+pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale) -> Certificate {
+    if demand.pieces.is_empty() || demand.bytes == 0 {
+        return Certificate { bound: Bound::default(), reason: Reason::Nothing, largest: true };
+    }
+    let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
+    let (load, counted, largest) = heaviest(graph, demand);
+    let bound = Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) };
+    let reason = match counted {
+        _ if bound.latency > bound.bandwidth => Reason::Hops,
+        None => Reason::Nothing,
+        Some(Counted::Cut(cut)) => Reason::Into(region(graph, demand, &cut, mesh, units)),
+        Some(Counted::Parts(parts)) => {
+            let between = graph.links().filter(|link| parts.part.get(link.from) != parts.part.get(link.to));
+            let parts_of = parts.count as u64;
+            let single = parts.count == graph.devices();
+            Reason::Between { sends: 2 * (parts_of - 1), parts: parts_of, single, links: between.count() as u64 }
+        }
+        Some(Counted::Measure(measure)) => {
+            let (links, rate) = match measure {
+                Measure::Axis(axis) => {
+                    (format!("the links along {}", mesh.axis(axis).name), mean_rate(graph, Some(axis)))
+                }
+                Measure::All => ("all links".to_owned(), mean_rate(graph, None)),
+            };
+            Reason::Along { links, each: bytes(load.pieces.saturating_mul(rate), load.capacity, units) }
+        }
+    };
+    Certificate { bound, reason, largest }
+}
+
+/// The heaviest load, what it counts, and whether no set or partition is heavier.
+fn heaviest(graph: &Graph, demand: &Demand) -> (Load, Option<Counted>, bool) {
+    let mut best = (Load::NONE, None);
+    let mut keep = |load: Load, counted: Counted| {
+        if load > best.0 {
+            best = (load, Some(counted));
+        }
+    };
+    if demand.reduces_to_all
+        && let Some(parts) = partitions::heaviest(graph, demand)
+    {
+        keep(parts.load, Counted::Parts(parts));
+    }
+    let (cut, largest) = cuts::heaviest(graph, demand);
+    if let Some(cut) = cut {
+        keep(cut.load, Counted::Cut(cut));
+    }
+    if let Some((measure, load)) = metric::heaviest(graph, demand) {
+        keep(load, Counted::Measure(measure));
+    }
+    (best.0, best.1, largest)
+}
+
+/// The mean capacity of the links along an axis, or of all, in units of rate; rounded down, for people.
+fn mean_rate(graph: &Graph, axis: Option<crate::mesh::AxisId>) -> u128 {
+    let links = graph.links().filter(|link| axis.is_none() || link.axis == axis);
+    let (count, sum) = links.fold((0u128, 0u128), |(count, sum), link| (count + 1, sum + graph.capacity(link)));
+    sum / count.max(1)
+}
+
+fn region(graph: &Graph, demand: &Demand, cut: &cuts::Cut, mesh: &Mesh, units: Units) -> Region {
+    let inside: Vec<DeviceId> = mesh.devices().filter(|device| cut.inside[device.index()]).collect();
+    let links = graph.links().filter(|link| cut.inside[link.to] && !cut.inside[link.from]).count();
+    let pieces = cut.load.pieces;
+    // V in pieces: full / (bytes / divisor).
+    let (above, below) = (pieces.saturating_mul(demand.bytes), demand.full.saturating_mul(demand.divisor));
+    let divisor = common_divisor(above, below).max(1);
+    Region {
+        devices: name_devices(mesh, &inside),
+        single: inside.len() == 1,
+        bytes: bytes(pieces, 1, units),
+        share: (demand.groups == 1).then_some((above / divisor, below / divisor)),
+        links: links as u64,
+    }
+}
+
+/// Pieces as bytes, rounded down.
+fn bytes(pieces: u128, divisor: u128, units: Units) -> Bytes {
+    let below = units.divisor.saturating_mul(divisor).max(1);
+    Bytes(u64::try_from(pieces.saturating_mul(units.bytes) / below).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,66 @@
+//! What crosses links on average: bytes times distance over the capacity of the links, by several measures of distance.
+//!
+//! Where lengths are given to links, each piece loads links of at least its distance in all. With length 1 on the
+//! links along one axis and 0 elsewhere this is the bound of an AllToAll on rings and lines.
+
+use super::demand::Demand;
+use super::graph::{Graph, Link};
+use super::load::Load;
+use crate::mesh::AxisId;
+use crate::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The links that a measure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Measure {
+    /// All links of one axis.
+    Axis(AxisId),
+    /// All links.
+    All,
+}
+
+impl Measure {
+    fn counts(self, link: &Link) -> bool {
+        match self {
+            Measure::Axis(axis) => link.axis == Some(axis),
+            Measure::All => true,
+        }
+    }
+}
+
+/// The measure with the heaviest load, and the capacity that it counts.
+pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<(Measure, Load)> {
+    let measures: BTreeSet<Measure> =
+        graph.links().filter_map(|link| link.axis).map(Measure::Axis).chain([Measure::All]).collect();
+    let loads = measures.into_iter().map(|measure| (measure, load(graph, demand, measure)));
+    loads.reduce(|best, next| if next.1 > best.1 { next } else { best })
+}
+
+fn load(graph: &Graph, demand: &Demand, measure: Measure) -> Load {
+    let length = |link: &Link| Time::from_ticks(u128::from(measure.counts(link)));
+    let crossed = farthest(graph, demand, length).iter().map(|far| far.map_or(u128::from(u32::MAX), Time::ticks)).sum();
+    let counted = graph.links().filter(|link| measure.counts(link));
+    Load::new(crossed, counted.map(|link| graph.capacity(link)).sum())
+}
+
+/// The way of each piece to the device that is farthest from whom it comes from; none where there is no way.
+fn farthest(graph: &Graph, demand: &Demand, length: impl Fn(&Link) -> Time) -> Vec<Option<Time>> {
+    let mut known: BTreeMap<&[usize], Vec<Option<Time>>> = BTreeMap::new();
+    let mut of_pieces = Vec::with_capacity(demand.pieces.len());
+    for piece in &demand.pieces {
+        let mut far = Some(Time::ZERO);
+        for holders in &piece.contributions {
+            let from = known.entry(holders).or_insert_with(|| graph.distances(holders, &length));
+            let ways = piece.needers.iter().map(|device| from[*device]);
+            far = ways.fold(far, |far, way| Some(far?.max(way?)));
+        }
+        of_pieces.push(far);
+    }
+    of_pieces
+}
+
+/// The time of an empty message over the longest way that some piece must take.
+pub(super) fn latency(graph: &Graph, demand: &Demand) -> Time {
+    let ways = farthest(graph, demand, |link| link.latency);
+    ways.into_iter().map(|way| way.unwrap_or(Time::MAX)).max().unwrap_or_default()
+}

@@ -1,0 +1,122 @@
+//! An AllReduce takes 2(p-1) sends of every element between any p parts of a group: the parts with the least links.
+//!
+//! For one guess of capacity a send, the best partition is a Dilworth truncation of the capacity that leaves a set,
+//! found by one least cut for each device (Cunningham; Barahona); the partition that was found gives the next guess.
+//! Source of the bound: Patarasuk and Yuan (2009).
+
+use super::demand::Demand;
+use super::flow::Network;
+use super::graph::Graph;
+use super::load::Load;
+
+/// Parts of the groups, and the sends between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// The part of each device.
+    pub part: Vec<usize>,
+    /// How many parts.
+    pub count: usize,
+    /// Sends over the capacity that leaves the parts.
+    pub load: Load,
+}
+
+/// The parts that need most for the links between them; none where there is one place.
+///
+/// A part has the devices of the same places of all groups, with their replicas.
+pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<Parts> {
+    let places = &demand.places;
+    if places.len() < 2 {
+        return None;
+    }
+    let mut best = parts(graph, demand, (0..places.len()).map(|place| vec![place]).collect());
+    loop {
+        let found = truncation(graph, places, leaving(graph, places, &best), best.count as u128 - 1);
+        if found.len() < 2 {
+            return Some(best);
+        }
+        let found = parts(graph, demand, found);
+        if found.load <= best.load {
+            return Some(best);
+        }
+        best = found;
+    }
+}
+
+fn parts(graph: &Graph, demand: &Demand, of: Vec<Vec<usize>>) -> Parts {
+    let mut part = vec![0; graph.devices()];
+    for (number, places) in of.iter().enumerate() {
+        places.iter().flat_map(|place| &demand.places[*place]).for_each(|device| part[*device] = number);
+    }
+    let sends = 2 * (of.len() as u128 - 1) * demand.pieces.len() as u128;
+    let mut parts = Parts { part, count: of.len(), load: Load::NONE };
+    parts.load = Load::new(sends, leaving(graph, &demand.places, &parts));
+    parts
+}
+
+/// The capacity that leaves the parts, each by its least cut from the others: switches belong to nobody.
+fn leaving(graph: &Graph, places: &[Vec<usize>], parts: &Parts) -> u128 {
+    let devices = || places.iter().flatten();
+    if graph.nodes() == graph.devices() {
+        let between = graph.links().filter(|link| parts.part[link.from] != parts.part[link.to]);
+        return between.map(|link| graph.capacity(link)).sum();
+    }
+    let out_of = |part: usize| {
+        let mut network = network(graph, 1);
+        for device in devices() {
+            let (node, source, sink) = (network.node(*device), network.source(), network.sink());
+            if parts.part[*device] == part {
+                network.add(source, node, Network::UNLIMITED);
+            } else {
+                network.add(node, sink, Network::UNLIMITED);
+            }
+        }
+        network.least_cut().capacity
+    };
+    (0..parts.count).map(out_of).sum()
+}
+
+fn network(graph: &Graph, times: u128) -> Network {
+    let mut network = Network::new(graph.nodes());
+    for link in graph.links() {
+        network.add(network.node(link.from), network.node(link.to), graph.capacity(link).saturating_mul(times));
+    }
+    network
+}
+
+/// The partition of the places with the least sum of `sends * leaving(part) - capacity`.
+fn truncation(graph: &Graph, places: &[Vec<usize>], capacity: u128, sends: u128) -> Vec<Vec<usize>> {
+    // What each place adds to the least sum so far: (gain, loss), one of them zero.
+    let mut added: Vec<(u128, u128)> = Vec::new();
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    for (place, devices) in places.iter().enumerate() {
+        let mut network = network(graph, sends);
+        let (source, sink) = (network.source(), network.sink());
+        devices.iter().for_each(|device| network.add(source, network.node(*device), Network::UNLIMITED));
+        for (earlier, (gain, loss)) in added.iter().enumerate() {
+            // The devices of one place are on one side.
+            let first = network.node(places[earlier][0]);
+            for device in &places[earlier][1..] {
+                let node = network.node(*device);
+                network.add(first, node, Network::UNLIMITED);
+                network.add(node, first, Network::UNLIMITED);
+            }
+            network.add(source, first, *gain);
+            network.add(first, sink, *loss);
+        }
+        for later in places[place + 1..].iter().flatten() {
+            network.add(network.node(*later), sink, Network::UNLIMITED);
+        }
+        let cut = network.least_cut();
+        let gains: u128 = added.iter().map(|(gain, _)| gain).sum();
+        // The cut counts all gains that are not taken; the truncated value is cut - gains - capacity.
+        let above = cut.capacity;
+        let below = gains.saturating_add(capacity);
+        added.push((above.saturating_sub(below), below.saturating_sub(above)));
+        let joined = |part: &Vec<usize>| part.iter().any(|place| cut.source_side[places[*place][0]]);
+        let (mut with, apart): (Vec<Vec<usize>>, Vec<Vec<usize>>) = parts.into_iter().partition(joined);
+        with.push(vec![place]);
+        parts = apart;
+        parts.push(with.concat());
+    }
+    parts
+}

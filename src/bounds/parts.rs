@@ -1,0 +1,165 @@
+//! Bounds on a mesh with axes in parts: the parts share the links of their axis.
+
+use super::Bound;
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
+use crate::topology::{AxisLinks, Topology};
+use crate::units::{Rate, Time};
+
+/// The bound of one collective.
+pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
+    let mesh = &topology.mesh;
+    let axes: AxisSet = collective.axes(&from.sharding).iter().filter(|axis| mesh.size(*axis) > 1).collect();
+    if axes.is_empty() || matches!(collective, Collective::Slice { .. }) {
+        return Bound::default();
+    }
+    let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
+    let idle = all.without(from.sharding.used()).without(axes);
+    let n = u128::from(axes.group_size(mesh));
+    let replicas = u128::from(idle.group_size(mesh));
+    let local = u128::from(from.local_bytes(mesh).0);
+    let bandwidth = match collective {
+        // The weakest device needs all shards but its own, over its own links.
+        Collective::AllGather { .. } => {
+            load(topology, (n - 1) * local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
+        }
+        // A device with all its replicas must send out its part of every block but its own.
+        Collective::ReduceScatter { .. } => {
+            load(topology, (n - 1) * local, n, leaving_a_device(topology, axes, idle) * replicas)
+        }
+        // 2(n-1) sends of every element, over all links between the devices of a group and its replicas; of an axis
+        // in parts, over those of all groups that share its links.
+        Collective::AllReduce { .. } => {
+            let sharing = mesh.with_siblings(axes).without(axes);
+            let groups = u128::from(sharing.without(idle).group_size(mesh));
+            let outside = u128::from(idle.without(sharing).group_size(mesh));
+            let capacity = leaving(topology, wired(topology, axes)) * outside;
+            load(topology, 2 * (n - 1) * local * groups, 1, capacity)
+        }
+        Collective::AllToAll { .. } => {
+            let runs = mesh.runs(axes.in_order()).into_iter();
+            let per_run = runs.map(|run| all_to_all(topology, run, local, replicas, idle));
+            per_run.max().unwrap_or_default()
+        }
+        // Somebody receives a whole shard, over its own links.
+        Collective::Permute { .. } => load(topology, local, 1, strongest_device(topology, wired(topology, all))),
+        Collective::Slice { .. } => Time::ZERO,
+    };
+    let latency = match collective {
+        Collective::Permute { .. } => {
+            axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default()
+        }
+        Collective::AllGather { .. }
+        | Collective::ReduceScatter { .. }
+        | Collective::AllReduce { .. }
+        | Collective::AllToAll { .. }
+        | Collective::Slice { .. } => wired(topology, axes)
+            .iter()
+            .map(|wire| {
+                let runs = mesh.runs(axes.in_order()).into_iter();
+                let of_wire = runs.filter(|run| run.iter().all(|axis| mesh.physical(axis) == wire));
+                of_wire.map(|run| diameter(topology, run)).max().unwrap_or_default()
+            })
+            .sum(),
+    };
+    Bound { latency, bandwidth }
+}
+
+/// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
+fn load(topology: &Topology, bytes: u128, divisor: u128, capacity: u128) -> Time {
+    let second = topology.scale.at_rate(1, Rate::new(1).expect("one")).ticks();
+    // A product beyond 128 bits saturates, which makes the bound lower and keeps it true.
+    Time::from_ticks(bytes.saturating_mul(second) / (divisor * capacity).max(1))
+}
+
+/// The axes of the machine on which axes lie.
+fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
+    axes.iter().map(|axis| topology.mesh.physical(axis)).collect()
+}
+
+/// Bytes a second into (or out of) the device with the fewest links on these axes.
+fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
+    wired.iter().map(|axis| links_of_a_device(topology.axes[axis.index()], false)).sum()
+}
+
+/// Bytes a second out of the device with the fewest links; along an axis that holds replicas in its other parts, out
+/// of the one with the most.
+fn leaving_a_device(topology: &Topology, axes: AxisSet, idle: AxisSet) -> u128 {
+    let (wired, replicated) = (wired(topology, axes), wired(topology, idle));
+    weakest_device(topology, wired.without(replicated)) + strongest_device(topology, wired.intersection(replicated))
+}
+
+/// Bytes a second into the device with the most links on these axes.
+fn strongest_device(topology: &Topology, wired: AxisSet) -> u128 {
+    let links = |axis: AxisId| links_of_a_device(topology.axes[axis.index()], topology.machine.size(axis) > 2);
+    wired.iter().map(links).sum()
+}
+
+fn links_of_a_device(links: AxisLinks, inner: bool) -> u128 {
+    let one_way = u128::from(links.one_way.per_second());
+    match links.wiring {
+        Wiring::Ring => 2 * one_way,
+        Wiring::Line if inner => 2 * one_way,
+        Wiring::Line | Wiring::Switch => one_way,
+    }
+}
+
+/// Bytes a second out of all devices of one group of the machine together, along its axes.
+fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
+    let n = u128::from(wired.group_size(&topology.machine));
+    let along = |axis: AxisId| {
+        let (links, size) = (topology.axes[axis.index()], u128::from(topology.machine.size(axis)));
+        let one_way = u128::from(links.one_way.per_second());
+        let line = match links.wiring {
+            Wiring::Ring => 2 * size,
+            Wiring::Line => 2 * (size - 1),
+            Wiring::Switch => size,
+        };
+        line * one_way * (n / size)
+    };
+    wired.iter().map(along).sum()
+}
+
+/// The middle links of one axis, or of a run of parts, in an AllToAll; `local` bytes a device, replicas share the
+/// work.
+fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Time {
+    let (links, size) = (topology.links(run), u128::from(run.group_size(&topology.mesh)));
+    let one_way = u128::from(links.one_way.per_second()) * replicas;
+    if let Some(others) = others(topology, run) {
+        // Whichever way round, c ranks apart are at least so many times the links between neighbours; with replicas
+        // along the other parts at least c links.
+        let apart = if others.intersection(idle).is_empty() { u128::from(links.apart) } else { 1 };
+        return match links.wiring {
+            Wiring::Switch => load(topology, local * (size - 1), size, one_way),
+            Wiring::Ring | Wiring::Line => load(topology, local * apart * (size * size - size % 2), 8 * size, one_way),
+        };
+    }
+    match links.wiring {
+        // Mean distance times bytes over the links of the ring: (n² - n mod 2) / 4n of the shard, two ways.
+        Wiring::Ring => load(topology, local * (size * size - size % 2), 8 * size, one_way),
+        Wiring::Line => load(topology, local * (size / 2) * size.div_ceil(2), size, one_way),
+        Wiring::Switch => load(topology, local * (size - 1), size, one_way),
+    }
+}
+
+/// The other axes of more than one device on the same axis of the machine, if there are any.
+fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
+    let mesh = &topology.mesh;
+    let others = mesh.with_siblings(run.set()).without(run.set());
+    let others: AxisSet = others.iter().filter(|axis| mesh.size(*axis) > 1).collect();
+    (!others.is_empty()).then_some(others)
+}
+
+/// The time of an empty message between the devices that are farthest apart along the axis, or along a run of parts.
+fn diameter(topology: &Topology, run: Axes) -> Time {
+    let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
+    let hops = match links.wiring {
+        // What another part does can only bring them nearer, round the ring of this part.
+        Wiring::Ring | Wiring::Line if others(topology, run).is_some() => size / 2,
+        Wiring::Ring => size / 2,
+        Wiring::Line => size - 1,
+        Wiring::Switch => 1,
+    };
+    links.hop_latency * hops
+}

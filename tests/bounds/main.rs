@@ -1,0 +1,282 @@
+//! The bounds against all sets of devices and all partitions of small networks.
+
+mod net;
+
+use net::{Fraction, Net};
+use shardc::bounds::demand::Demand;
+use shardc::bounds::graph::{Graph, Link};
+use shardc::bounds::{self, Certificate, irregular};
+use shardc::collective::Collective;
+use shardc::dtype::DType;
+use shardc::layout::{Dims, Layout, Sharding};
+use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::topology::{Hardware, Topology};
+use shardc::units::{Rate, Time, TimeScale};
+
+/// V: many divisors, so that the parts of it are whole bytes.
+const FULL: u64 = 720_720 * 720_720;
+/// Bytes a second of a link of capacity 1.
+const RATE: u64 = 1_000_000_000;
+
+const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
+
+fn graph(net: &Net) -> Graph {
+    let links = net.links.iter().map(|(from, to, capacity)| Link {
+        from: *from,
+        to: *to,
+        rate: capacity * RATE,
+        latency: Time::from_ticks(1),
+        axis: None,
+    });
+    Graph::new(net.devices, links)
+}
+
+/// The collective of a kind over some axes of a mesh, and the array that it starts from, sharded over `other` too.
+fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Collective, Layout) {
+    let mut dims = Dims::default();
+    let n = group.group_size(mesh);
+    let whole = [other.group_size(mesh), FULL / n, n].map(|size| dims.add(None, size));
+    let axes: Axes = group.in_order();
+    let mut sharding = Sharding { dims: vec![other.in_order(), Axes::NONE, Axes::NONE], ..Sharding::default() };
+    let collective = match kind {
+        "AllGather" => Collective::AllGather { axes: group },
+        "AllToAll" => Collective::AllToAll { axes, from: 1, to: 2 },
+        "ReduceScatter" => Collective::ReduceScatter { axes, dim: 1 },
+        _ => Collective::AllReduce { axes: group },
+    };
+    match collective {
+        Collective::AllGather { .. } | Collective::AllToAll { .. } => sharding.dims[1] = axes,
+        _ => sharding.set_open(group),
+    }
+    (collective, Layout { dtype: DType::I8, dims: whole.to_vec(), sharding })
+}
+
+fn scale() -> TimeScale {
+    TimeScale::for_rates([Rate::new(RATE).unwrap()]).unwrap()
+}
+
+/// So much of V over a link of capacity 1.
+fn time(part: Fraction) -> Time {
+    let ticks = scale().at_rate(u128::from(FULL), Rate::new(RATE).unwrap()).ticks();
+    Time::from_ticks(part.0 * ticks / part.1)
+}
+
+/// The bound on a graph, of a collective of all its devices.
+fn on_net(kind: &str, net: &Net) -> Certificate {
+    let mesh = Mesh::of(&[("X", net.devices as u32)]);
+    let (collective, from) = collective(kind, &mesh, AxisSet::one(AxisId::new(0)), AxisSet::NONE);
+    irregular::certificate(&graph(net), &Demand::new(&collective, &from, &mesh), &mesh, scale())
+}
+
+fn broadcast(net: &Net, root: usize) -> Certificate {
+    let mesh = Mesh::of(&[("X", net.devices as u32)]);
+    irregular::certificate(&graph(net), &Demand::broadcast(net.devices, root, u128::from(FULL)), &mesh, scale())
+}
+
+/// Rings, lines, tori, meshes, switches and two-level networks of at most 16 devices; and two that are damaged.
+fn nets() -> Vec<(String, Net)> {
+    let named = |name: &str, net| (name.to_owned(), net);
+    let mut nets = vec![
+        named("torus 3x3", Net::grid(&[(3, true, 1), (3, true, 1)])),
+        named("torus 3x5", Net::grid(&[(3, true, 1), (5, true, 1)])),
+        named("torus 4x4", Net::grid(&[(4, true, 1), (4, true, 1)])),
+        named("torus 2x4", Net::grid(&[(2, true, 1), (4, true, 1)])),
+        named("torus 2x8", Net::grid(&[(2, true, 1), (8, true, 1)])),
+        named("mesh 4x4", Net::grid(&[(4, false, 1), (4, false, 1)])),
+        named("mesh 2x3", Net::grid(&[(2, false, 1), (3, false, 1)])),
+        named("4x4, one axis wraps", Net::grid(&[(4, true, 1), (4, false, 1)])),
+        named("torus 3x3, one axis faster", Net::grid(&[(3, true, 5), (3, true, 1)])),
+        named("2x2x3", Net::grid(&[(2, false, 2), (2, false, 1), (3, true, 1)])),
+        named("torus 4x4 less a cable", Net::grid(&[(4, true, 1), (4, true, 1)]).without_cable(5, 6)),
+        named("torus 4x4 less a link", Net::grid(&[(4, true, 1), (4, true, 1)]).without(5, 6)),
+        named("torus 3x3 less a cable", Net::grid(&[(3, true, 1), (3, true, 1)]).without_cable(0, 3)),
+        named("two machines of 4", Net::two_level(2, 4, 8, 1)),
+        named("four machines of 2", Net::two_level(4, 2, 8, 1)),
+        named("three machines of 2, fast between", Net::two_level(3, 2, 1, 3)),
+    ];
+    for size in 2..=9 {
+        nets.push((format!("ring of {size}"), Net::ring(size)));
+        nets.push((format!("line of {size}"), Net::line(size)));
+        nets.push((format!("switch of {size}"), Net::switch(size)));
+        if size > 2 {
+            nets.push((format!("ring of {size} less a link"), Net::ring(size).without(0, 1)));
+        }
+    }
+    nets.push(("ring of 16".to_owned(), Net::ring(16)));
+    nets.push(("line of 15".to_owned(), Net::line(15)));
+    let mut random = fastrand::Rng::with_seed(13);
+    for number in 0..120 {
+        let devices = random.usize(2..8);
+        nets.push((format!("random {number}"), Net::random(&mut random, devices)));
+    }
+    nets
+}
+
+#[test]
+fn gathers_and_scatters_are_bound_by_the_heaviest_of_all_sets() {
+    for (name, net) in nets() {
+        let gather = on_net("AllGather", &net);
+        assert_eq!(gather.bound.bandwidth, time(net.all_gather()), "AllGather on {name}");
+        let scatter = on_net("ReduceScatter", &net);
+        assert_eq!(scatter.bound.bandwidth, time(net.reduce_scatter()), "ReduceScatter on {name}");
+        assert!(gather.largest && scatter.largest);
+    }
+}
+
+#[test]
+fn broadcasts_are_bound_by_the_least_cut_from_the_root() {
+    for (name, net) in nets() {
+        for root in [0, net.devices / 2, net.devices - 1] {
+            assert_eq!(broadcast(&net, root).bound.bandwidth, time(net.broadcast(root)), "{root} of {name}");
+        }
+    }
+}
+
+#[test]
+fn all_reduces_are_bound_by_the_heaviest_of_all_partitions() {
+    for (name, net) in nets().into_iter().filter(|(_, net)| net.devices <= 9) {
+        let certificate = on_net("AllReduce", &net);
+        assert_eq!(certificate.bound.bandwidth, time(net.all_reduce()), "AllReduce on {name}");
+        assert!(certificate.largest);
+    }
+}
+
+/// No set of devices is heavier; the bound may be higher than all of them.
+#[test]
+fn exchanges_are_bound_by_all_sets_at_least() {
+    for (name, net) in nets().into_iter().filter(|(_, net)| net.devices <= 12) {
+        let certificate = on_net("AllToAll", &net);
+        assert!(certificate.bound.bandwidth >= time(net.all_to_all()), "AllToAll on {name}");
+        assert!(certificate.largest);
+    }
+}
+
+/// The figures of papers and of simulations by others, in V over the capacity of a link.
+#[test]
+fn known_figures() {
+    let torus = || Net::grid(&[(4, true, 1), (4, true, 1)]);
+    let gathers = [
+        (Net::ring(8), (7, 16)),
+        (Net::line(8), (7, 8)),
+        (torus(), (15, 64)),
+        (Net::grid(&[(4, false, 1), (4, false, 1)]), (15, 32)),
+        (Net::grid(&[(4, true, 1), (4, false, 1)]), (5, 16)),
+        (torus().without_cable(0, 1), (5, 16)),
+        (torus().without(0, 1), (5, 16)),
+        (Net::ring(8).without(0, 1), (7, 8)),
+        (Net::grid(&[(2, true, 1), (8, true, 1)]), (15, 48)),
+        (Net::switch(8), (7, 8)),
+    ];
+    for (net, part) in gathers {
+        assert_eq!(on_net("AllGather", &net).bound.bandwidth, time(part), "{net:?}");
+    }
+    let reductions = [
+        (Net::ring(8), (7, 8)),
+        (Net::line(8), (1, 1)),
+        (Net::grid(&[(4, false, 1), (4, false, 1)]), (5, 8)),
+        (torus(), (15, 32)),
+        (Net::switch(8), (7, 4)),
+        (Net::two_level(4, 8, 100, 1), (3, 2)),
+    ];
+    for (net, part) in reductions {
+        assert_eq!(on_net("AllReduce", &net).bound.bandwidth, time(part), "{net:?}");
+    }
+    for size in [4, 6, 8, 10] {
+        assert_eq!(on_net("AllToAll", &Net::ring(size)).bound.bandwidth, time((1, 8)));
+        assert_eq!(on_net("AllToAll", &Net::line(size)).bound.bandwidth, time((1, 4)));
+    }
+    for (net, part) in [(Net::ring(8), (1, 2)), (Net::line(8), (1, 1)), (torus(), (1, 4)), (Net::switch(8), (1, 1))] {
+        assert_eq!(broadcast(&net, 0).bound.bandwidth, time(part), "{net:?}");
+    }
+}
+
+/// The closed forms of an exchange are the heaviest of all sets: the middle of the longest axis.
+#[test]
+fn exchanges_on_products_are_bound_by_the_heaviest_of_all_sets() {
+    let (ring, line) = ([Wiring::Ring, Wiring::Ring], [Wiring::Line, Wiring::Line]);
+    for sizes in [&[2][..], &[3], &[5], &[8], &[9], &[15], &[3, 3], &[3, 5], &[2, 7], &[4, 4], &[2, 8]] {
+        for wirings in [ring, line, [Wiring::Ring, Wiring::Line]] {
+            let axes: Vec<_> = sizes.iter().zip(wirings).map(|(size, wiring)| (*size, wiring, 1)).collect();
+            let topology = product(&axes);
+            let (collective, from) =
+                collective("AllToAll", &topology.mesh, topology.mesh.axis_ids().collect(), AxisSet::NONE);
+            let grid: Vec<_> = axes.iter().map(|axis| (axis.0 as usize, axis.1 == Wiring::Ring, 1)).collect();
+            let bound = bounds::collective(&collective, &from, &topology);
+            assert_eq!(bound.bandwidth, time(Net::grid(&grid).all_to_all()), "{axes:?}");
+        }
+    }
+}
+
+/// SCCL's solver finds a gather on a ring of 8 in 7 rounds of half shards and refutes 6; for an exchange 8 and 7.
+#[test]
+fn rounds_that_a_solver_refutes() {
+    let rounds = |kind, chunks| {
+        let bound = on_net(kind, &Net::ring(8)).bound.bandwidth;
+        bound.ticks().div_ceil(time((1, chunks)).ticks())
+    };
+    assert_eq!(rounds("AllGather", 16), 7);
+    assert_eq!(rounds("AllToAll", 64), 8);
+}
+
+/// A mesh of these axes; link capacities along each.
+fn product(axes: &[(u32, Wiring, u64)]) -> Topology {
+    let named = ["X", "Y", "Z"].iter().zip(axes);
+    let named = named.map(|(name, axis)| Axis { name: (*name).to_owned(), size: axis.0, wiring: Some(axis.1) });
+    let mesh = Mesh::new(named.collect()).expect("a small mesh");
+    let mut topology = Topology::new(mesh, Hardware::named("tpu_v5e").expect("shipped")).expect("a common tick");
+    for (links, axis) in topology.axes.iter_mut().zip(axes) {
+        links.one_way = Rate::new(axis.2 * RATE).expect("not zero");
+    }
+    topology.scale = scale();
+    topology
+}
+
+fn both_bounds(kind: &str, topology: &Topology, group: AxisSet, other: AxisSet) -> (Certificate, Certificate) {
+    let (collective, from) = collective(kind, &topology.mesh, group, other);
+    let demand = Demand::new(&collective, &from, &topology.mesh);
+    let found = irregular::certificate(&Graph::of(topology), &demand, &topology.mesh, topology.scale);
+    let closed = bounds::certificate(&collective, &from, topology);
+    assert_eq!(closed.bound, bounds::collective(&collective, &from, topology));
+    (closed, found)
+}
+
+/// The closed forms against the search, for all products of up to 9 devices, many wirings, and all roles of the axes.
+#[test]
+fn closed_forms_are_what_the_search_finds() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut tried, mut largest) = (0, 0);
+    for sizes in [&[2][..], &[3], &[4], &[5], &[6], &[2, 2], &[2, 3], &[2, 4], &[3, 3], &[2, 2, 2]] {
+        for wirings in 0..3usize.pow(sizes.len() as u32) {
+            for roles in 0..3usize.pow(sizes.len() as u32) {
+                let digit = |number: usize, place: usize| number / 3usize.pow(place as u32) % 3;
+                let with = |role: usize| -> AxisSet {
+                    (0..sizes.len()).filter(|axis| digit(roles, *axis) == role).map(AxisId::new).collect()
+                };
+                if with(0).is_empty() || random.bool() {
+                    continue;
+                }
+                let axes: Vec<(u32, Wiring, u64)> = sizes
+                    .iter()
+                    .enumerate()
+                    .map(|(axis, size)| {
+                        let wiring = [Wiring::Ring, Wiring::Line, Wiring::Switch][digit(wirings, axis)];
+                        (*size, wiring, if random.bool() { 1 } else { random.u64(1..6) })
+                    })
+                    .collect();
+                let topology = product(&axes);
+                for kind in KINDS {
+                    let (closed, found) = both_bounds(kind, &topology, with(0), with(2));
+                    let case = format!("{kind} {axes:?} group {:?} other {:?}: {}", with(0), with(2), found.reason);
+                    assert_eq!(closed.bound.latency, found.bound.latency, "{case}");
+                    assert!(closed.bound.bandwidth <= found.bound.bandwidth, "above the truth: {case}");
+                    if closed.largest {
+                        assert_eq!(closed.bound.bandwidth, found.bound.bandwidth, "{case}");
+                        largest += 1;
+                    }
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 1000 && largest > 900, "{tried} {largest}");
+}

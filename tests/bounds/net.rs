@@ -1,0 +1,179 @@
+//! Small networks, and by trying everything what nothing on them can beat. Shares no code with the bounds.
+
+/// Devices, then switches, and one-way links between them: from, to, capacity.
+#[derive(Clone, Debug)]
+pub(crate) struct Net {
+    pub(crate) devices: usize,
+    pub(crate) nodes: usize,
+    pub(crate) links: Vec<(usize, usize, u64)>,
+}
+
+/// A fraction.
+pub(crate) type Fraction = (u128, u128);
+
+pub(crate) fn larger(a: Fraction, b: Fraction) -> Fraction {
+    if b.0 * a.1 > a.0 * b.1 { b } else { a }
+}
+
+impl Net {
+    /// A grid of lines, or of rings along the axes that wrap; the capacities along each axis.
+    pub(crate) fn grid(axes: &[(usize, bool, u64)]) -> Net {
+        let devices = axes.iter().map(|axis| axis.0).product();
+        let mut links = Vec::new();
+        let mut stride = devices;
+        for (size, wraps, capacity) in axes {
+            stride /= size;
+            for device in 0..devices {
+                let at = device / stride % size;
+                if at + 1 < *size {
+                    links.extend([(device, device + stride, *capacity), (device + stride, device, *capacity)]);
+                } else if *wraps && *size > 2 {
+                    let first = device - at * stride;
+                    links.extend([(device, first, *capacity), (first, device, *capacity)]);
+                }
+            }
+        }
+        Net { devices, nodes: devices, links }
+    }
+
+    pub(crate) fn ring(size: usize) -> Net {
+        Net::grid(&[(size, true, 1)])
+    }
+
+    pub(crate) fn line(size: usize) -> Net {
+        Net::grid(&[(size, false, 1)])
+    }
+
+    /// Devices with a port each way to one switch.
+    pub(crate) fn switch(devices: usize) -> Net {
+        let links = (0..devices).flat_map(|device| [(device, devices, 1), (devices, device, 1)]);
+        Net { devices, nodes: devices + 1, links: links.collect() }
+    }
+
+    /// Nodes with a switch each, and a slower network that joins the switches; `inside` and `between` a port each way.
+    pub(crate) fn two_level(machines: usize, per_machine: usize, inside: u64, between: u64) -> Net {
+        let devices = machines * per_machine;
+        let mut links = Vec::new();
+        for device in 0..devices {
+            let switch = devices + device / per_machine;
+            links.extend([(device, switch, inside), (switch, device, inside)]);
+        }
+        let spine = devices + machines;
+        for machine in 0..machines {
+            links.extend([(devices + machine, spine, between), (spine, devices + machine, between)]);
+        }
+        Net { devices, nodes: spine + 1, links }
+    }
+
+    /// All devices of a ring, in random order, and some links more, of random capacities.
+    pub(crate) fn random(random: &mut fastrand::Rng, devices: usize) -> Net {
+        let mut order: Vec<usize> = (0..devices).collect();
+        random.shuffle(&mut order);
+        let mut links: Vec<(usize, usize, u64)> =
+            (0..devices).map(|at| (order[at], order[(at + 1) % devices], random.u64(1..6))).collect();
+        for from in 0..devices {
+            for to in 0..devices {
+                if from != to && random.u8(0..3) == 0 {
+                    links.push((from, to, random.u64(1..6)));
+                }
+            }
+        }
+        Net { devices, nodes: devices, links }
+    }
+
+    /// Less the link from one device to another.
+    pub(crate) fn without(mut self, from: usize, to: usize) -> Net {
+        let before = self.links.len();
+        self.links.retain(|link| (link.0, link.1) != (from, to));
+        assert_eq!(self.links.len() + 1, before, "there was one such link");
+        self
+    }
+
+    pub(crate) fn without_cable(self, one: usize, other: usize) -> Net {
+        self.without(one, other).without(other, one)
+    }
+
+    /// Capacity of the links into a set of nodes.
+    fn into(&self, set: u32) -> u128 {
+        let enters = |link: &&(usize, usize, u64)| set >> link.1 & 1 == 1 && set >> link.0 & 1 == 0;
+        self.links.iter().filter(enters).map(|link| u128::from(link.2)).sum()
+    }
+
+    /// The most of `need(devices in the set)` over the capacity into the set, of all sets of devices and switches.
+    pub(crate) fn over_all_sets(&self, need: impl Fn(u32) -> u128) -> Fraction {
+        let devices = (1u32 << self.devices) - 1;
+        let sets = 1..1u32 << self.nodes;
+        sets.fold((0, 1), |most, set| match need(set & devices) {
+            0 => most,
+            needed => larger(most, (needed, self.into(set))),
+        })
+    }
+
+    /// Shards: every device has one and needs all.
+    pub(crate) fn all_gather(&self) -> Fraction {
+        let n = self.devices as u32;
+        let (needed, capacity) = self.over_all_sets(|set| if set == 0 { 0 } else { u128::from(n - set.count_ones()) });
+        (needed, capacity * u128::from(n))
+    }
+
+    /// The same with all links turned round.
+    pub(crate) fn reduce_scatter(&self) -> Fraction {
+        let links = self.links.iter().map(|(from, to, capacity)| (*to, *from, *capacity)).collect();
+        Net { links, ..self.clone() }.all_gather()
+    }
+
+    /// Everything must leave the root.
+    pub(crate) fn broadcast(&self, root: usize) -> Fraction {
+        self.over_all_sets(|set| u128::from(set != 0 && set >> root & 1 == 0))
+    }
+
+    /// A block from each device to each.
+    pub(crate) fn all_to_all(&self) -> Fraction {
+        let n = self.devices as u32;
+        let blocks = |set: u32| u128::from(set.count_ones() * (n - set.count_ones()));
+        let (needed, capacity) = self.over_all_sets(blocks);
+        (needed, capacity * u128::from(n * n))
+    }
+
+    /// The whole array must enter every set but that of all; and 2(p-1) sends between any p parts.
+    pub(crate) fn all_reduce(&self) -> Fraction {
+        let everybody = (1u32 << self.devices) - 1;
+        let cuts = self.over_all_sets(|set| u128::from(set != 0 && set != everybody));
+        let leaving: Vec<u128> = (0..=everybody).map(|set| self.least_leaving(set)).collect();
+        let mut most = cuts;
+        partitions(self.devices, &mut |parts| {
+            if parts.len() > 1 {
+                let capacity = parts.iter().map(|part| leaving[*part as usize]).sum();
+                most = larger(most, (2 * (parts.len() as u128 - 1), capacity));
+            }
+        });
+        most
+    }
+
+    /// Capacity out of a set of devices, switches taken as they make it least.
+    fn least_leaving(&self, devices: u32) -> u128 {
+        let out = |set: u32| {
+            let leaves = |link: &&(usize, usize, u64)| set >> link.0 & 1 == 1 && set >> link.1 & 1 == 0;
+            self.links.iter().filter(leaves).map(|link| u128::from(link.2)).sum()
+        };
+        (0..1u32 << (self.nodes - self.devices)).map(|switches| out(devices | switches << self.devices)).min().unwrap()
+    }
+}
+
+/// Calls `each` with all partitions of so many devices, as sets of bits.
+fn partitions(devices: usize, each: &mut impl FnMut(&[u32])) {
+    fn grow(device: usize, devices: usize, parts: &mut Vec<u32>, each: &mut impl FnMut(&[u32])) {
+        if device == devices {
+            return each(parts);
+        }
+        for part in 0..parts.len() {
+            parts[part] |= 1 << device;
+            grow(device + 1, devices, parts, each);
+            parts[part] &= !(1 << device);
+        }
+        parts.push(1 << device);
+        grow(device + 1, devices, parts, each);
+        parts.pop();
+    }
+    grow(0, devices, &mut Vec::new(), each);
+}

@@ -1,0 +1,118 @@
+//! How near the methods come to the bounds: `docs/methods.md`, and what is aimed at.
+//!
+//! `SHARDC_METHODS=write cargo test --release --test method_table` writes the document. Without it small machines are
+//! timed anew and must agree with what is written.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod rows;
+
+use rows::{KINDS, Machine, SIZES, families};
+use shardc::compiler::{self, Options};
+use shardc::report::{step_bound, step_methods, step_reason};
+use shardc::sim::clock;
+use std::fmt::Write as _;
+use std::time::Instant;
+
+/// One line of the table.
+struct Row {
+    text: String,
+    /// Time over bound.
+    ratio: f64,
+    /// Bytes take at least a hundred times as long as hops.
+    bound_by_bytes: bool,
+}
+
+/// Times one collective.
+///
+/// # Panics
+/// If it takes less than its bound.
+fn row(machine: &Machine, kind: &str, size: usize) -> Row {
+    let source = machine.program(kind, size);
+    let (program, found) = compiler::check(&source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
+    let compiled =
+        compiler::preview(&program, &Options::default()).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+    let step = common::first_collective(&compiled);
+    let (plan, topology) = (&compiled.plan, &compiled.topology);
+    let makespan = clock::run(&compiled.schedule, topology).expect("a time").makespan;
+    let bound = step_bound(plan, step, topology);
+    assert!(makespan >= bound.time(), "{kind} on {} beats its bound\n{source}", machine.name);
+    let ratio = makespan.ratio(bound.time());
+    let bound_by_bytes = bound.bandwidth >= bound.latency * 100;
+    let place = KINDS.iter().position(|known| *known == kind).expect("one of the kinds");
+    let target = match machine.targets[place].filter(|_| bound_by_bytes) {
+        Some(target) if ratio <= target + ROUNDING => format!("{target:.2}"),
+        Some(target) => format!("{target:.2}, not yet"),
+        None => String::new(),
+    };
+    let text = format!(
+        "| {} | {kind} | {} | {} | {} | {} | {ratio:.3} | {target} | {} |",
+        machine.name,
+        SIZES[size],
+        step_methods(&compiled.schedule, step),
+        topology.scale.show(makespan),
+        topology.scale.show(bound.time()),
+        step_reason(plan, step, topology).unwrap_or_default(),
+    );
+    Row { text, ratio, bound_by_bytes }
+}
+
+/// A ratio of 1.00 is meant rounded.
+const ROUNDING: f64 = 0.005;
+
+const HEAD: &str = "\
+# Methods against their bounds
+
+What `shardc` chooses for each collective over all axes of a machine, how long it takes on the simulated links, and
+what no schedule can beat. Made by `SHARDC_METHODS=write cargo test --release --test method_table`.
+
+V, the whole array, is one byte an element. With n devices it has 4n rows of 1 column (*small*), 4n of 256 (*middle*)
+or 16n of 65536 (*large*); for an AllToAll the columns are rounded up to a multiple of n. The *cut* is what the bound
+counts: links that carry all this cannot be done sooner. A target is set where bytes take at least a hundred times as
+long as hops; *not yet* marks those that are missed.
+";
+
+fn document() -> String {
+    let mut text = HEAD.to_owned();
+    for family in families() {
+        write!(text, "\n## {}\n\n", family.title).expect("a string");
+        text.push_str("| machine | collective | V | method | time | bound | ratio | target | cut |\n");
+        text.push_str("| --- | --- | --- | --- | ---: | ---: | ---: | --- | --- |\n");
+        for machine in &family.machines {
+            if let Some(why) = machine.not_yet {
+                writeln!(text, "| {} | | | {why} | | | | | |", machine.name).expect("a string");
+                continue;
+            }
+            for kind in KINDS {
+                for size in 0..SIZES.len() {
+                    let start = Instant::now();
+                    writeln!(text, "{}", row(machine, kind, size).text).expect("a string");
+                    eprintln!("{} {kind} {}: {:?}", machine.name, SIZES[size], start.elapsed());
+                }
+            }
+        }
+    }
+    text
+}
+
+/// What is written is what comes out, for machines of up to 9 devices; and the targets that are marked as reached are.
+#[test]
+fn the_document_is_true() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/methods.md");
+    if std::env::var_os("SHARDC_METHODS").is_some() {
+        std::fs::write(path, document()).expect("a writable tree");
+    }
+    let text = std::fs::read_to_string(path).expect("docs/methods.md");
+    let written: Vec<&str> = text.lines().collect();
+    for machine in families().iter().flat_map(|family| &family.machines) {
+        if machine.not_yet.is_some() || machine.devices > 9 {
+            continue;
+        }
+        for (kind, size) in KINDS.iter().flat_map(|kind| (0..SIZES.len()).map(move |size| (kind, size))) {
+            let row = row(machine, kind, size);
+            assert!(row.ratio >= 1.0);
+            assert!(written.contains(&row.text.as_str()), "write docs/methods.md anew, for:\n{}", row.text);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The rows of the table: which collective on which machine with how many bytes, and what is aimed at.
+
+/// Machines that belong together, under a heading.
+pub(crate) struct Family {
+    pub(crate) title: &'static str,
+    pub(crate) machines: Vec<Machine>,
+}
+
+/// A mesh, as it is declared in a program.
+pub(crate) struct Machine {
+    /// In the table: `4x8 torus`.
+    pub(crate) name: String,
+    /// The declarations: `mesh {X: 4 ring, Y: 8 ring} on tpu_v5p`.
+    pub(crate) declared: String,
+    /// The axes over which the collective goes.
+    pub(crate) axes: Vec<String>,
+    /// Devices.
+    pub(crate) devices: u64,
+    /// Why it is not timed; the declarations may be none yet.
+    pub(crate) not_yet: Option<&'static str>,
+    /// What the large arrays aim at.
+    pub(crate) targets: [Option<f64>; 4],
+}
+
+pub(crate) const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
+
+/// How many bytes the whole array has: hops decide, neither, bytes decide.
+pub(crate) const SIZES: [&str; 3] = ["small", "middle", "large"];
+
+/// Columns of the array, for these sizes; rows are 4 for each device, 16 where the array is large.
+const COLUMNS: [u64; 3] = [1, 1 << 8, 1 << 16];
+
+impl Machine {
+    fn new(name: &str, profile: &str, axes: &[(u64, &str)], targets: [Option<f64>; 4]) -> Machine {
+        let names = ["X", "Y", "Z"];
+        let declared: Vec<String> =
+            axes.iter().zip(names).map(|((size, wiring), name)| format!("{name}: {size} {wiring}")).collect();
+        Machine {
+            name: name.to_owned(),
+            declared: format!("mesh {{{}}} on {profile}", declared.join(", ")),
+            axes: names[..axes.len()].iter().map(|name| (*name).to_owned()).collect(),
+            devices: axes.iter().map(|axis| axis.0).product(),
+            not_yet: None,
+            targets,
+        }
+    }
+
+    fn later(mut self, why: &'static str) -> Machine {
+        self.not_yet = Some(why);
+        self
+    }
+
+    fn with(mut self, statement: &str) -> Machine {
+        self.declared = format!("{}\n{statement}", self.declared);
+        self
+    }
+
+    /// The program of one row. V is the size of the whole array, one byte an element.
+    pub(crate) fn program(&self, kind: &str, size: usize) -> String {
+        let axes = self.axes.concat();
+        // An exchange divides the columns as well.
+        let rows = self.devices * if size == 2 { 16 } else { 4 };
+        let columns =
+            if kind == "AllToAll" { COLUMNS[size].div_ceil(self.devices).max(1) * self.devices } else { COLUMNS[size] };
+        let (input, line) = match kind {
+            "AllGather" => (format!("A: i8[I_{axes}, J]"), format!("AllGather_{axes}(A[I_{axes}, J]) -> B[I, J]")),
+            "ReduceScatter" => (
+                format!("A: i8[I, J]{{U_{axes}}}"),
+                format!("ReduceScatter_{{{axes},I}}(A[I, J]{{U_{axes}}}) -> B[I_{axes}, J]"),
+            ),
+            "AllReduce" => {
+                (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]"))
+            }
+            _ => (format!("A: i8[I_{axes}, J]"), format!("AllToAll_{{{axes},J}}(A[I_{axes}, J]) -> B[I, J_{axes}]")),
+        };
+        format!("{}\ndims {{I: {rows}, J: {columns}}}\n{input}\n{line}\n", self.declared)
+    }
+}
+
+/// All machines of the table. To add one, add a line.
+pub(crate) fn families() -> Vec<Family> {
+    let one = |names: [Option<f64>; 4]| names;
+    let met = one([Some(1.0); 4]);
+    let line = one([Some(1.0), Some(1.0), Some(1.05), None]);
+    let torus = met;
+    let cable = one([Some(1.05), Some(1.05), Some(1.05), None]);
+    let flat = one([Some(1.05), Some(1.05), None, None]);
+    let none = one([None; 4]);
+    let lengths = || (2..=17).chain([64, 256]);
+    let large = "too many operations to be timed one by one";
+    let along = |wiring: &'static str, targets| {
+        lengths()
+            .map(|size| {
+                let machine = Machine::new(&format!("{wiring} of {size}"), "tpu_v5e", &[(size, wiring)], targets);
+                if size > 64 { machine.later(large) } else { machine }
+            })
+            .collect()
+    };
+    let tori: [&[u64]; 6] = [&[4, 4], &[3, 5], &[4, 8], &[4, 4, 4], &[4, 4, 8], &[16, 16]];
+    let name = |sizes: &[u64]| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+    let wired = |sizes: &[u64]| sizes.iter().map(|size| (*size, "ring")).collect::<Vec<_>>();
+    let mut products: Vec<Machine> = tori
+        .iter()
+        .map(|sizes| {
+            let machine = Machine::new(&format!("{} torus", name(sizes)), "tpu_v5p", &wired(sizes), torus);
+            if machine.devices > 128 { machine.later(large) } else { machine }
+        })
+        .collect();
+    products.push(Machine::new("16x20x28 torus", "tpu_v5p", &wired(&[16, 20, 28]), torus).later(large));
+    let flat_ones = vec![
+        Machine::new("4x4 mesh", "tpu_v5p", &[(4, "line"), (4, "line")], flat),
+        Machine::new("4x8 mesh", "tpu_v5p", &[(4, "line"), (8, "line")], flat),
+        Machine::new("8x16 mesh, one axis wraps", "tpu_v5p", &[(8, "line"), (16, "ring")], flat).later(large),
+        Machine::new("4x4 torus less a cable", "tpu_v5p", &wired(&[4, 4]), cable)
+            .with("link (0,0) <-> (1,0) down")
+            .later("links cannot be taken away yet"),
+    ];
+    let switches = vec![
+        Machine::new("switch of 8", "h100", &[(8, "switch")], met),
+        Machine::new("switch of 72", "gb200_nvl72", &[(72, "switch")], none).later(large),
+        Machine {
+            declared: "mesh {X: 4 over ib, Y: 8} on h100".to_owned(),
+            ..Machine::new("4 nodes of 8", "h100", &[(4, ""), (8, "")], one([None, None, Some(1.05), None]))
+        }
+        .later("two-level networks cannot be declared yet"),
+    ];
+    vec![
+        Family { title: "Rings", machines: along("ring", met) },
+        Family { title: "Lines", machines: along("line", line) },
+        Family { title: "Tori", machines: products },
+        Family { title: "Meshes without wraparound, and damaged ones", machines: flat_ones },
+        Family { title: "Switches", machines: switches },
+    ]
+}
