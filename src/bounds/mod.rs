@@ -69,7 +69,25 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
     if topology.mesh.views().next().is_some() {
         return parts::bound(collective, from, topology);
     }
-    regular::bound(collective, from, topology)
+    let regular = regular::bound(collective, from, topology);
+    match on_graph(collective, from, topology) {
+        Some(Certificate { bound: Bound { latency, bandwidth }, .. }) => {
+            Bound { latency: latency.max(regular.latency), bandwidth: bandwidth.max(regular.bandwidth) }
+        }
+        None => regular,
+    }
+}
+
+/// With more devices than this the degraded links of a machine are not looked at: the bound is that of a whole one.
+const MOST_ON_GRAPH: usize = 64;
+
+/// The bound on the links that are there, if some are not as they should be.
+fn on_graph(collective: &Collective, from: &Layout, topology: &Topology) -> Option<Certificate> {
+    let asked = topology.is_degraded() && topology.mesh.device_count() <= MOST_ON_GRAPH;
+    asked.then(|| {
+        let demand = demand::Demand::new(collective, from, &topology.mesh);
+        irregular::certificate(&graph::Graph::of(topology), &demand, &topology.mesh, topology.scale)
+    })
 }
 
 /// The bound of one collective, and what it counts.
@@ -83,5 +101,9 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
         };
         return Certificate { bound, reason, largest: bound.time() == Time::ZERO };
     }
-    regular::certificate(collective, from, topology)
+    let regular = regular::certificate(collective, from, topology);
+    match on_graph(collective, from, topology) {
+        Some(found) if found.bound.time() >= regular.bound.time() => found,
+        Some(_) | None => regular,
+    }
 }

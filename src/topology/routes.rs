@@ -140,8 +140,24 @@ impl Topology {
         if !links.per_node {
             return (links.port, link.device);
         }
-        let first = self.inside().fold(link.device, |device, axis| self.machine.with_coordinate(device, axis, 0));
-        (links.port, first)
+        (links.port, self.node_of(link.device))
+    }
+
+    /// Whether the devices of a node share the links along an axis of the machine.
+    pub fn is_shared(&self, axis: AxisId) -> bool {
+        self.axes[axis.index()].per_node
+    }
+
+    /// The first device of the node of a device.
+    pub fn node_of(&self, device: DeviceId) -> DeviceId {
+        self.inside().fold(device, |device, axis| self.machine.with_coordinate(device, axis, 0))
+    }
+
+    /// The first of the devices that are on the same switch as a port.
+    pub fn switch_of(&self, port: Link) -> DeviceId {
+        let holder = self.axes[port.axis.index()].port;
+        let first = self.shared_by(holder).fold(port.device, |first, axis| self.machine.with_coordinate(first, axis, 0));
+        if self.is_shared(port.axis) { self.node_of(first) } else { first }
     }
 
     /// The link of an index.

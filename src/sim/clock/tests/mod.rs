@@ -1,6 +1,7 @@
 //! Schedules built by hand, timed, and compared with figures found otherwise.
 
 mod closed_forms;
+mod degraded;
 mod golden;
 mod methods;
 mod networks;

@@ -4,7 +4,8 @@ use super::*;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::mesh::{DeviceId, Mesh};
-use crate::topology::{Attachment, HopRule, LocalMoves, Network, SwitchKind};
+use crate::link::LinkState;
+use crate::topology::{Attachment, HopRule, LinkSide, LocalMoves, Network, SwitchKind};
 use crate::units::Rate;
 use std::collections::HashMap;
 
@@ -73,6 +74,72 @@ fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
 struct OneHop<'t> {
     needs: Vec<String>,
     network: &'t Network,
+    /// Hundredths of the rate that are left, 0 if the link is down.
+    percent: u64,
+}
+
+/// What is left of the rate of a link, by where it begins and ends.
+fn percent(topology: &Topology, axis: usize, from: &[i64], to: &[i64]) -> u64 {
+    let owners = |from: &[i64], to: &[i64]| (axis, owner(topology, axis, from), owner(topology, axis, to));
+    let states = topology.degraded().filter_map(|(id, state)| {
+        let link = topology.link(id);
+        let at = coordinates(&topology.mesh, link.device);
+        let mut next = at.clone();
+        let size = i64::from(topology.mesh.axis(link.axis).size);
+        let by = if link.side == LinkSide::Up { 1 } else { -1 };
+        next[link.axis.index()] = (next[link.axis.index()] + by).rem_euclid(size);
+        let same = link.axis.index() == axis && owners(&at, &next) == owners(from, to);
+        same.then_some(match state {
+            LinkState::Down => 0,
+            LinkState::Percent(percent) => u64::from(percent),
+        })
+    });
+    states.min().unwrap_or(100)
+}
+
+/// All ways of growing length, tried until one arrives: fewest hops between nodes, then fewest hops, then in order.
+fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>)> {
+    type Tried = (usize, usize, Vec<(usize, usize)>, Vec<(usize, Vec<i64>)>);
+    let mut open: Vec<Tried> = vec![(0, 0, Vec::new(), Vec::new())];
+    let mut seen: Vec<Vec<i64>> = Vec::new();
+    loop {
+        // The least of all that are open, by the length so far and then by the order of the links that were taken.
+        let least = (0..open.len()).min_by_key(|place| {
+            let (between, hops, order, _) = &open[*place];
+            (*between, *hops, order.clone())
+        });
+        let (between, hops, order, way) = open.swap_remove(least.expect("the machine is in one piece"));
+        let at = way.last().map_or(from.to_vec(), |(_, at)| at.clone());
+        if at == to {
+            return way;
+        }
+        if seen.contains(&at) {
+            continue;
+        }
+        seen.push(at.clone());
+        for axis in 0..at.len() {
+            let size = i64::from(topology.mesh.axes()[axis].size);
+            let wiring = topology.axes[axis].wiring;
+            let nexts: Vec<i64> = match wiring {
+                Wiring::Switch => (0..size).filter(|there| *there != at[axis]).collect(),
+                Wiring::Ring => vec![(at[axis] + 1) % size, (at[axis] + size - 1) % size],
+                Wiring::Line => [at[axis] + 1, at[axis] - 1].into_iter().collect(),
+            };
+            for (side, there) in nexts.into_iter().enumerate() {
+                let mut next = at.clone();
+                next[axis] = there;
+                let exists = (0..size).contains(&there) && there != at[axis];
+                if !exists || wiring != Wiring::Switch && percent(topology, axis, &at, &next) == 0 {
+                    continue;
+                }
+                let far = usize::from(topology.mesh.axes()[axis].over.is_some());
+                let (mut order, mut way) = (order.clone(), way.clone());
+                order.push((axis, side));
+                way.push((axis, next));
+                open.push((between + far, hops + 1, order, way));
+            }
+        }
+    }
 }
 
 /// The network that an axis names.
@@ -93,14 +160,14 @@ fn owner(topology: &Topology, axis: usize, at: &[i64]) -> Vec<i64> {
     owner
 }
 
-/// The hops of a message, found by walking one coordinate after another.
+/// The hops of a message, found by walking one coordinate after another, or else around what is down.
 fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<OneHop<'_>> {
-    let (mut at, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
-    let mut hops = Vec::new();
+    let (start, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
+    let mut way = Vec::new();
+    let mut at = start.clone();
     for axis in 0..at.len() {
         let size = i64::from(topology.mesh.axes()[axis].size);
         let wiring = topology.axes[axis].wiring;
-        let network = network(topology, axis);
         let direct = goal[axis] - at[axis];
         let mut distance = match (wiring, route) {
             _ if direct == 0 => 0,
@@ -112,26 +179,46 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
             (Wiring::Line | Wiring::Switch, Route::Shortest) => direct,
         };
         if wiring == Wiring::Switch && distance != 0 {
-            let name = &network.name;
-            let out = format!("{name} out {:?}", owner(topology, axis, &at));
             at[axis] = goal[axis];
-            let into = format!("{name} in {:?}", owner(topology, axis, &at));
-            match network.switch {
-                SwitchKind::CutThrough => hops.push(OneHop { needs: vec![out, into], network }),
-                SwitchKind::StoreAndForward => {
-                    hops.extend([out, into].map(|port| OneHop { needs: vec![port], network }));
-                }
-            }
+            way.push((axis, at.clone()));
             continue;
         }
         while distance != 0 {
-            let name = format!("{axis} {} {:?}", distance.signum(), owner(topology, axis, &at));
-            hops.push(OneHop { needs: vec![name], network });
             at[axis] = (at[axis] + distance.signum()).rem_euclid(size);
             distance -= distance.signum();
+            way.push((axis, at.clone()));
         }
     }
     assert_eq!(at, goal);
+    let walked = walked(topology, &start, &way);
+    if walked.iter().all(|hop| hop.percent > 0) {
+        return walked;
+    }
+    let way = around(topology, &start, &goal);
+    self::walked(topology, &start, &way)
+}
+
+/// The hops of a way from place to place.
+fn walked<'t>(topology: &'t Topology, start: &[i64], way: &[(usize, Vec<i64>)]) -> Vec<OneHop<'t>> {
+    let mut at = start.to_vec();
+    let mut hops = Vec::new();
+    for (axis, next) in way {
+        let (axis, network) = (*axis, network(topology, *axis));
+        let owners = [&at, next].map(|place| owner(topology, axis, place));
+        if topology.axes[axis].wiring == Wiring::Switch {
+            let ports = [format!("{} out {:?}", network.name, owners[0]), format!("{} in {:?}", network.name, owners[1])];
+            match network.switch {
+                SwitchKind::CutThrough => hops.push(OneHop { needs: ports.to_vec(), network, percent: 100 }),
+                SwitchKind::StoreAndForward => {
+                    hops.extend(ports.map(|port| OneHop { needs: vec![port], network, percent: 100 }));
+                }
+            }
+        } else {
+            let needs = vec![format!("{axis} {:?} {:?}", owners[0], owners[1])];
+            hops.push(OneHop { needs, network, percent: percent(topology, axis, &at, next) });
+        }
+        at.clone_from(next);
+    }
     hops
 }
 
@@ -139,7 +226,7 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
 type Holders = Vec<Option<Option<usize>>>;
 
 /// The events of a schedule of inputs, shuffles, sums, slices and maps, and the end of the last.
-fn makespan(schedule: &Schedule, topology: &Topology) -> u128 {
+pub(super) fn makespan(schedule: &Schedule, topology: &Topology) -> u128 {
     let mut events = Events::default();
     let mut values: Vec<Holders> = Vec::new();
     for id in schedule.ids() {
@@ -183,9 +270,9 @@ fn shuffle(
     }
     for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
         for (device, hops) in &ways {
-            let Some(OneHop { needs, network }) = hops.get(hop).cloned() else { continue };
+            let Some(OneHop { needs, network, percent }) = hops.get(hop).cloned() else { continue };
             let latency = topology.scale.picoseconds(network.hop_latency).ticks();
-            let bandwidth = topology.scale.at_rate(u128::from(bytes), network.one_way).ticks();
+            let bandwidth = topology.scale.at_rate(u128::from(bytes) * 100, network.one_way).ticks() / u128::from(percent);
             let overhead = if hop == 0 { network.message_overhead } else { 0 };
             let overhead = topology.scale.picoseconds(overhead).ticks();
             let (busy, takes) = match topology.hardware.hop_rule {
@@ -227,7 +314,7 @@ fn compute(
 }
 
 /// A machine drawn at random.
-fn random_topology(random: &mut fastrand::Rng) -> Topology {
+pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
     let mut hardware = Hardware {
         hop_rule: *random.choice(&[HopRule::Larger, HopRule::Sum]).unwrap(),
         local_moves: *random.choice(&[LocalMoves::Free, LocalMoves::Memory]).unwrap(),
@@ -262,7 +349,7 @@ fn random_sources(random: &mut fastrand::Rng, mesh: &Mesh) -> Sources {
     Sources::Table { axes, entries }
 }
 
-fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedule {
+pub(super) fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedule {
     let mut builder = Builder::new(topology);
     let mut values = vec![builder.input(&[60_000]), builder.input(&[60_000])];
     for _ in 0..random.usize(1..14) {
