@@ -68,7 +68,11 @@ fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -
             Err(unknown) => diagnostics.push(&unknown),
             // Where the hardware is not named it may still be given from outside.
             Ok(hardware) if program.hardware.is_some() => {
-                wired(program, hardware).err().filter(TopologyError::is_written).iter().for_each(|error| diagnostics.push(error));
+                wired(program, hardware)
+                    .err()
+                    .filter(TopologyError::is_written)
+                    .iter()
+                    .for_each(|error| diagnostics.push(error));
             }
             Ok(_) => {}
         }

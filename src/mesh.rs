@@ -103,7 +103,8 @@ impl Mesh {
     /// # Panics
     /// Where [`Mesh::new`] has no answer.
     pub fn of(axes: &[(&str, u32)]) -> Mesh {
-        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None, over: None });
+        let axes =
+            axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None, over: None });
         Mesh::new(axes.collect()).expect("a small mesh")
     }
 
@@ -166,8 +167,7 @@ impl Mesh {
 
     /// The coordinates of a device for people: `(0,1)`.
     pub fn place(&self, device: DeviceId) -> String {
-        let coordinates: Vec<String> =
-            self.axis_ids().map(|axis| self.coordinate(device, axis).to_string()).collect();
+        let coordinates: Vec<String> = self.axis_ids().map(|axis| self.coordinate(device, axis).to_string()).collect();
         format!("({})", coordinates.join(","))
     }
 

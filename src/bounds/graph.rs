@@ -2,7 +2,7 @@
 
 use super::load::common_divisor;
 use crate::mesh::{AxisId, DeviceId, Wiring};
-use crate::topology::{self, AxisLinks, LinkSide, Topology};
+use crate::topology::{self, LinkSide, Topology};
 use crate::units::{Rate, Time};
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
@@ -52,7 +52,8 @@ impl Graph {
         let machine = &topology.machine;
         let (devices, axes) = (machine.device_count(), machine.axes().len());
         // Beyond the devices a number is made of what it is, of an axis, and of the first device there.
-        let number = |kind: usize, axis: AxisId, first: DeviceId| devices * (1 + kind * axes + axis.index()) + first.index();
+        let number =
+            |kind: usize, axis: AxisId, first: DeviceId| devices * (1 + kind * axes + axis.index()) + first.index();
         let end = |kind: usize, link: topology::Link, device: DeviceId| match topology.is_shared(link.axis) {
             true => number(kind, link.axis, topology.node_of(device)),
             false => device.index(),
@@ -60,7 +61,8 @@ impl Graph {
         let mut links: Vec<Link> = Vec::new();
         for id in topology.all_links() {
             let link = topology.link(id);
-            let AxisLinks { one_way, hop_latency, .. } = topology.axes[link.axis.index()];
+            let axis = topology.axes[link.axis.index()];
+            let (one_way, hop_latency) = (axis.one_way, axis.hop_latency);
             let rate = topology.rate(id).map_or(0, Rate::per_second);
             let (size, coordinate) = (machine.axis(link.axis).size, machine.coordinate(link.device, link.axis));
             let beside = |coordinate: u32| machine.with_coordinate(link.device, link.axis, coordinate % size);
@@ -70,7 +72,7 @@ impl Graph {
                 LinkSide::Up => (own_out, end(2, link, beside(coordinate + 1)), hop_latency),
                 LinkSide::Down => (own_out, end(2, link, beside(coordinate + size - 1)), hop_latency),
                 LinkSide::Out => (own_out, switch, hop_latency),
-                LinkSide::In => (switch, own_in, Time::ZERO),
+                LinkSide::In => (switch, own_in, hop_latency * (axis.switch.hops() - 1)),
             };
             let axis = Some(link.axis);
             links.push(Link { from, to, rate, latency, axis });

@@ -30,7 +30,14 @@ fn list() -> String {
         let [memory, link] =
             [hardware.hbm_bandwidth, hardware.network.one_way].map(|rate| Bytes(rate.per_second()).to_string());
         let flops = format!("{:.3e}", hardware.bf16_flops.per_second() as f64);
-        table.add_row([hardware.name, flops, hardware.hbm_bytes.to_string(), memory, link, rings(hardware.network.wiring)]);
+        table.add_row([
+            hardware.name,
+            flops,
+            hardware.hbm_bytes.to_string(),
+            memory,
+            link,
+            rings(hardware.network.wiring),
+        ]);
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -18,7 +18,9 @@ impl Checker {
                 let links = ways.into_iter().flatten().map(|(from, to)| DegradedLink { from, to, state: decl.state });
                 self.links.extend(links.map(|node| Spanned { node, span }));
             }
-            (from, to) => [from, to].into_iter().filter_map(Result::err).for_each(|error| self.diagnostics.push(&error)),
+            (from, to) => {
+                [from, to].into_iter().filter_map(Result::err).for_each(|error| self.diagnostics.push(&error))
+            }
         }
     }
 }
@@ -27,7 +29,7 @@ impl Checker {
 fn device(mesh: &Mesh, place: &Spanned<Vec<u64>>) -> Result<DeviceId, CheckError> {
     let wrong = |why: String| CheckError::NoDevice { mesh: mesh.to_string(), why, at: place.span };
     if place.node.len() != mesh.axes().len() {
-        return Err(wrong(format!("it has {} coordinates for {} axes", place.node.len(), mesh.axes().len())));
+        return Err(wrong(format!("of {} coordinates, for {} axes", place.node.len(), mesh.axes().len())));
     }
     let mut device = DeviceId(0);
     for (axis, coordinate) in mesh.axis_ids().zip(&place.node) {

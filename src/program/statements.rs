@@ -359,8 +359,7 @@ impl Checker {
         let Checker { mesh, hardware, networks, links, dims, values, outputs, places, .. } = self;
         let (repeats, expectations, limits) = (self.repeats, self.expectations, self.limits);
         let mut diagnostics = self.diagnostics;
-        let program =
-            Program { mesh, hardware, networks, links, dims, values, outputs, repeats, expectations, limits };
+        let program = Program { mesh, hardware, networks, links, dims, values, outputs, repeats, expectations, limits };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)

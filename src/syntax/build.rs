@@ -85,15 +85,20 @@ impl Builder {
 
     /// A link and what is wrong with it.
     fn link(&self, pair: Pair<'_, Rule>) -> Result<LinkDecl> {
-        let percent = find(pair.clone(), Rule::percent).map(|percent| {
-            let number = percent.as_str().parse().ok().filter(|number| (1..=100).contains(number));
-            let at = self.span(&percent).into();
-            number.ok_or_else(|| SyntaxError::BadPercent { number: percent.as_str().to_owned(), at })
-        });
-        let both_ways = find(pair.clone(), Rule::both_ways).is_some();
-        let mut places = pair.into_inner().filter(|part| part.as_rule() == Rule::place).map(|part| self.place(part));
+        let ends = find(pair.clone(), Rule::ends).expect("a link has two ends");
+        let state = match find(pair, Rule::share).and_then(|share| find(share, Rule::percent)) {
+            None => LinkState::Down,
+            Some(percent) => {
+                let number = percent.as_str().parse().ok().filter(|number| (1..=100).contains(number));
+                let at = self.span(&percent).into();
+                LinkState::Percent(
+                    number.ok_or_else(|| SyntaxError::BadPercent { number: percent.as_str().to_owned(), at })?,
+                )
+            }
+        };
+        let both_ways = find(ends.clone(), Rule::both_ways).is_some();
+        let mut places = ends.into_inner().filter(|part| part.as_rule() == Rule::place).map(|part| self.place(part));
         let mut place = || places.next().expect("a link leads from one place to another");
-        let state = percent.transpose()?.map_or(LinkState::Down, LinkState::Percent);
         Ok(LinkDecl { from: place()?, to: place()?, both_ways, state })
     }
 

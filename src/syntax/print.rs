@@ -1,8 +1,8 @@
 //! Prints a tree in the canonical spelling; what is printed reads back as the same tree.
 
 use super::{
-    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl, Name,
-    OpenRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
+    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl,
+    Name, OpenRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
 };
 use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};

@@ -52,7 +52,7 @@ pub struct AxisLinks {
     /// What its switch does, if it is wired by one.
     pub switch: SwitchKind,
     /// The axis whose ports it uses: a device has one port into a switch, for all axes of the network.
-    port: AxisId,
+    pub port: AxisId,
     /// Whether the devices of a node share its links.
     per_node: bool,
     /// In a part of a mesh: how many devices share a link and are alike, of which the part has one.
@@ -168,11 +168,7 @@ impl Topology {
     ///
     /// # Errors
     /// As [`Topology::new`], or if there is no such link, or the links that are down cut the mesh in two.
-    pub fn with_degraded(
-        mesh: Mesh,
-        hardware: Hardware,
-        degraded: &[DegradedLink],
-    ) -> Result<Topology, TopologyError> {
+    pub fn with_degraded(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let mut topology = Topology::wire(mesh, hardware, degraded)?;
         for link in degraded {
             let id = topology.link_between(link.from, link.to)?;
@@ -194,7 +190,8 @@ impl Topology {
             return Err(TopologyError::TooManyLinks { links });
         }
         let states: BTreeSet<LinkState> = degraded.iter().map(|link| link.state).collect();
-        let slower = hardware.networks().cartesian_product(&states).filter_map(|(on, state)| part_of(on.one_way, *state));
+        let slower =
+            hardware.networks().cartesian_product(&states).filter_map(|(on, state)| part_of(on.one_way, *state));
         let scale = TimeScale::for_rates(hardware.rates().chain(slower))
             .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
         let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
@@ -386,9 +383,7 @@ impl WiringRule {
         let ring = match self {
             WiringRule::Always(wiring) => return wiring,
             WiringRule::RingOfSize(full) => size == full,
-            WiringRule::RingsOfMultiple(cube) => {
-                sizes.iter().all(|size| *size == 1 || size.is_multiple_of(cube))
-            }
+            WiringRule::RingsOfMultiple(cube) => sizes.iter().all(|size| *size == 1 || size.is_multiple_of(cube)),
         };
         if ring { Wiring::Ring } else { Wiring::Line }
     }

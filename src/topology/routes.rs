@@ -156,7 +156,8 @@ impl Topology {
     /// The first of the devices that are on the same switch as a port.
     pub fn switch_of(&self, port: Link) -> DeviceId {
         let holder = self.axes[port.axis.index()].port;
-        let first = self.shared_by(holder).fold(port.device, |first, axis| self.machine.with_coordinate(first, axis, 0));
+        let first =
+            self.shared_by(holder).fold(port.device, |first, axis| self.machine.with_coordinate(first, axis, 0));
         if self.is_shared(port.axis) { self.node_of(first) } else { first }
     }
 
@@ -178,7 +179,9 @@ impl Topology {
     pub fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
         let exists = |id: &LinkId| {
             let link = self.link(*id);
-            self.rate(*id).is_some() && self.link_id(link) == *id && self.shared_by(link.axis).any(|axis| self.exists(Link { axis, ..link }))
+            self.rate(*id).is_some()
+                && self.link_id(link) == *id
+                && self.shared_by(link.axis).any(|axis| self.exists(Link { axis, ..link }))
         };
         (0..).map(LinkId).take(self.link_count()).filter(exists)
     }

@@ -294,8 +294,7 @@ impl<'a> Run<'a> {
         let topology = self.topology;
         // Of an axis in parts, each link is taken by the group of the device that sends into it: all run side by side.
         let wired: AxisSet = axes.iter().map(|axis| topology.mesh.physical(*axis)).collect();
-        let links =
-            group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device)));
+        let links = group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device)));
         let links: Vec<LinkId> = links.unique().collect();
         let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
         // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.

@@ -12,7 +12,8 @@ use crate::topology::{Link, LinkSide, RouteError, TopologyError};
 
 /// A mesh of TPU v5e with these links degraded, by device numbers.
 fn degraded(sizes: &[u32], wiring: Wiring, links: &[(u32, u32, LinkState)]) -> Result<Topology, TopologyError> {
-    let axis = |(name, size): (&str, &u32)| Axis { name: name.to_owned(), size: *size, wiring: Some(wiring), over: None };
+    let axis =
+        |(name, size): (&str, &u32)| Axis { name: name.to_owned(), size: *size, wiring: Some(wiring), over: None };
     let mesh = Mesh::new(["X", "Y", "Z"].into_iter().zip(sizes).map(axis).collect()).expect("a small mesh");
     let link = |(from, to, state): &(u32, u32, LinkState)| DegradedLink {
         from: DeviceId(*from),

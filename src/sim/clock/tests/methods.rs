@@ -39,8 +39,7 @@ fn a_ring_in_chunks() {
         for chunks in [1, 2, 3, 4] {
             let mut builder = Builder::new(topology);
             let input = builder.input(&[shard]);
-            let mut parts: Vec<OpId> =
-                (0..chunks).map(|chunk| builder.part(input, chunks, constant(chunk))).collect();
+            let mut parts: Vec<OpId> = (0..chunks).map(|chunk| builder.part(input, chunks, constant(chunk))).collect();
             for _ in 1..n {
                 parts.iter_mut().for_each(|part| *part = builder.up(*part, X, true));
             }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::einsum::Einsum;
 use crate::function::Function;
-use crate::mesh::{DeviceId, Mesh};
 use crate::link::LinkState;
+use crate::mesh::{DeviceId, Mesh};
 use crate::topology::{Attachment, HopRule, LinkSide, LocalMoves, Network, SwitchKind};
 use crate::units::Rate;
 use std::collections::HashMap;
@@ -206,7 +206,8 @@ fn walked<'t>(topology: &'t Topology, start: &[i64], way: &[(usize, Vec<i64>)]) 
         let (axis, network) = (*axis, network(topology, *axis));
         let owners = [&at, next].map(|place| owner(topology, axis, place));
         if topology.axes[axis].wiring == Wiring::Switch {
-            let ports = [format!("{} out {:?}", network.name, owners[0]), format!("{} in {:?}", network.name, owners[1])];
+            let ports =
+                [format!("{} out {:?}", network.name, owners[0]), format!("{} in {:?}", network.name, owners[1])];
             match network.switch {
                 SwitchKind::CutThrough => hops.push(OneHop { needs: ports.to_vec(), network, percent: 100 }),
                 SwitchKind::StoreAndForward => {
@@ -272,7 +273,8 @@ fn shuffle(
         for (device, hops) in &ways {
             let Some(OneHop { needs, network, percent }) = hops.get(hop).cloned() else { continue };
             let latency = topology.scale.picoseconds(network.hop_latency).ticks();
-            let bandwidth = topology.scale.at_rate(u128::from(bytes) * 100, network.one_way).ticks() / u128::from(percent);
+            let bandwidth =
+                topology.scale.at_rate(u128::from(bytes) * 100, network.one_way).ticks() / u128::from(percent);
             let overhead = if hop == 0 { network.message_overhead } else { 0 };
             let overhead = topology.scale.picoseconds(overhead).ticks();
             let (busy, takes) = match topology.hardware.hop_rule {
