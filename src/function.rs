@@ -109,6 +109,14 @@ pub enum Function {
     Larger,
     /// The smaller of two
     Smaller,
+    /// `max(a, c)`
+    AtLeast(Scalar),
+    /// `min(a, c)`
+    AtMost(Scalar),
+    /// Of a bool and two others: the second where it is true, the third where it is not
+    Where,
+    /// Of a bool and another: the other where it is true, a number where it is not
+    Masked(Scalar),
     /// `exp(a - max) / sum(exp(a - max))` over one dim of the result, by its place there
     Softmax {
         /// Place of the dim.
@@ -154,6 +162,10 @@ impl Function {
             Function::Over(_) => "over",
             Function::Larger => "larger",
             Function::Smaller => "smaller",
+            Function::AtLeast(_) => "at_least",
+            Function::AtMost(_) => "at_most",
+            Function::Where => "where",
+            Function::Masked(_) => "masked",
             Function::Softmax { .. } => "softmax",
             Function::Fill { .. } => "fill",
             Function::Cast(_) => "cast",
@@ -163,7 +175,13 @@ impl Function {
     /// How many operands it takes.
     pub fn arity(self) -> usize {
         match self {
-            Function::Add | Function::Sub | Function::Div | Function::Larger | Function::Smaller => 2,
+            Function::Where => 3,
+            Function::Add
+            | Function::Sub
+            | Function::Div
+            | Function::Larger
+            | Function::Smaller
+            | Function::Masked(_) => 2,
             Function::Identity
             | Function::Neg
             | Function::Scale(_)
@@ -182,6 +200,8 @@ impl Function {
             | Function::Recip
             | Function::Not
             | Function::Over(_)
+            | Function::AtLeast(_)
+            | Function::AtMost(_)
             | Function::Softmax { .. }
             | Function::Fill { .. }
             | Function::Cast(_) => 1,
@@ -216,12 +236,16 @@ impl Function {
             | Function::Not
             | Function::Larger
             | Function::Smaller
+            | Function::AtLeast(_)
+            | Function::AtMost(_)
+            | Function::Where
+            | Function::Masked(_)
             | Function::Cast(_) => false,
         }
     }
 
     /// Those that have neither a number nor a dim nor a dtype.
-    pub const PLAIN: [Function; 20] = [
+    pub const PLAIN: [Function; 21] = [
         Function::Identity,
         Function::Add,
         Function::Sub,
@@ -242,6 +266,7 @@ impl Function {
         Function::Not,
         Function::Larger,
         Function::Smaller,
+        Function::Where,
     ];
 }
 
@@ -249,7 +274,11 @@ impl fmt::Display for Function {
     /// One word, with its number or dim: `relu`, `scale(0.5)`, `softmax(1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => write!(f, "{}({c})", self.word()),
+            Function::Scale(Scalar(c))
+            | Function::Shift(Scalar(c))
+            | Function::AtLeast(Scalar(c))
+            | Function::AtMost(Scalar(c))
+            | Function::Masked(Scalar(c)) => write!(f, "{}({c})", self.word()),
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
@@ -273,7 +302,8 @@ impl fmt::Display for Function {
             | Function::Recip
             | Function::Not
             | Function::Larger
-            | Function::Smaller => f.write_str(self.word()),
+            | Function::Smaller
+            | Function::Where => f.write_str(self.word()),
         }
     }
 }

@@ -5,11 +5,11 @@
 //!
 //! | open | passes |
 //! | --- | --- |
-//! | `U` | neg, scale, a sum or difference of two, a quotient or product with a closed partner |
+//! | `U` | neg, scale, a sum or difference of two, a quotient or product with a closed partner, a closed choice of two or of one and 0 |
 //! | `MEAN` | the same, and adding a closed value or a number |
-//! | `MAX`, `MIN` | what never falls: relu, exp, tanh, sigmoid, + c, × c >= 0, a cast to a wider type, the larger (smaller) of two; neg swaps them |
-//! | `MUL` | products of two, abs |
-//! | `AND`, `OR` | not, which swaps them |
+//! | `MAX`, `MIN` | what never falls: relu, exp, tanh, sigmoid, + c, × c >= 0, a cast to a wider type, the larger (smaller) of two, the larger or smaller of one and a closed one, a bound, a closed choice; neg swaps them |
+//! | `MUL` | products of two, abs, a closed choice of two |
+//! | `AND`, `OR` | the and (or) of two, the and or or of one and a closed one, a closed choice; not, which swaps them |
 //! | `SQUARE_ADD` | nothing |
 //!
 //! A filler passes if combining it with itself gives it again.
@@ -33,6 +33,10 @@ const ONE: &[&[usize]] = &[&[0]];
 const BOTH: &[&[usize]] = &[&[0, 1]];
 const EITHER: &[&[usize]] = &[&[0], &[1]];
 const ANY: &[&[usize]] = &[&[0, 1], &[0], &[1]];
+/// What a mask chooses from.
+const CHOICES: &[&[usize]] = &[&[1, 2]];
+const ANY_CHOICE: &[&[usize]] = &[&[1, 2], &[1], &[2]];
+const SECOND: &[&[usize]] = &[&[1]];
 
 /// How a function of elements of the types `from`, which gives elements of the type `to`, passes an operator.
 pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
@@ -52,6 +56,12 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         (Operator::Sum, Function::Add | Function::Sub) if exact => passage(BOTH, operator),
         (Operator::Mean, Function::Add | Function::Sub) => passage(ANY, operator),
         (Operator::Mean, Function::Shift(_)) => passage(ONE, operator),
+        (_, Function::Where) => chosen(operator, &from[1..], to),
+        (_, Function::Masked(Scalar(c))) => {
+            keeps(c, operator).then_some(Passage { operands: SECOND, result: operator })
+        }
+        (Operator::And, Function::Smaller) | (Operator::Or, Function::Larger) => passage(ANY, operator),
+        (Operator::And, Function::Larger) | (Operator::Or, Function::Smaller) => passage(EITHER, operator),
         (Operator::Max | Operator::Min, function) => extreme(function, operator, from, to),
         (Operator::Mul, Function::Abs) if to.is_float() => passage(ONE, operator),
         (Operator::And, Function::Not) => passage(ONE, Operator::Or),
@@ -74,8 +84,10 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         Function::Scale(Scalar(c)) => (float && c >= 0.0, ONE, operator),
         Function::Neg => (float, ONE, swapped),
         Function::Cast(dtype) => (from.iter().all(|from| widens(*from, dtype)), ONE, operator),
-        Function::Larger => (operator == Operator::Max, BOTH, operator),
-        Function::Smaller => (operator == Operator::Min, BOTH, operator),
+        // A closed operand may be met on every device.
+        Function::Larger => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
+        Function::Smaller => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
+        Function::AtLeast(_) | Function::AtMost(_) => (true, ONE, operator),
         Function::Identity
         | Function::Add
         | Function::Sub
@@ -91,9 +103,32 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         | Function::Not
         | Function::Over(_)
         | Function::Fill { .. }
+        | Function::Where
+        | Function::Masked(_)
         | Function::Softmax { .. } => (false, ONE, operator),
     };
     passes.then_some(Passage { operands, result })
+}
+
+/// A choice by a closed mask: of what is open alike, or of a closed value that combines with itself to itself.
+fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
+    let exact = from.iter().all(|from| *from == to || from.is_float());
+    let operands = match operator {
+        Operator::Max | Operator::Min | Operator::And | Operator::Or => ANY_CHOICE,
+        Operator::Sum | Operator::Mean | Operator::Mul if exact => CHOICES,
+        Operator::Sum | Operator::Mean | Operator::Mul | Operator::SquareAdd => return None,
+    };
+    Some(Passage { operands, result: operator })
+}
+
+/// Whether pieces that are all the same number make that number.
+fn keeps(c: f64, operator: Operator) -> bool {
+    match operator {
+        Operator::Sum => c == 0.0,
+        Operator::Mul => c == 0.0 || c == 1.0,
+        Operator::Mean | Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+        Operator::SquareAdd => false,
+    }
 }
 
 /// Whether pieces that all hold a filler make that filler.

@@ -167,3 +167,81 @@ fn an_adapter_needs_one_all_reduce() {
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/lora.shard")).expect("an example");
     assert_eq!(collectives(&compile(&source)), ["AllReduce_Y -> y[B, F]"]);
 }
+
+/// Calls of several arguments, with a number in each place, on operands that lie differently and lack dims.
+#[test]
+fn calls_of_several_arguments() {
+    let ground = "mesh {X: 2 ring, Y: 2 ring}\ndims {I: 4, J: 8}\nA: i64[I_X, J]\nB: i64[I, J_XY]\nV: i64[J_Y]\n\
+                  M: bool[I_Y, J]\nN: bool[J_X]\n";
+    let calls = [
+        "max(A, B)",
+        "min(B, A)",
+        "max(A, V)",
+        "min(V, A)",
+        "max(A, 1)",
+        "min(-1, B)",
+        "max(min(A, 2), -2)",
+        "where(M, A, B)",
+        "where(N, A, V)",
+        "where(M, V, V)",
+        "where(N, V, A)",
+        "where(M, A, 0)",
+        "where(M, 3, A)",
+        "where(N, A, -5)",
+        "where(not(M), B, A * 2)",
+        "where(M, max(A, B), min(A, B))",
+        "where(or(M, N), A, 7)",
+        "where(and(M, not(N)), A, B)",
+        "max(A, B) + where(M, 1, A)",
+    ];
+    for (call, layout) in calls.into_iter().cartesian_product(["[I, J]", "[I_X, J_Y]", "[J_YX, I]", ""]) {
+        // Dims that a call lacks are brought in.
+        equal(&format!("{ground}R{layout} = {call} + 0 * A\noutput R"));
+    }
+    for (call, layout) in ["and(M, N)", "or(N, M)", "not(and(M, M))", "where(N, M, N)"].into_iter().cartesian_product([
+        "[I, J]",
+        "[J_X, I_Y]",
+        "",
+    ]) {
+        equal(&format!("{ground}R{layout} = {call}\noutput R"));
+    }
+}
+
+/// What passes open sums of each operator, and what communication that saves.
+#[test]
+fn calls_pass_their_operators() {
+    let ground = "mesh {X: 4 ring}\ndims {I: 8, J: 16}\nM: bool[I, J]\nB: f32[I, J]\n";
+    for (operator, dtype, call) in [
+        ("MAX", "f32", "max(A, C)"),
+        ("MAX", "f32", "max(A, B)"),
+        ("MAX", "f32", "min(B, A)"),
+        ("MIN", "f32", "min(A, C)"),
+        ("MIN", "f32", "max(A, B)"),
+        ("MAX", "f32", "max(A, 3)"),
+        ("MIN", "f32", "max(A, -3)"),
+        ("MAX", "f32", "where(M, A, C)"),
+        ("MAX", "f32", "where(M, A, B)"),
+        ("MIN", "f32", "where(M, B, A)"),
+        ("MIN", "f32", "where(M, A, 5)"),
+        ("U", "f32", "where(M, A, C)"),
+        ("U", "f32", "where(M, A, 0)"),
+        ("U", "f32", "where(M, 0, A)"),
+        ("MEAN", "f32", "where(M, A, C)"),
+        ("MEAN", "f32", "where(M, A, 5)"),
+        ("MUL", "f32", "where(M, A, C)"),
+        ("MUL", "f32", "where(M, A, 1)"),
+        ("AND", "bool", "and(A, C)"),
+        ("AND", "bool", "or(A, M)"),
+        ("OR", "bool", "or(A, C)"),
+        ("OR", "bool", "and(M, A)"),
+        ("OR", "bool", "where(M, A, C)"),
+        ("AND", "bool", "where(M, A, M)"),
+    ] {
+        let open = format!("{{{operator}_X}}");
+        let inputs = format!("A: {dtype}[I, J]{open}\nC: {dtype}[I, J]{open}\n");
+        let left = equal(&format!("{ground}{inputs}R[I, J]{open} = {call}\nS[I, J] = R\noutput S"));
+        assert_eq!(collectives(&left), ["AllReduce_X -> S[I, J]"], "{operator} {call}");
+        let closed = equal(&format!("{ground}{inputs}R[I_X, J] = {call}\noutput R"));
+        assert_eq!(collectives(&closed).len(), 1, "{operator} {call}");
+    }
+}

@@ -144,13 +144,37 @@ fn open_sums_with_padding() {
 /// The padding of a softmax is 0, that of what is made of it infinite or no number at all; a sum reads neither.
 #[test]
 fn every_function_of_zeros_in_the_padding() {
-    let ground = "mesh {X: 4 ring} on tpu_v5e\ndims {I: 3, J: 6}\nA: f32[I, J_X]\nS[I, J_X] = softmax_J(A)\n";
+    let ground = "mesh {X: 4 ring} on tpu_v5e\ndims {I: 3, J: 6}\nA: f32[I, J_X]\nS[I, J_X] = softmax_J(A)\n\
+                  M: bool[I, J]\nN: bool[I]\n";
     let words = [
-        "relu", "gelu", "exp", "tanh", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square", "recip", "-1 *",
+        "relu",
+        "gelu",
+        "exp",
+        "tanh",
+        "sigmoid",
+        "silu",
+        "sqrt",
+        "rsqrt",
+        "abs",
+        "log",
+        "square",
+        "recip",
+        "-1 *",
         "A /",
+        "max(A, ",
+        "min(A, ",
+        "max(2, ",
+        "max(-2, ",
+        "min(2, ",
+        "min(-2, ",
+        "where(M, A, ",
+        "where(N, 1, ",
+        "where(N, 0, ",
+        "where(N, A, ",
     ];
     for word in words {
         let value = if word == "A /" { "A / S".to_owned() } else { format!("{word}(S)") };
+        let value = if word.contains('(') { format!("{word}S)") } else { value };
         for rest in ["sum_J(F)", "min_J(F) + max_J(F)", "sum_J(P)", "F *_J A", "sum_J(A + F)", "softmax_J(F)"] {
             check(&format!("{ground}F = {value}\nP[I, J] = F * A\nR = {rest}\noutput R\n"), false);
         }

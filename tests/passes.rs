@@ -60,6 +60,16 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Over(n) => x[0] / n as f64,
         Function::Larger => x[0].max(x[1]),
         Function::Smaller => x[0].min(x[1]),
+        Function::AtLeast(Scalar(c)) => x[0].max(c),
+        Function::AtMost(Scalar(c)) => x[0].min(c),
+        Function::Where => x[if x[0] != 0.0 { 1 } else { 2 }],
+        Function::Masked(Scalar(c)) => {
+            if x[0] != 0.0 {
+                x[1]
+            } else {
+                c
+            }
+        }
         Function::Softmax { .. } => unreachable!("not elementwise"),
         // In the lanes that are padding; the others stay as they are.
         Function::Fill { with, .. } => filler(to, with),
@@ -133,13 +143,30 @@ fn functions(from: DType) -> Vec<(Function, DType)> {
     let fractions = [Function::Scale(Scalar(0.5)), Function::Shift(Scalar(-0.25)), Function::Over(4)];
     let casts = [DType::I8, DType::I32, DType::F32, DType::F64].map(Function::Cast);
     let fits = |function: &Function| match from {
-        DType::Bool => matches!(function, Function::Identity | Function::Not | Function::Fill { .. }),
+        DType::Bool => matches!(
+            function,
+            Function::Identity
+                | Function::Not
+                | Function::Fill { .. }
+                | Function::Where
+                | Function::Larger
+                | Function::Smaller
+        ),
         _ if *function == Function::Not => false,
         _ if from.is_float() => true,
         _ => !function.needs_float() && !fractions.contains(function),
     };
     let fillers = Filler::ALL.map(|with| Function::Fill { dim: 0, valid: 1, with });
-    let all = Function::PLAIN.into_iter().chain(numbers).chain(fractions).chain(casts).chain(fillers).filter(fits);
+    let bounds = [-1.0, 0.0, 1.0].map(Scalar);
+    let bounds = bounds.into_iter().flat_map(|c| [Function::AtLeast(c), Function::AtMost(c), Function::Masked(c)]);
+    let all = Function::PLAIN
+        .into_iter()
+        .chain(bounds)
+        .chain(numbers)
+        .chain(fractions)
+        .chain(casts)
+        .chain(fillers)
+        .filter(fits);
     all.filter(|function| *function != Function::Cast(from))
         .map(|function| (function, if let Function::Cast(dtype) = function { dtype } else { from }))
         .collect()
@@ -150,14 +177,14 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
     let widens = matches!(function, Function::Cast(to) if passes::widens(from, to));
     let fills = matches!(function, Function::Fill { .. });
     match operator {
+        // A closed array is kept by a mean.
+        Operator::Mean if function == Function::Where => true,
         // Infinities, a mean of ones, three times -128.
         Operator::Sum | Operator::Mean | Operator::Mul if fills => true,
         // Two roundings are one where arithmetic is exact; a hardware cast rounds each piece.
         Operator::Sum | Operator::Mean => widens && from.is_float(),
         Operator::Max | Operator::Min => match function {
             Function::Cast(_) => true,
-            // A closed number may be met on every device.
-            Function::Larger | Function::Smaller => true,
             Function::Add => from.is_float() && open.len() == 1,
             Function::Sub => from.is_float() && open == [0],
             Function::Over(_) | Function::Scale(_) => true,
@@ -168,8 +195,8 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
         Operator::Mul => match function {
             Function::Square | Function::Recip | Function::Sqrt | Function::Rsqrt | Function::Div => true,
             Function::Cast(_) => true,
-            // An odd number of devices would do.
-            Function::Neg => true,
+            // An odd number of devices would do; a mask is no number.
+            Function::Neg | Function::Masked(_) => true,
             _ => false,
         },
         // Of a sum of squares only moves are promised.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{programs, short_name};
 use shardc::advice;
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Spelling};
 use shardc::plan::Plan;
 use shardc::program::Program;
 
@@ -39,7 +39,7 @@ fn the_lines_that_are_offered_make_programs_strict() {
         let program = checked(&source);
         let plan = planned(&program, false).expect("a plan");
         let unwritten = plan.ids().any(|id| plan.is_unwritten(id));
-        let found = match compiler::check_strict(&source, &[], &program, &Options::default()) {
+        let found = match compiler::check_strict(&source, &[], Spelling::Exact, &program, &Options::default()) {
             Ok(()) => continue,
             Err(found) => found,
         };
@@ -63,4 +63,39 @@ fn the_lines_that_are_offered_make_programs_strict() {
     }
     assert!(failures.is_empty(), "{} {}", failures.len(), failures.join("\n\n"));
     assert!(offered >= 50, "{offered} changes");
+}
+
+/// Functions of several arguments and in every form are spelled as they are read.
+#[test]
+fn every_form_is_spelled() {
+    let ground =
+        "mesh {X: 4} on tpu_v5e\ndims {I: 16, J: 32, S: 32}\nA: f32[I_X, J]\nB: f32[I, J_X]\nM: bool[I, J_X]\n";
+    for value in [
+        "max(A, B)",
+        "min(A, -2) + B",
+        "max(2, B) - A",
+        "where(M, A, B)",
+        "where(M, A, 0.5)",
+        "where(M, -1, A)",
+        "where(or(M, not(M)), A, 1e-9)",
+        "2 * A - B",
+        "softmax_J(B) / A",
+        "1 / (square(A) + 1) + bf16(B)",
+        "-A - 3 + B",
+        "A + sum_I(B)",
+        "max_J(A) + min_J(B)",
+        "mean_J(A) - B",
+        "rename_{J->S}(A) - B",
+        "gelu(A) + rsqrt(square(B) + 1)",
+    ] {
+        let source = format!("{ground}R = {value}\nT = relu(R)\noutput T\n");
+        let program = checked(&source);
+        let Err(found) = compiler::check_strict(&source, &[], Spelling::Exact, &program, &Options::default()) else {
+            panic!("{value} needs no communication")
+        };
+        assert!(found.iter().all(|found| !found.fixes.is_empty()), "{source}");
+        let changed = advice::apply_all(&source, &found);
+        let (strict, plan) = (planned(&checked(&changed), true), planned(&program, false));
+        assert_eq!(communication(&strict.expect("strict")), communication(&plan.expect("a plan")), "{changed}");
+    }
 }

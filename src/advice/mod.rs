@@ -132,7 +132,10 @@ impl Bench<'_> {
         let mut text = self.source.to_owned();
         for statement in &self.ast.statements {
             let span = statement.span;
-            let declares = matches!(statement.kind, StatementKind::Dims(_) | StatementKind::Mesh { .. });
+            let declares = matches!(
+                statement.kind,
+                StatementKind::Dims(_) | StatementKind::Mesh { .. } | StatementKind::View { .. }
+            );
             let later = span.start >= self.statement.end && !declares;
             if span != self.statement && (later || self.faults.contains(&span)) {
                 let blank = " ".repeat(span.range().len());

@@ -2,6 +2,7 @@
 
 use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
+use crate::dtype::DType;
 use crate::function::{Function, Scalar};
 use crate::layout::Layout;
 use crate::operator::Operator;
@@ -187,10 +188,11 @@ impl<'a> Speller<'a> {
         }
         let definition = &self.plan.program.value(value).definition;
         let elsewhere = self.statements[value.index()] != statement || *definition == Definition::Input;
-        if elsewhere && known.is_none() {
-            if let Some(name) = self.bound(value, statement) {
-                return Some(name);
-            }
+        if elsewhere
+            && known.is_none()
+            && let Some(name) = self.bound(value, statement)
+        {
+            return Some(name);
         }
         match definition {
             Definition::Rename { operand } => {
@@ -272,6 +274,7 @@ impl<'a> Speller<'a> {
     /// The right side of a line.
     fn operation(&self, value: ValueId, names: &[String]) -> Option<String> {
         let program = &self.plan.program;
+        let truths = program.value(value).dtype == DType::Bool;
         let dim = |place: usize| program.dims.name(program.value(value).dims[place].id);
         Some(match (&program.value(value).definition, names) {
             (Definition::Product { local, .. }, [a, b]) => format!("{a} {} {b}", if *local { "*_LOCAL" } else { "*" }),
@@ -291,14 +294,22 @@ impl<'a> Speller<'a> {
                 Function::Add => format!("{a} + {b}"),
                 Function::Sub => format!("{a} - {b}"),
                 Function::Div => format!("{a} / {b}"),
-                other => format!("{}({a}, {b})", other.word()),
+                Function::Larger if truths => format!("or({a}, {b})"),
+                Function::Smaller if truths => format!("and({a}, {b})"),
+                Function::Larger => format!("max({a}, {b})"),
+                Function::Smaller => format!("min({a}, {b})"),
+                Function::Masked(Scalar(c)) => format!("where({a}, {b}, {c})"),
+                _ => return None,
             },
+            (Definition::Map { function: Function::Where, .. }, [mask, a, b]) => format!("where({mask}, {a}, {b})"),
             (Definition::Map { function, .. }, [a]) => match function {
                 Function::Identity => a.clone(),
                 Function::Neg => format!("-{a}"),
                 Function::Scale(Scalar(c)) => format!("{c} * {a}"),
                 Function::Shift(Scalar(c)) if *c < 0.0 => format!("{a} - {}", -c),
                 Function::Shift(Scalar(c)) => format!("{a} + {c}"),
+                Function::AtLeast(Scalar(c)) => format!("max({a}, {c})"),
+                Function::AtMost(Scalar(c)) => format!("min({a}, {c})"),
                 Function::Over(n) => format!("{a} / {n}"),
                 Function::Softmax { dim: place } => format!("softmax_{}({a})", dim(usize::from(*place))),
                 Function::Cast(dtype) => format!("{dtype}({a})"),

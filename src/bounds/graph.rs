@@ -1,7 +1,7 @@
 //! The machine as a plain graph: devices, switches, and one-way links with capacities.
 
 use super::load::common_divisor;
-use crate::mesh::{AxisId, DeviceId, Wiring};
+use crate::mesh::{AxisId, DeviceId};
 use crate::topology::{self, LinkSide, Topology};
 use crate::units::{Rate, Time};
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -84,10 +84,7 @@ impl Graph {
                 links.push(Link { from: own_in, to: device, rate, latency: Time::ZERO, axis });
             }
         }
-        let more = topology.axes.iter().any(|axis| axis.wiring == Wiring::Switch)
-            || machine.axis_ids().any(|axis| topology.is_shared(axis));
-        let graph = Graph::new(devices, links);
-        if more { graph.compact() } else { graph }
+        Graph::new(devices, links).compact()
     }
 
     /// The same without the numbers that no link uses.

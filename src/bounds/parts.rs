@@ -59,7 +59,7 @@ pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology)
             .map(|wire| {
                 let runs = mesh.runs(axes.in_order()).into_iter();
                 let of_wire = runs.filter(|run| run.iter().all(|axis| mesh.physical(axis) == wire));
-                of_wire.map(|run| diameter(topology, run)).max().unwrap_or_default()
+                of_wire.map(|run| diameter(topology, run, idle)).max().unwrap_or_default()
             })
             .sum(),
     };
@@ -126,21 +126,27 @@ fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
 fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), u128::from(run.group_size(&topology.mesh)));
     let one_way = u128::from(links.one_way.per_second()) * replicas;
-    if let Some(others) = others(topology, run) {
-        // Whichever way round, c ranks apart are at least so many times the links between neighbours; with replicas
-        // along the other parts at least c links.
-        let apart = if others.intersection(idle).is_empty() { u128::from(links.apart) } else { 1 };
-        return match links.wiring {
-            Wiring::Switch => load(topology, local * (size - 1), size, one_way),
-            Wiring::Ring | Wiring::Line => load(topology, local * apart * (size * size - size % 2), 8 * size, one_way),
-        };
-    }
+    let whole = topology.axes[physical(topology, run).index()].wiring;
+    // c ranks apart are so many times the links between neighbours, at least one way round; with replicas along the
+    // other parts at least c links.
+    let (ring, apart) = match others(topology, run) {
+        Some(others) if !others.intersection(idle).is_empty() => (true, 1),
+        Some(_) => (whole == Wiring::Ring, u128::from(links.apart)),
+        None => (links.wiring == Wiring::Ring, 1),
+    };
     match links.wiring {
         // Mean distance times bytes over the links of the ring: (n² - n mod 2) / 4n of the shard, two ways.
-        Wiring::Ring => load(topology, local * (size * size - size % 2), 8 * size, one_way),
-        Wiring::Line => load(topology, local * (size / 2) * size.div_ceil(2), size, one_way),
+        Wiring::Ring | Wiring::Line if ring => {
+            load(topology, local * apart * (size * size - size % 2), 8 * size, one_way)
+        }
+        Wiring::Ring | Wiring::Line => load(topology, local * apart * (size / 2) * size.div_ceil(2), size, one_way),
         Wiring::Switch => load(topology, local * (size - 1), size, one_way),
     }
+}
+
+/// The axis of the machine on which a run lies.
+fn physical(topology: &Topology, run: Axes) -> AxisId {
+    topology.mesh.physical(run.last().expect("a run has an axis"))
 }
 
 /// The other axes of more than one device on the same axis of the machine, if there are any.
@@ -152,14 +158,16 @@ fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
 }
 
 /// The time of an empty message between the devices that are farthest apart along the axis, or along a run of parts.
-fn diameter(topology: &Topology, run: Axes) -> Time {
+fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     let hops = match links.wiring {
-        // What another part does can only bring them nearer, round the ring of this part.
-        Wiring::Ring | Wiring::Line if others(topology, run).is_some() => size / 2,
+        // Replicas along another part can bring them nearer, at most round the ring of this part.
+        Wiring::Ring | Wiring::Line if others(topology, run).is_some_and(|o| !o.intersection(idle).is_empty()) => {
+            return links.hop_latency * (size / 2);
+        }
         Wiring::Ring => size / 2,
         Wiring::Line => size - 1,
         Wiring::Switch => 1,
     };
-    links.hop_latency * hops
+    links.hop_latency * (if links.wiring == Wiring::Switch { 1 } else { u64::from(links.apart) } * hops)
 }

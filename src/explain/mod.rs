@@ -47,6 +47,7 @@ pub const PAGES: &[Page] = pages![
     "dtype-mismatch",
     "dtype-without-brackets",
     "expect-failed",
+    "function-arguments",
     "function-subscript",
     "gather-major",
     "hardware-profile",
@@ -56,6 +57,7 @@ pub const PAGES: &[Page] = pages![
     "input-missing",
     "layout-mismatch",
     "layout-unknown",
+    "lenient-reading",
     "limit-exceeded",
     "literal-contracted",
     "local-layout",
@@ -119,6 +121,8 @@ pub const PAGES: &[Page] = pages![
     "unknown-wiring",
     "unused-array",
     "unwritten-communication",
+    "view-of-parts",
+    "view-size",
 ];
 
 /// The page about a code.

@@ -12,18 +12,18 @@ use std::ops::Range;
 pub(super) struct View {
     /// The axis as the machine has it.
     whole: Axis,
-    /// The places of its parts, two or more, major first.
+    /// The places of its parts, major first.
     parts: Range<usize>,
 }
 
 impl Mesh {
-    /// The mesh with an axis in two or more parts, major first, of which each has a name and a size; parts of parts
+    /// The mesh with an axis in one or more parts, major first, of which each has a name and a size; parts of parts
     /// are parts of the axis.
     ///
     /// `None` if the sizes do not multiply to that of the axis, or there are too many axes.
     pub fn split(&self, axis: AxisId, parts: &[(String, u32)]) -> Option<Mesh> {
         let size = parts.iter().try_fold(1u64, |size, (_, part)| size.checked_mul(u64::from(*part)))?;
-        if parts.len() < 2 || size != self.size(axis) || self.axes.len() + parts.len() - 1 > Mesh::MOST_AXES {
+        if parts.is_empty() || size != self.size(axis) || self.axes.len() + parts.len() - 1 > Mesh::MOST_AXES {
             return None;
         }
         let (mut mesh, place, more) = (self.clone(), axis.index(), parts.len() - 1);
@@ -41,13 +41,13 @@ impl Mesh {
         Some(mesh)
     }
 
-    /// The mesh in which these neighbouring axes, two or more and in order, are the parts of an axis of the machine.
+    /// The mesh in which these neighbouring axes, in order, are the parts of an axis of the machine.
     ///
     /// `None` if they are not, or are parts already, or their sizes do not multiply to that of the axis.
     pub fn joined(&self, parts: &[AxisId], whole: Axis) -> Option<Mesh> {
         let start = parts.first()?.index();
         let range = start..start + parts.len();
-        let neighbours = parts.len() > 1 && parts.iter().map(|axis| axis.index()).eq(range.clone());
+        let neighbours = parts.iter().map(|axis| axis.index()).eq(range.clone());
         let known = range.clone().all(|place| place < self.axes.len() && self.view(place).is_none());
         let fits = neighbours && known && self.group_size(parts.iter().copied()) == u64::from(whole.size);
         let mut mesh = self.clone();
@@ -251,7 +251,7 @@ mod tests {
     fn sizes_that_do_not_multiply_to_the_axis() {
         let mesh = Mesh::of(&[("R", 12)]);
         assert_eq!(split(&mesh, "R", &[("Q", 2), ("P", 5)]), None);
-        assert_eq!(split(&mesh, "R", &[("Q", 12)]), None);
+        assert_eq!(split(&mesh, "R", &[]), None);
         assert_eq!(split(&mesh, "R", &[("Q", u32::MAX), ("P", u32::MAX)]), None);
     }
 }

@@ -60,26 +60,28 @@ impl Built<'_> {
     }
 
     /// Where values that are moved for their users could be settled instead: where a user takes them, or where they
-    /// are made cheaply.
-    pub(super) fn elsewhere(&self) -> Vec<(ValueId, Sharding)> {
+    /// are made cheaply. What a repeat carries is settled before the body and in it alike.
+    pub(super) fn elsewhere(&self) -> Vec<(Vec<ValueId>, Sharding)> {
         let (search, program) = (&self.builder.search, &self.builder.program);
         let paid = |step: &&Step| matches!(step.op, StepOp::Collective(_)) && step.cost.time > Time::ZERO;
         let moves: Vec<&Step> = self.builder.steps.node_weights().filter(paid).collect();
+        let free = |id: &ValueId| program.value(*id).wanted == Wanted::Free;
+        let is_carried = |id: &ValueId| program.carried().any(|it| [it.entry, it.first, it.last].contains(id));
+        let moved = moves.iter().map(|step| step.value).unique().filter(|id| free(id) && !is_carried(id));
+        let moved = moved.map(|id| (vec![id], program.outputs.contains(&id)));
+        let carried = program.carried().filter(|it| !moves.is_empty() && free(&it.entry) && free(&it.first));
+        let carried = carried.filter(|it| program.carried().all(|earlier| earlier.last != it.entry));
+        let carried = carried.map(|it| (vec![it.entry, it.first], program.outputs.contains(&it.last)));
         let mut found = Vec::new();
-        for id in moves.iter().map(|step| step.value).unique() {
-            let carried = program.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
-            let Some(settled) = search.found[id.index()].settled.filter(|_| !carried) else { continue };
-            if program.value(id).wanted != Wanted::Free {
-                continue;
-            }
-            let space = search.space(id);
+        for (ids, is_output) in moved.chain(carried) {
+            let (id, space) = (ids[0], search.space(ids[0]));
+            let Some(settled) = search.found[id.index()].settled else { continue };
             let made = search.found[id.index()].made.iter().sorted_by_key(|(node, score)| (*score, *node));
             let taken = moves.iter().filter(|step| step.value == id).map(|step| &step.layout.sharding);
             let nodes = made.map(|(node, _)| space.sharding(node)).take(MOST_ELSEWHERE).chain(taken).unique();
-            let fits = |sharding: &&Sharding| {
-                *sharding != space.sharding(settled) && (sharding.open.is_empty() || !program.outputs.contains(&id))
-            };
-            found.extend(nodes.filter(fits).map(|sharding| (id, sharding.clone())));
+            let fits =
+                |sharding: &&Sharding| *sharding != space.sharding(settled) && (sharding.open.is_empty() || !is_output);
+            found.extend(nodes.filter(fits).map(|sharding| (ids.clone(), sharding.clone())));
         }
         found
     }
@@ -93,9 +95,19 @@ impl Built<'_> {
         let exact = builder.search.exact;
         let least = builder.least_compute();
         let (program, steps) = (builder.program, builder.steps);
-        let origins = Vec::new();
-        let mut plan =
-            Plan { program, steps, outputs, choices, carried, origins, costs: costs.name(), exact, lower_bound: least };
+        let (origins, filled) = (Vec::new(), Vec::new());
+        let mut plan = Plan {
+            program,
+            steps,
+            outputs,
+            choices,
+            carried,
+            origins,
+            filled,
+            costs: costs.name(),
+            exact,
+            lower_bound: least,
+        };
         if exact && costs.objective() == Objective::Time {
             plan.lower_bound = plan.totals().time();
         }

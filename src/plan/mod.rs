@@ -6,6 +6,7 @@
 mod assignments;
 mod build;
 mod case;
+mod holes;
 mod print;
 mod reshard;
 mod search;
@@ -126,7 +127,7 @@ impl Limit {
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    Ok(settle::settle(program, costs, Allowed::Moves)?.finish())
+    holes::plan(program, costs, Allowed::Moves)
 }
 
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
@@ -138,7 +139,7 @@ pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanEr
     if plan.ids().all(|id| !plan.is_unwritten(id)) {
         return Ok(plan);
     }
-    Ok(settle::settle(program, costs, Allowed::Slices)?.finish())
+    holes::plan(program, costs, Allowed::Slices)
 }
 
 /// What may be done to a value for the sake of its layout where no statement says so.
@@ -165,6 +166,18 @@ pub enum PlanError {
         #[label("asked for here")]
         span: miette::SourceSpan,
     },
+    /// The layouts of inputs that are left to the compiler are too many.
+    #[error("there are too many layouts that `{name}` could come in: more than {most} plans to try")]
+    #[diagnostic(code("input-hole"), help("write the layout of this input, or of another that has holes"))]
+    Holes {
+        /// The input.
+        name: String,
+        /// How many plans are tried.
+        most: usize,
+        /// Its declaration.
+        #[label("left to the compiler")]
+        span: miette::SourceSpan,
+    },
 }
 
 /// A step of a plan and the value it makes; the order of the ids is the order of the steps.
@@ -185,6 +198,8 @@ pub struct Plan {
     pub carried: Vec<(StepId, StepId)>,
     /// Where repeats are spelled out: the step of the plan with its bodies done once, for each step.
     pub origins: Vec<StepId>,
+    /// The inputs whose layouts the plan chose.
+    pub filled: Vec<StepId>,
     /// The name of the cost model.
     pub costs: &'static str,
     /// Whether no plan of whole axes and the moves of [`Collective`] takes less time under the cost model.

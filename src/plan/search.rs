@@ -4,6 +4,7 @@
 //! with their least scores, so that its consumer chooses (exact on trees); every other value is settled in one.
 
 use super::assignments::{Assignment, OpenWay, assignments};
+use super::holes;
 use super::reshard::{Distances, Node, Pricing, Score, Space};
 use super::{Allowed, Cost, Costs, LocalWork, PlanError};
 use crate::dtype::DType;
@@ -199,8 +200,14 @@ impl<'a> Search<'a> {
         let value = program.value(id);
         match &value.definition {
             Definition::Input => {
-                let Wanted::Exact(sharding) = &value.wanted else { return Vec::new() };
-                vec![(self.space_mut(id).node(sharding), Score::default(), Origin { operands: Vec::new() })]
+                let layouts = match &value.wanted {
+                    Wanted::Exact(sharding) => vec![sharding.clone()],
+                    Wanted::Free => holes::layouts(&value.dims, &program.mesh).unwrap_or_default(),
+                };
+                let source = |sharding: &Sharding| {
+                    (self.space_mut(id).node(sharding), Score::default(), Origin { operands: Vec::new() })
+                };
+                layouts.iter().map(source).collect()
             }
             Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
             Definition::Collective { collective, from, operand } => {
@@ -393,6 +400,10 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Over(_)
         | Function::Larger
         | Function::Smaller
+        | Function::AtLeast(_)
+        | Function::AtMost(_)
+        | Function::Where
+        | Function::Masked(_)
         | Function::Cast(_) => None,
     }
 }

@@ -62,6 +62,7 @@ fn unrolled(plan: &Plan, most: u64) -> Plan {
         program: values.program,
         origins,
         carried: Vec::new(),
+        filled: plan.filled.iter().map(|id| image[id.index()]).collect(),
         ..plan.clone()
     }
 }

@@ -1,7 +1,8 @@
 //! What is known while a program is checked.
 
-use super::declarations::{Ground, Views};
+use super::declarations::Ground;
 use super::error::{CheckError, Checked};
+use super::grid::Views;
 use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;

@@ -1,19 +1,14 @@
 //! The mesh and the dims: read before everything else, since every other statement rests on them.
 
 use super::error::CheckError;
+use super::grid::{Grid, Views};
 use super::names::nearest;
 use crate::diag::Diagnostics;
 use crate::layout::{Dim, Dims};
-use crate::mesh::{Axis, AxisId, Mesh};
+use crate::mesh::Mesh;
 use crate::span::Span;
-use crate::syntax::{Ast, AxisDecl, DimDecl, DimSize, Name, SizeExpr, StatementKind};
+use crate::syntax::{Ast, DimDecl, DimSize, Name, PartDecl, SizeExpr, StatementKind};
 use std::collections::BTreeMap;
-
-/// Names that stand for several axes, major first.
-pub(super) type Views = BTreeMap<String, Vec<AxisId>>;
-
-/// The mesh, and the names beside those of its axes.
-type Grid = (Mesh, Views);
 
 /// What the declarations say.
 pub(super) struct Ground {
@@ -33,6 +28,7 @@ pub(super) struct Ground {
 /// Reads all `mesh` and `dims` statements; `None` if there is no mesh to go on with.
 pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let mut mesh: Option<(Span, Option<Grid>, Option<Name>)> = None;
+    let mut views: Vec<(&Name, &[PartDecl], Span)> = Vec::new();
     let mut first_array: Option<Span> = None;
     let mut sizes = Sizes::default();
     let mut networks: Vec<Name> = Vec::new();
@@ -44,14 +40,22 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                     continue;
                 }
                 if let Some(first) = first_array {
-                    diagnostics.push(&CheckError::MeshLate { first, mesh: statement.span });
+                    let what = "the mesh".to_owned();
+                    diagnostics.push(&CheckError::MeshLate { what, first, mesh: statement.span });
                 }
                 networks.extend(axes.iter().filter_map(|axis| axis.over.clone()));
-                let read = read_mesh(axes, statement.span, diagnostics);
-                if let (None, Some((mesh, _))) = (hardware, &read) {
+                let read = Grid::read(axes, statement.span, diagnostics);
+                if let (None, Some(Grid { mesh, .. })) = (hardware, &read) {
                     diagnostics.push(&CheckError::DefaultHardware { mesh: mesh.to_string(), at: statement.span });
                 }
                 mesh = Some((statement.span, read, hardware.clone()));
+            }
+            StatementKind::View { axis, parts } => {
+                if let Some(first) = first_array {
+                    let what = format!("what `{}` is made of", axis.node);
+                    diagnostics.push(&CheckError::MeshLate { what, first, mesh: statement.span });
+                }
+                views.push((axis, parts, statement.span));
             }
             StatementKind::Dims(list) => {
                 for decl in list {
@@ -71,65 +75,21 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     if mesh.is_none() && ast.lost.is_empty() {
         diagnostics.push(&CheckError::NoMesh { at: first_array });
     }
-    let (_, mesh, hardware) = mesh?;
-    let (mesh, views) = mesh?;
+    let (_, grid, hardware) = mesh?;
+    let mut grid = grid?;
+    views.into_iter().for_each(|(axis, parts, span)| grid.view(axis, parts, span, &ast.lost, diagnostics));
+    let Grid { mesh, views, .. } = grid;
     let Sizes { dims, named: named_dims, parts, .. } = sizes;
     Some(Ground { mesh, hardware, networks, dims, named_dims, parts, views })
 }
 
-/// The mesh of a statement. Where a size is wrong the axis counts as 1, so that nothing more is told because of it.
-fn read_mesh(decls: &[AxisDecl], span: Span, diagnostics: &mut Diagnostics) -> Option<Grid> {
-    let mut axes: Vec<Axis> = Vec::new();
-    let mut places: BTreeMap<&str, Span> = BTreeMap::new();
-    let mut views: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut devices = 1u128;
-    for decl in decls {
-        let name = decl.name.node.as_str();
-        if let Some(first) = places.get(name) {
-            let (first, second) = (*first, decl.name.span);
-            diagnostics.push(&CheckError::AxisRepeated { name: name.to_owned(), first, second });
-            continue;
-        }
-        places.insert(name, decl.name.span);
-        let physical: Vec<u64> = std::iter::once(&decl.size)
-            .chain(&decl.more)
-            .map(|size| read_size(size, &format!("axis `{name}`"), &sizes, diagnostics).unwrap_or(1))
-            .collect();
-        sizes.insert(name, physical.iter().fold(1, |size: u64, part| size.saturating_mul(*part)));
-        let wiring = decl.wiring.as_ref().map(|wiring| wiring.node);
-        let over = decl.over.as_ref().map(|network| network.node.clone());
-        for (place, size) in (1..).zip(&physical) {
-            devices = devices.saturating_mul(u128::from(*size));
-            let name = if physical.len() > 1 { format!("{name}{place}") } else { name.to_owned() };
-            if physical.len() > 1 {
-                views.entry(decl.name.node.clone()).or_default().push(axes.len());
-            }
-            axes.push(Axis { name, size: u32::try_from(*size).unwrap_or(u32::MAX), wiring, over: over.clone() });
-        }
-    }
-    if axes.len() > Mesh::MOST_AXES {
-        let found = format!("it has {} axes", axes.len());
-        diagnostics.push(&CheckError::MeshTooLarge { found, at: span });
-        return None;
-    }
-    let ids = |places: Vec<usize>| places.into_iter().map(AxisId::new).collect();
-    let views = views.into_iter().map(|(name, places)| (name, ids(places))).collect();
-    if let Some(taken) = axes.iter().enumerate().find_map(|(at, axis)| axes[..at].iter().find(|a| a.name == axis.name))
-    {
-        diagnostics.push(&CheckError::PhysicalName { name: taken.name.clone(), at: span });
-        return None;
-    }
-    if devices > u128::from(Mesh::MOST_DEVICES) {
-        let count = if devices == u128::MAX { "far too many".to_owned() } else { devices.to_string() };
-        diagnostics.push(&CheckError::MeshTooLarge { found: format!("it has {count} devices"), at: span });
-        axes.iter_mut().for_each(|axis| axis.size = 1);
-    }
-    Some((Mesh::new(axes)?, views))
-}
-
 /// A size, 1 or more; `None` and a report if it has none.
-fn read_size(size: &SizeExpr, what: &str, known: &BTreeMap<&str, u64>, diagnostics: &mut Diagnostics) -> Option<u64> {
+pub(super) fn read_size(
+    size: &SizeExpr,
+    what: &str,
+    known: &BTreeMap<&str, u64>,
+    diagnostics: &mut Diagnostics,
+) -> Option<u64> {
     match size.value(&mut |name| known.get(name.node.as_str()).copied()) {
         Ok(0) => diagnostics.push(&CheckError::SizeZero { what: what.to_owned(), at: size.span }),
         Ok(size) => return Some(size),

@@ -29,9 +29,11 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("the mesh is declared after the first array")]
-    #[diagnostic(code("mesh-late"), help("move the `mesh` line above the arrays"))]
+    #[error("{what} is declared after the first array")]
+    #[diagnostic(code("mesh-late"), help("move the line above the arrays"))]
     MeshLate {
+        /// The mesh, or the parts of an axis.
+        what: String,
         #[label("an array stands here already")]
         first: Span,
         #[label(primary, "declared here")]
@@ -146,6 +148,25 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("the parts of `{axis}` make {found} devices, the axis has {size}")]
+    #[diagnostic(code("view-size"), help("the sizes of the parts multiply to that of the axis"))]
+    ViewSize {
+        axis: String,
+        found: u64,
+        size: u64,
+        #[label("these parts")]
+        at: Span,
+    },
+
+    #[error("`{name}` stands for {parts} already")]
+    #[diagnostic(code("view-of-parts"), help("an axis is cut in parts once; cut one of its parts further"))]
+    ViewOfParts {
+        name: String,
+        parts: String,
+        #[label("in parts already")]
+        at: Span,
+    },
+
     #[error("`{name}` is not an axis of the mesh")]
     #[diagnostic(code("unknown-axis"))]
     UnknownAxis {
@@ -242,6 +263,21 @@ pub(super) enum CheckError {
         at: Span,
         #[help]
         help: String,
+    },
+
+    #[error("`{name}` takes {takes}, and is given {count}")]
+    #[diagnostic(
+        code("function-arguments"),
+        help(
+            "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array"
+        )
+    )]
+    Arguments {
+        name: String,
+        takes: String,
+        count: usize,
+        #[label("called here")]
+        at: Span,
     },
 
     #[error("the subscript of `{name}` does not fit it")]
@@ -355,17 +391,6 @@ pub(super) enum CheckError {
         first: Span,
         #[label(primary, "bound again here")]
         second: Span,
-    },
-
-    #[error("the layout of input {array} is left open")]
-    #[diagnostic(
-        code("input-hole"),
-        help("an input comes in the layout it has; write the axes, or no subscript for a whole dim")
-    )]
-    InputHole {
-        array: String,
-        #[label("no layout is known")]
-        at: Span,
     },
 
     #[error("{array} has a layout on some dims and holes on others")]

@@ -23,9 +23,9 @@ pub(super) enum Operand {
 }
 
 /// The functions that a program can name, besides the casts.
-const FUNCTIONS: [&str; 19] = [
+const FUNCTIONS: [&str; 22] = [
     "relu", "gelu", "exp", "tanh", "softmax", "rename", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square",
-    "recip", "not", "sum", "max", "min", "mean",
+    "recip", "not", "sum", "max", "min", "mean", "where", "and", "or",
 ];
 
 impl Checker {
@@ -56,8 +56,8 @@ impl Checker {
                 Operand::Number(number) => Ok(Operand::Number(-number)),
                 Operand::Array(id) => self.map(Function::Neg, &[id], wishes, expr.span).map(Operand::Array),
             },
-            ExprKind::Call { function, subscript, argument } => {
-                self.call(function, subscript, argument, wishes, expr.span).map(Operand::Array)
+            ExprKind::Call { function, subscript, arguments } => {
+                self.call(function, subscript, arguments, wishes, expr.span).map(Operand::Array)
             }
             ExprKind::Collective { kind, subscript, argument } => {
                 self.collective(kind, subscript, argument, None, expr.span).map(Operand::Array)
@@ -213,9 +213,11 @@ impl Checker {
     }
 
     fn map_dtype(&self, function: Function, operands: &[ValueId], span: Span) -> Checked<DType> {
-        let first = self.value(operands[0]).dtype;
+        // A mask has no part in the type of the result.
+        let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
+        let first = self.value(operands[masks]).dtype;
         let mut dtype = first;
-        for id in &operands[1..] {
+        for id in &operands[masks + 1..] {
             let right = self.value(*id).dtype;
             dtype = dtype.elementwise(right).ok_or(CheckError::DTypeMismatch {
                 operation: "elementwise operation",
@@ -231,16 +233,28 @@ impl Checker {
         if function == Function::Not && dtype != DType::Bool {
             return Err(CheckError::NeedsBool { operation: "`not`".to_owned(), dtype, at }.into());
         }
-        if dtype == DType::Bool && !matches!(function, Function::Identity | Function::Not) {
+        let truths = matches!(
+            function,
+            Function::Identity | Function::Not | Function::Where | Function::Larger | Function::Smaller
+        );
+        if dtype == DType::Bool && !truths {
             return Err(CheckError::NeedsNumber { operation: format!("`{}`", word(function)), dtype, at }.into());
         }
         let fraction = match function {
-            Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => c.fract() != 0.0,
+            Function::Scale(Scalar(c))
+            | Function::Shift(Scalar(c))
+            | Function::AtLeast(Scalar(c))
+            | Function::AtMost(Scalar(c))
+            | Function::Masked(Scalar(c)) => c.fract() != 0.0,
             other => other.needs_float(),
         };
         if fraction && !dtype.is_float() {
             let operation = match function {
-                Function::Scale(Scalar(c)) | Function::Shift(Scalar(c)) => format!("the number {c}"),
+                Function::Scale(Scalar(c))
+                | Function::Shift(Scalar(c))
+                | Function::AtLeast(Scalar(c))
+                | Function::AtMost(Scalar(c))
+                | Function::Masked(Scalar(c)) => format!("the number {c}"),
                 other => format!("`{}`", word(other)),
             };
             return Err(CheckError::NeedsFloat { operation, dtype, at }.into());
@@ -252,11 +266,21 @@ impl Checker {
         &mut self,
         function: &Name,
         subscript: &[Name],
-        argument: &Expr,
+        arguments: &[Expr],
         wishes: Option<&[Wish]>,
         span: Span,
     ) -> Checked<ValueId> {
         let (name, at) = (function.node.as_str(), function.span);
+        let argument = match (name, subscript, arguments) {
+            ("max" | "min" | "where" | "and" | "or", [], many) if many.len() > 1 || !matches!(name, "max" | "min") => {
+                return self.several(function, many, wishes, span);
+            }
+            (_, _, [only]) => only,
+            (_, _, many) => {
+                let (takes, count) = ("one argument".to_owned(), many.len());
+                return Err(CheckError::Arguments { name: name.to_owned(), takes, count, at }.into());
+            }
+        };
         let dtype = name.parse::<DType>().ok();
         let plain = match name {
             _ if dtype.is_some() => dtype.map(Function::Cast),
@@ -275,7 +299,12 @@ impl Checker {
                 self.reduction(function, subscript, argument, wishes, span)
             }
             ("sum" | "max" | "min" | "mean", None, []) => {
-                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`")).into())
+                let two = if matches!(name, "max" | "min") {
+                    format!(", or two arrays: `{name}(A, B)`")
+                } else {
+                    String::new()
+                };
+                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`{two}")).into())
             }
             ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
@@ -361,6 +390,10 @@ fn named(name: &str) -> Option<Function> {
         | Function::Over(_)
         | Function::Larger
         | Function::Smaller
+        | Function::AtLeast(_)
+        | Function::AtMost(_)
+        | Function::Where
+        | Function::Masked(_)
         | Function::Softmax { .. }
         | Function::Fill { .. }
         | Function::Cast(_) => None,
@@ -390,8 +423,9 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Recip => "recip",
         Function::Not => "not",
         Function::Over(_) => "/",
-        Function::Larger => "max",
-        Function::Smaller => "min",
+        Function::Larger | Function::AtLeast(_) => "max",
+        Function::Smaller | Function::AtMost(_) => "min",
+        Function::Where | Function::Masked(_) => "where",
         Function::Softmax { .. } => "softmax",
         Function::Fill { .. } => "a filler",
         Function::Cast(_) => "a cast",

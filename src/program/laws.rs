@@ -84,6 +84,8 @@ fn random_programs_keep_the_invariants() {
         "A[I_XY, J_Z]",
         "F[J_X, L]{U_XYZ}",
         "i8[J, I]",
+        "bool[I, J]",
+        "bool[I_X]",
     ];
     const TARGETS: &[&str] =
         &["P", "Q", "A", "B[J, K]", "C[I, K]", "C[I, K]{U_X}", "C: f32[I_X, K_Y]", "D[K, I]", "E[I_?]", "G[L]"];
@@ -106,7 +108,13 @@ fn random_programs_keep_the_invariants() {
         list[random.usize(..list.len())]
     }
     fn expr(random: &mut fastrand::Rng, depth: usize) -> String {
-        match random.u8(..if depth == 0 { 2 } else { 5 }) {
+        match random.u8(..if depth == 0 { 2 } else { 6 }) {
+            5 => {
+                let call = pick(random, &["max", "min", "where", "and", "or"]);
+                let count = random.usize(1..4);
+                let arguments: Vec<String> = (0..count).map(|_| expr(random, depth - 1)).collect();
+                format!("{call}({})", arguments.join(", "))
+            }
             0 | 1 => pick(random, PARTS).to_owned(),
             2 => format!("{}({})", pick(random, CALLS), expr(random, depth - 1)),
             _ => {

@@ -9,6 +9,7 @@ mod declarations;
 mod error;
 mod expect;
 mod expr;
+mod grid;
 mod layouts;
 mod links;
 mod local;
@@ -20,6 +21,7 @@ mod print;
 mod product;
 mod reduce;
 mod repeat;
+mod several;
 mod statements;
 
 #[cfg(test)]
@@ -198,7 +200,7 @@ pub enum Wanted {
 /// How a value comes about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Definition {
-    /// Given from outside, in the exact layout.
+    /// Given from outside; where the layout is free, in one that the planner chooses.
     Input,
     /// An einsum of two operands: dims that the result lacks are contracted.
     Product {

@@ -75,7 +75,7 @@ impl Checker {
 
     /// The letter that keeps a word from being a run of axes, where the others are axes.
     fn unknown_letter(&self, word: &Name) -> Option<(char, Span)> {
-        let known = |letter: char| self.mesh.axis_named(letter.encode_utf8(&mut [0; 4])).is_some();
+        let known = |letter: char| self.axes_named(letter.encode_utf8(&mut [0; 4])).is_some();
         let (at, letter) = word.node.char_indices().find(|(_, letter)| !known(*letter))?;
         let others = word.node.chars().filter(|letter| known(*letter)).count();
         let exact = word.span.range().len() == word.node.len();

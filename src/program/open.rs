@@ -257,7 +257,11 @@ fn why_not(function: Function, operator: Operator) -> String {
         return format!("`{}` of the pieces of an open {operator} is not that of the whole", function.word());
     }
     match function {
-        Function::Shift(_) => "the number would be added once for each device of the sum".to_owned(),
+        Function::Larger | Function::AtLeast(_) => "max(a + b, c) is not max(a, c) + max(b, c)".to_owned(),
+        Function::Smaller | Function::AtMost(_) => "min(a + b, c) is not min(a, c) + min(b, c)".to_owned(),
+        Function::Shift(_) | Function::Masked(_) => {
+            "the number would be added once for each device of the sum".to_owned()
+        }
         Function::Softmax { .. } => "softmax(a + b) is not softmax(a) + softmax(b)".to_owned(),
         Function::Cast(dtype) => format!("{dtype}(a + b) is not {dtype}(a) + {dtype}(b): each piece would be rounded"),
         function => format!("{function}(a + b) != {function}(a) + {function}(b)"),

@@ -310,13 +310,22 @@ impl Padder {
                 | Function::Over(_)
                 | Function::Larger
                 | Function::Smaller
+                | Function::Where
                 | Function::Cast(_) => {
                     all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
                 }
                 Function::Scale(Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
                 Function::Shift(Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
+                Function::AtLeast(Scalar(c)) if *c <= 0.0 => dirty(&operands[0]).clone(),
+                Function::AtMost(Scalar(c)) if *c >= 0.0 => dirty(&operands[0]).clone(),
+                Function::Masked(Scalar(c)) if *c == 0.0 => {
+                    all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
+                }
                 Function::Scale(_)
                 | Function::Shift(_)
+                | Function::AtLeast(_)
+                | Function::AtMost(_)
+                | Function::Masked(_)
                 | Function::Exp
                 | Function::Sigmoid
                 | Function::Rsqrt

@@ -131,6 +131,7 @@ impl Checker {
         let what = match &statement.kind {
             StatementKind::Input { .. } | StatementKind::Assign { .. } => return self.statement(statement),
             StatementKind::Mesh { .. } => "mesh",
+            StatementKind::View { .. } => "axis",
             StatementKind::Dims(_) => "dims",
             StatementKind::Output(_) => "output",
             StatementKind::Expect(_) => "expect",

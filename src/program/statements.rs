@@ -1,6 +1,6 @@
 //! Statements: inputs, results, outputs, and what a program is for in the end.
 
-use super::checker::{Checker, quoted};
+use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
 use super::expr::Operand;
 use super::layouts::{Wish, Written};
@@ -20,7 +20,7 @@ impl Checker {
     /// Checks one statement; after an error its name stays known, and what rests on it is passed over.
     pub(super) fn statement(&mut self, statement: &Statement) {
         match &statement.kind {
-            StatementKind::Mesh { .. } | StatementKind::Dims(_) => {}
+            StatementKind::Mesh { .. } | StatementKind::View { .. } | StatementKind::Dims(_) => {}
             StatementKind::Input { name, dtype, brackets } => {
                 if let Err(failure) = self.declaration(name, dtype.node, brackets) {
                     self.tell(failure);
@@ -106,7 +106,10 @@ impl Checker {
                 self.poison_uses(left, depth + 1);
                 self.poison_uses(right, depth + 1);
             }
-            ExprKind::Neg(argument) | ExprKind::Call { argument, .. } | ExprKind::Collective { argument, .. } => {
+            ExprKind::Call { arguments, .. } => {
+                arguments.iter().for_each(|argument| self.poison_uses(argument, depth + 1));
+            }
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => {
                 self.poison_uses(argument, depth + 1);
             }
         }
@@ -159,10 +162,10 @@ impl Checker {
         let array = name.map_or("", |name| &name.node);
         let written = self.brackets(brackets, array, false)?;
         let at = brackets.span;
-        let Wanted::Exact(sharding) = written.wanted else {
-            return Err(CheckError::InputHole { array: quoted(array), at }.into());
-        };
-        if !sharding.open.is_empty() && !sharding.operator.takes(dtype) {
+        if let Wanted::Exact(sharding) = &written.wanted
+            && !sharding.open.is_empty()
+            && !sharding.operator.takes(dtype)
+        {
             let operator = sharding.operator;
             return Err(CheckError::OperatorDType { operator, dtype, at }.into());
         }
@@ -171,7 +174,7 @@ impl Checker {
             Wish::Literal(size) => self.dims.add(None, *size),
         };
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
-        let (text, wanted) = (name.map(|name| name.node.clone()), Wanted::Exact(sharding));
+        let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
         let definition = Definition::Input;
         let id = self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, span })?;
         self.places[id.index()] = at;

@@ -1,12 +1,13 @@
 //! Reports for people.
 
 use crate::compiler::Compiled;
+use crate::lower::Lowering;
 use crate::plan::{Choice, Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods, step_reason};
+use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
-use crate::topology::Topology;
+use crate::topology::{AxisLinks, Topology};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::fmt::Write as _;
@@ -14,15 +15,17 @@ use std::fmt::Write as _;
 /// The machine in a line: `8 devices, mesh {X: 8} on tpu_v5e; X is a ring of 8 links of 45.0 GB/s each way`.
 pub fn machine(topology: &Topology, assumed: bool) -> String {
     let mesh = &topology.mesh;
-    let axis = |(axis, id): (&crate::mesh::Axis, _)| {
-        let links = topology.links(id);
+    let axis = |(axis, links): (&crate::mesh::Axis, &AxisLinks)| {
         let rate = crate::units::Bytes(links.one_way.per_second());
+        let parts = mesh.views().find(|(whole, _)| whole.name == axis.name).map(|(_, parts)| parts);
+        let part = |id| format!("{}", mesh.axis(id));
+        let parts = parts.map_or_else(String::new, |parts| format!(" = {{{}}}", parts.iter().map(part).join(", ")));
         let over = axis.over.iter().map(|network| format!(" over {network}")).join("");
-        format!("{} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+        format!("{}{parts} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring, axis.size)
     };
     let degraded = topology.degraded().map(|(link, state)| format!("{} {state}", topology.show_link(link))).join(", ");
     let degraded = if degraded.is_empty() { degraded } else { format!("degraded links: {degraded}\n") };
-    let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).join(", ");
+    let axes = topology.machine.axes().iter().zip(&topology.axes).map(axis).join(", ");
     let assumed = if assumed { " (assumed)" } else { "" };
     format!("{} devices on {}{assumed}: {axes}\n{degraded}", mesh.device_count(), topology.hardware.name)
 }
@@ -32,6 +35,10 @@ pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> St
     let mut text = steps(plan, topology, schedule);
     text.push('\n');
     text.push_str(&totals(plan, topology));
+    for id in &plan.filled {
+        writeln!(text, "the input `{}` comes as `{}`", plan.program.name(plan.step(*id).value), plan.array(*id))
+            .expect("a string");
+    }
     for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1) {
         text.push('\n');
         text.push_str(&alternatives(plan, choice, topology));
@@ -63,6 +70,23 @@ pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> S
         }
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// For each collective the methods that could do it, with their times by themselves and as multiples of the bound.
+pub fn methods(plan: &Plan, topology: &Topology, lowering: Lowering) -> String {
+    let mut text = String::new();
+    for id in plan.ids().filter(|id| plan.is_done(*id)) {
+        let Some(times) = step_method_times(plan, id, topology, lowering) else { continue };
+        let bound = step_bound(plan, id, topology).time();
+        let show = |time| topology.scale.show(time);
+        writeln!(text, "\n{} {}, bound {}", plan.op_name(id), step_layouts(plan, id), show(bound)).expect("a string");
+        let chosen = [("chosen ", &times.chosen)];
+        for (sign, way) in chosen.into_iter().chain(times.others.iter().map(|other| ("instead", other))) {
+            let (time, ratio) = (show(way.time), way.time.ratio(bound));
+            writeln!(text, "  {sign} {time:>9} {ratio:>6.2}x  {}", way.name).expect("a string");
+        }
+    }
+    text
 }
 
 fn step_name(plan: &Plan, id: StepId) -> String {

@@ -37,6 +37,11 @@ impl<'a> Builder<'a> {
         &self.schedule.mesh
     }
 
+    /// The methods of the operations so far, where a method made them.
+    pub fn methods(&self) -> Vec<&'static str> {
+        self.schedule.operations.node_weights().filter_map(|operation| operation.method).collect()
+    }
+
     /// The local extents of a value.
     pub fn extents(&self, value: OpId) -> &[u64] {
         &self.schedule.operation(value).extents
@@ -178,6 +183,9 @@ pub(super) fn map_dtype(function: Function, operands: &[DType]) -> Option<DType>
     match (function, operands) {
         (Function::Cast(dtype), [_]) => Some(dtype),
         (_, [only]) => Some(*only),
+        (Function::Masked(_), [DType::Bool, only]) => Some(*only),
+        (Function::Where, [DType::Bool, left, right]) => left.elementwise(*right),
+        (Function::Masked(_), _) => None,
         (_, [left, right]) => left.elementwise(*right),
         _ => None,
     }

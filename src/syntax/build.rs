@@ -2,7 +2,7 @@
 
 use super::error::SyntaxError;
 use super::grammar::Rule;
-use super::{AxisDecl, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, SizeExpr, SizeKind, SizeSign};
+use super::{AxisDecl, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, SizeExpr, SizeKind, SizeSign};
 use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
 use crate::link::LinkState;
@@ -27,6 +27,7 @@ impl Builder {
     pub(super) fn statement(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Statement> {
         let kind = match pair.as_rule() {
             Rule::mesh_statement => self.mesh(pair)?,
+            Rule::axis_statement => self.view(pair)?,
             Rule::dims_statement => {
                 let block = pair.into_inner().find(|pair| pair.as_rule() == Rule::dim_block);
                 let sizes = block.into_iter().flat_map(Pair::into_inner);
@@ -108,6 +109,19 @@ impl Builder {
         let numbers = pair.into_inner().filter(|part| part.as_rule() == Rule::integer);
         let node = numbers.map(|number| Ok(self.integer(&number)?.node)).collect::<Result<_>>()?;
         Ok(Spanned { node, span })
+    }
+
+    /// An axis and its parts.
+    fn view(&self, pair: Pair<'_, Rule>) -> Result<StatementKind> {
+        let axis = self.declared(find(pair.clone(), Rule::declared))?;
+        let block = find(pair, Rule::part_block).expect("a view has its parts");
+        let parts = block.into_inner().filter(|part| part.as_rule() == Rule::part).map(|part| {
+            let mut parts = part.into_inner();
+            let name = self.declared(parts.next())?;
+            let size = self.size(parts.next_back().expect("a part has its size"))?;
+            Ok(PartDecl { name, size })
+        });
+        Ok(StatementKind::View { axis, parts: parts.collect::<Result<_>>()? })
     }
 
     /// A dim and its size.

@@ -175,7 +175,7 @@ impl Builder {
     fn named(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Tall> {
         let mut parts = pair.clone().into_inner();
         let head = parts.next().expect("it begins with a name");
-        let Some(group) = parts.next().filter(|part| part.as_rule() == Rule::group) else {
+        let Some(group) = parts.next().filter(|part| part.as_rule() == Rule::arguments) else {
             return self.operand(pair);
         };
         let (function, subscript) = if head.as_rule() == Rule::function {
@@ -185,10 +185,13 @@ impl Builder {
         } else {
             cut_subscript(self.name(&head))
         };
-        let argument = self.group(group)?;
-        let height = argument.height;
-        let argument = Box::new(argument.expr);
-        Tall::above(height, ExprKind::Call { function, subscript, argument }, span)
+        let (mut arguments, mut height) = (Vec::new(), 0);
+        for part in group.into_inner().filter(|part| part.as_rule() == Rule::expr) {
+            let argument = self.sum(part)?;
+            height = height.max(argument.height);
+            arguments.push(argument.expr);
+        }
+        Tall::above(height, ExprKind::Call { function, subscript, arguments }, span)
     }
 
     /// The words behind `_`, in braces or alone.

@@ -148,6 +148,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::number => (0, "an array"),
         Rule::array_statement => (0, "a statement"),
         Rule::mesh_statement | Rule::mesh_word => (0, "`mesh`"),
+        Rule::axis_statement | Rule::axis_keyword => (0, "`axis`"),
         Rule::dims_statement | Rule::dims_word => (0, "`dims`"),
         Rule::output_statement | Rule::output_word => (0, "`output`"),
         Rule::expect_statement | Rule::expect_word => (0, "`expect`"),
@@ -171,6 +172,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::dim | Rule::dim_name | Rule::size | Rule::literal | Rule::literal_atom => (1, "a dim"),
         Rule::axes | Rule::axis_word => (1, "axes"),
         Rule::axis => (1, "an axis with its size"),
+        Rule::part => (1, "a part with its size"),
         Rule::parts => (1, "dims and `*` between them"),
         Rule::dim_size => (1, "a dim with its size"),
         Rule::declared | Rule::quoted | Rule::bare => (1, "a name"),
@@ -196,8 +198,10 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::hole => (5, "`?`"),
         Rule::colon | Rule::typing => (6, "`:`"),
         Rule::open_bracket | Rule::brackets => (6, "`[`"),
-        Rule::open_paren | Rule::group => (7, "`(`"),
-        Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block => (7, "`{`"),
+        Rule::open_paren | Rule::group | Rule::arguments => (7, "`(`"),
+        Rule::open_brace | Rule::open_sum | Rule::items | Rule::axis_block | Rule::dim_block | Rule::part_block => {
+            (7, "`{`")
+        }
         Rule::on | Rule::on_word => (8, "`on`"),
         Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),

@@ -14,6 +14,8 @@ mod format_lines;
 mod format_tests;
 mod format_tokens;
 mod grammar;
+mod latex;
+mod lenient;
 mod parse;
 mod print;
 mod set;
@@ -25,6 +27,7 @@ mod tests;
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub use format::format;
+pub use lenient::parse_lenient;
 pub use set::SetError;
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
@@ -73,6 +76,13 @@ pub enum StatementKind {
         axes: Vec<AxisDecl>,
         /// The hardware named after `on`.
         hardware: Option<Name>,
+    },
+    /// `axis R = {Q: 4, P: 4}`
+    View {
+        /// The axis.
+        axis: Name,
+        /// Its parts, major first.
+        parts: Vec<PartDecl>,
     },
     /// `dims {I: 8192, J: 4096}`
     Dims(Vec<DimDecl>),
@@ -142,6 +152,15 @@ pub struct LinkDecl {
     pub both_ways: bool,
     /// What is wrong with it.
     pub state: LinkState,
+}
+
+/// `Q: 4`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartDecl {
+    /// The part of an axis.
+    pub name: Name,
+    /// Its size.
+    pub size: SizeExpr,
 }
 
 /// `I: 8192`, `N = K*M`
@@ -311,14 +330,14 @@ pub enum ExprKind {
     },
     /// `-A`
     Neg(Box<Expr>),
-    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`: a function by its name.
+    /// `relu(A)`, `softmax_T(S)`, `rename_{S->T}(k)`, `max(A, B)`: a function by its name.
     Call {
         /// As written, without subscript.
         function: Name,
         /// The items after `_`, cut at commas and arrows: `T`; `S`, `T`.
         subscript: Vec<Name>,
-        /// What stands in the parentheses.
-        argument: Box<Expr>,
+        /// What stands in the parentheses, one or more.
+        arguments: Vec<Expr>,
     },
     /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`
     Collective {

@@ -149,6 +149,7 @@ fn in_body(statement: &Statement) -> bool {
     match statement.kind {
         StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => true,
         StatementKind::Mesh { .. }
+        | StatementKind::View { .. }
         | StatementKind::Dims(_)
         | StatementKind::Output(_)
         | StatementKind::Expect(_)
@@ -261,7 +262,7 @@ fn first_word(text: &str) -> &str {
 
 /// Whether this is a statement of the wider language that has no meaning here; the words are names elsewhere.
 fn is_unknown(word: &str, rest: &str) -> bool {
-    if !matches!(word, "axis" | "by" | "using" | "on") {
+    if !matches!(word, "by" | "using" | "on") {
         return false;
     }
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{');
@@ -274,6 +275,7 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
     let name_follows = rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_alphanumeric());
     match word {
         "mesh" | "Mesh" if name_follows || rest.starts_with(['{', '(']) => Rule::mesh_statement,
+        "axis" if name_follows => Rule::axis_statement,
         "dims" if name_follows || rest.starts_with('{') => Rule::dims_statement,
         "output" if name_follows => Rule::output_statement,
         "repeat" if opens_block(word, rest) => Rule::repeat_statement,

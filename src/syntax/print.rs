@@ -30,6 +30,10 @@ impl Display for Statement {
                 let on = hardware.iter().format_with("", |name, f| f(&format_args!(" on {}", name.node)));
                 write!(f, "mesh {{{}}}{on}", axes.format(", "))
             }
+            StatementKind::View { axis, parts } => {
+                let parts = parts.iter().map(|part| format!("{}: {}", part.name.node, part.size));
+                write!(f, "axis {} = {{{}}}", axis.node, parts.format(", "))
+            }
             StatementKind::Dims(dims) => {
                 let dims = dims.iter().map(|dim| match &dim.size {
                     DimSize::Is(size) => format!("{}: {size}", dim.name.node),
@@ -152,14 +156,14 @@ impl Display for Expr {
                 write!(f, "{} {sign} {}", At(least, left), At(right_least, right))
             }
             ExprKind::Neg(value) => write!(f, "-{}", At(Strength::Factor, value)),
-            ExprKind::Call { function, subscript: items, argument } => {
+            ExprKind::Call { function, subscript: items, arguments } => {
                 let separator = if function.node == "rename" { "->" } else { "," };
                 // In `log_soft_S` the subscript would begin at the first `_`.
                 let items = match items.as_slice() {
                     [item] if function.node.contains('_') => format!("_{{{}}}", item.node),
                     items => subscript(items, separator),
                 };
-                write!(f, "{}{items}({argument})", function.node)
+                write!(f, "{}{items}({})", function.node, arguments.iter().join(", "))
             }
             ExprKind::Collective { kind, subscript: items, argument } => {
                 write!(f, "{}{}({argument})", kind.node, subscript(items, ","))

@@ -135,8 +135,9 @@ fn spans_are_places_in_the_whole_source() {
     assert_eq!((open.span.text(source), open.operator.span.text(source)), ("{U_X}", "U"));
     let ExprKind::Binary { left, right, .. } = &value.kind else { panic!() };
     assert_eq!((left.span.text(source), right.span.text(source)), ("relu( A [ I_{X} ] )", "2"));
-    let ExprKind::Call { argument, .. } = &left.kind else { panic!() };
-    assert_eq!(argument.span.text(source), "( A [ I_{X} ] )");
+    let ExprKind::Call { arguments, .. } = &left.kind else { panic!() };
+    let [argument] = arguments.as_slice() else { panic!() };
+    assert_eq!(argument.span.text(source), "A [ I_{X} ]");
     let ExprKind::Array(array) = &argument.kind else { panic!() };
     assert_eq!(array.span.text(source), "A [ I_{X} ]");
     let StatementKind::Input { brackets, .. } = &ast.statements[0].kind else { panic!() };
@@ -148,7 +149,7 @@ fn each_mistake_has_its_word_and_place() {
     let cases = [
         ("C[I, J = A", "unclosed-bracket: `[` is not closed | = | expected `,` or `]`"),
         ("C[I_X, J", "unclosed-bracket: `[` is not closed | J | expected `,` or `]`"),
-        ("C = relu(A", "unclosed-bracket: `(` is not closed | A | expected an operator, `)`, `[` or `(`"),
+        ("C = relu(A", "unclosed-bracket: `(` is not closed | A | expected an operator, `)`, `,` or `[`"),
         ("C = A * ", "unexpected-end: the statement is not complete | * | expected an array after this"),
         ("C = ", "unexpected-end: the statement is not complete | = | expected an array after this"),
         ("C[I,, J] = A", "unexpected-text: unexpected `,` | , | expected a dim"),
@@ -343,14 +344,11 @@ pub(super) mod properties {
             let function = prop::sample::select(vec!["relu", "rename", "f32", "sum"]).prop_map(named);
             let boxed = inner.clone().prop_map(Box::new);
             prop_oneof![
-                (prop::collection::vec(inner, 2..4), 0..4u8, names()).prop_map(|(f, h, n)| product(f, h, n)),
+                (prop::collection::vec(inner.clone(), 2..4), 0..4u8, names()).prop_map(|(f, h, n)| product(f, h, n)),
                 (op, boxed.clone(), boxed.clone()).prop_map(|(op, left, right)| ExprKind::Binary { op, left, right }),
                 boxed.clone().prop_map(ExprKind::Neg),
-                (function, few(), boxed.clone()).prop_map(|(function, subscript, argument)| ExprKind::Call {
-                    function,
-                    subscript,
-                    argument
-                }),
+                (function, few(), prop::collection::vec(inner, 1..3))
+                    .prop_map(|(function, subscript, arguments)| { ExprKind::Call { function, subscript, arguments } }),
                 (kind, few(), boxed).prop_map(|(kind, subscript, argument)| ExprKind::Collective {
                     kind,
                     subscript,
@@ -427,6 +425,10 @@ pub(super) mod properties {
         prop_oneof![
             (prop::collection::vec(axis, 0..4), hardware)
                 .prop_map(|(axes, hardware)| StatementKind::Mesh { axes, hardware }),
+            (plain(), prop::collection::vec((plain(), size()), 1..4)).prop_map(|(axis, parts)| StatementKind::View {
+                axis,
+                parts: parts.into_iter().map(|(name, size)| PartDecl { name, size }).collect()
+            }),
             prop::collection::vec(dim, 0..4).prop_map(StatementKind::Dims),
             (name(), dtype(), brackets()).prop_map(|(name, dtype, brackets)| StatementKind::Input {
                 name,

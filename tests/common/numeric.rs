@@ -333,6 +333,16 @@ fn apply(function: Function, x: &[i64]) -> i64 {
         Function::Not => i64::from(x[0] == 0),
         Function::Larger => x[0].max(x[1]),
         Function::Smaller => x[0].min(x[1]),
+        Function::AtLeast(Scalar(bound)) => x[0].max(factor(bound)),
+        Function::AtMost(Scalar(bound)) => x[0].min(factor(bound)),
+        Function::Where => x[if x[0] != 0 { 1 } else { 2 }],
+        Function::Masked(Scalar(other)) => {
+            if x[0] != 0 {
+                x[1]
+            } else {
+                factor(other)
+            }
+        }
         Function::Exp => x[0].max(x[0].saturating_mul(3)),
         Function::Tanh => x[0].min(x[0].saturating_mul(5)),
         Function::Sigmoid => x[0].min(x[0].saturating_mul(7)),

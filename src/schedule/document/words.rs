@@ -25,6 +25,9 @@ pub(super) fn function(word: &str) -> Option<Function> {
     match name {
         "scale" => argument.parse().ok().map(|number| Function::Scale(Scalar(number))),
         "shift" => argument.parse().ok().map(|number| Function::Shift(Scalar(number))),
+        "at_least" => argument.parse().ok().map(|number| Function::AtLeast(Scalar(number))),
+        "at_most" => argument.parse().ok().map(|number| Function::AtMost(Scalar(number))),
+        "masked" => argument.parse().ok().map(|number| Function::Masked(Scalar(number))),
         "over" => argument.parse().ok().map(Function::Over),
         "softmax" => argument.parse().ok().map(|dim| Function::Softmax { dim }),
         "fill" => {

@@ -3,7 +3,7 @@
 use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::Function;
+use crate::function::{Function, Scalar};
 use crate::operator::Operator;
 use crate::schedule::builder::map_dtype;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
@@ -78,6 +78,9 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
             ensure(valid > 0, Flaw::Padding)?;
         }
         Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
+        Function::AtLeast(Scalar(c)) | Function::AtMost(Scalar(c)) | Function::Masked(Scalar(c)) => {
+            ensure(!c.is_nan(), Flaw::Einsum)?;
+        }
         Function::Identity
         | Function::Add
         | Function::Sub
@@ -100,6 +103,7 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
         | Function::Not
         | Function::Larger
         | Function::Smaller
+        | Function::Where
         | Function::Cast(_) => {}
     }
     Ok(result)

@@ -344,6 +344,12 @@ fn map_parts(run: &mut Run<'_>, function: Function, term: TermId, passed: &Passe
             let (place, open) = if left.parts.is_closed() { (3, right) } else { (2, left) };
             open.parts.clone().renamed(&mut run.terms, |terms, inner| terms.inner_coordinate(term, place, inner))
         }
+        // What a closed mask chooses from.
+        [_, one] if matches!(function, Function::Masked(_)) => one.parts.as_ref().clone(),
+        [_, left, right] => {
+            let side = run.terms.side_coordinate(term);
+            Parts::sides(&left.parts, &right.parts, side, passed.result, &run.terms)
+        }
         [left, right] => {
             let side = run.terms.side_coordinate(term);
             Parts::sides(&left.parts, &right.parts, side, passed.result, &run.terms)

@@ -25,6 +25,7 @@ mod parts;
 mod run;
 mod terms;
 mod verify;
+mod volume;
 mod ways;
 
 pub use flaw::{Flaw, Site};

@@ -111,11 +111,18 @@ fn mapped(
         | Function::Over(_)
         | Function::Larger
         | Function::Smaller
+        | Function::Where
+        | Function::Masked(Scalar(0.0))
         | Function::Cast(_) => each(&|_, index| zero_stays(index)),
         Function::Scale(Scalar(c)) if c.is_finite() => each(&|_, index| zero_stays(index)),
         Function::Shift(Scalar(0.0)) => each(&|_, index| zero_stays(index)),
+        Function::AtLeast(Scalar(c)) if c <= 0.0 => each(&|_, index| zero_stays(index)),
+        Function::AtMost(Scalar(c)) if c >= 0.0 => each(&|_, index| zero_stays(index)),
         Function::Scale(_)
         | Function::Shift(_)
+        | Function::AtLeast(_)
+        | Function::AtMost(_)
+        | Function::Masked(_)
         | Function::Exp
         | Function::Sigmoid
         | Function::Rsqrt

@@ -103,6 +103,7 @@ fn check_folds(operator: Operator) -> Check {
 fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DType) -> Check {
     require(operands.len() == function.arity(), || format!("`{function}` takes {} operands", function.arity()))?;
     require(einsum.contracted().is_empty(), || format!("`{einsum}` contracts, which a function does not"))?;
+    let choice = || require(operands[0] == DType::Bool, || format!("`{function}` chooses by {}", operands[0]));
     match function {
         Function::Identity => require(operands == [result], || "the identity changes the dtype".to_owned()),
         Function::Cast(dtype) => require(dtype == result, || format!("`{function}` has dtype {result}")),
@@ -114,9 +115,15 @@ fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DT
             require(usize::from(dim) < einsum.result.len(), || format!("`{function}` has no such dim"))
         }
         Function::Over(n) => require(n > 0, || "a mean of nothing".to_owned()),
-        Function::Scale(Scalar(factor)) | Function::Shift(Scalar(factor)) => {
-            require(!factor.is_nan(), || format!("`{function}` is by no number"))
+        Function::Where => choice(),
+        Function::Masked(Scalar(other)) => {
+            require(!other.is_nan(), || format!("`{function}` is by no number"))?;
+            choice()
         }
+        Function::Scale(Scalar(factor))
+        | Function::Shift(Scalar(factor))
+        | Function::AtLeast(Scalar(factor))
+        | Function::AtMost(Scalar(factor)) => require(!factor.is_nan(), || format!("`{function}` is by no number")),
         Function::Add
         | Function::Sub
         | Function::Div

@@ -13,6 +13,8 @@ pub(super) trait Compute: Arithmetic {
     /// A function of one element; for [`Function::Identity`] and [`Function::Cast`] the element itself. So it is for
     /// [`Function::Fill`]: an array that is computed whole has no padding.
     fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>>;
+    /// A number of a program.
+    fn number(c: f64) -> Self;
     /// A function of two elements.
     fn binary(function: Function) -> Option<fn(Self, Self) -> Self>;
 }
@@ -45,14 +47,24 @@ macro_rules! float {
                     Function::Square => Box::new(|a| a * a),
                     Function::Recip => Box::new(|a| 1.0 / a),
                     Function::Over(n) => Box::new(move |a| a / n as $type),
+                    Function::AtLeast(Scalar(c)) => Box::new(move |a| Element::largest(a, c as $type)),
+                    Function::AtMost(Scalar(c)) => Box::new(move |a| Element::smallest(a, c as $type)),
                     Function::Add
                     | Function::Sub
                     | Function::Div
                     | Function::Not
                     | Function::Larger
                     | Function::Smaller
+                    | Function::Where
+                    | Function::Masked(_)
                     | Function::Softmax { .. } => return None,
                 })
+            }
+
+            #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
+            fn number(c: f64) -> Self {
+                c as $type
             }
 
             fn binary(function: Function) -> Option<fn(Self, Self) -> Self> {
@@ -80,6 +92,10 @@ macro_rules! float {
                     | Function::Recip
                     | Function::Not
                     | Function::Over(_)
+                    | Function::AtLeast(_)
+                    | Function::AtMost(_)
+                    | Function::Where
+                    | Function::Masked(_)
                     | Function::Softmax { .. }
                     | Function::Fill { .. }
                     | Function::Cast(_) => return None,
@@ -117,6 +133,8 @@ impl Compute for i64 {
             Function::Square => Box::new(|a| a.wrapping_mul(a)),
             // Of a bool, which is read as 0 or 1.
             Function::Not => Box::new(|a| i64::from(a == 0)),
+            Function::AtLeast(Scalar(c)) => Box::new(move |a| a.max(c as i64)),
+            Function::AtMost(Scalar(c)) => Box::new(move |a| a.min(c as i64)),
             Function::Add
             | Function::Sub
             | Function::Div
@@ -132,8 +150,15 @@ impl Compute for i64 {
             | Function::Over(_)
             | Function::Larger
             | Function::Smaller
+            | Function::Where
+            | Function::Masked(_)
             | Function::Softmax { .. } => return None,
         })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
+    fn number(c: f64) -> i64 {
+        c as i64
     }
 
     fn binary(function: Function) -> Option<fn(i64, i64) -> i64> {
@@ -161,6 +186,10 @@ impl Compute for i64 {
             | Function::Recip
             | Function::Not
             | Function::Over(_)
+            | Function::AtLeast(_)
+            | Function::AtMost(_)
+            | Function::Where
+            | Function::Masked(_)
             | Function::Softmax { .. }
             | Function::Fill { .. }
             | Function::Cast(_) => return None,
@@ -211,6 +240,10 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         | Function::Over(_)
         | Function::Larger
         | Function::Smaller
+        | Function::AtLeast(_)
+        | Function::AtMost(_)
+        | Function::Where
+        | Function::Masked(_)
         | Function::Softmax { .. } => dtype,
     };
     let done = match arithmetic {
@@ -235,6 +268,16 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
     match (function, operands) {
         (Function::Identity | Function::Cast(_) | Function::Fill { .. }, [a]) if a.dtype() == dtype => Some(a.clone()),
         (Function::Softmax { dim }, [a]) if float => softmax::<C>(a, usize::from(dim), dtype),
+        (Function::Where, [mask, yes, no]) => Some(choose::<C>(mask, yes, no, dtype)),
+        (Function::Masked(Scalar(c)), [mask, yes]) => {
+            let number = C::number(c);
+            let no = Tensor::owned(&[1], vec![number]).with_view(View {
+                strides: vec![0; extents.len()],
+                offset: 0,
+                extents,
+            });
+            Some(choose::<C>(mask, yes, &no, dtype))
+        }
         (_, [a]) => {
             let compute = C::unary(function)?;
             Some(with_dtype!(a.dtype(), S => with_dtype!(dtype, T => {
@@ -256,6 +299,21 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
         }
         _ => None,
     }
+}
+
+/// The elements of one where the mask is true, of the other where it is not.
+fn choose<C: Compute>(mask: &Tensor, yes: &Tensor, no: &Tensor, dtype: DType) -> Tensor {
+    let extents = mask.view().extents.clone();
+    let (mask, (left, a), (right, b)) = (mask.to_f64s(), yes.read_as::<C>(), no.read_as::<C>());
+    with_dtype!(dtype, T => {
+        let mut elements: Vec<T> = Vec::with_capacity(mask.len());
+        walk(&extents, [a.offset, b.offset], [&a.strides[..], &b.strides[..]], |Line { starts: [i, j], steps, length }| {
+            let done = elements.len();
+            let pairs = (0..length).map(|n| (mask[done + n] != 0.0, left[i + n * steps[0]], right[j + n * steps[1]]));
+            elements.extend(pairs.map(|(chosen, x, y)| if chosen { x } else { y }.write::<T>()));
+        });
+        Tensor::owned(&extents, elements)
+    })
 }
 
 /// Shifted by the largest of each line, so that no power overflows; in f64, rounded once.

@@ -1,0 +1,159 @@
+//! Inputs whose layout is left to the compiler: `W: bf16[D_?, F_?]`.
+//!
+//! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
+//! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
+
+use super::build::Built;
+use super::{Allowed, Costs, Objective, Plan, PlanError, StepOp, settle};
+use crate::layout::{Dim, Sharding};
+use crate::mesh::{Axes, Mesh};
+use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::syntax::Measure;
+use itertools::Itertools;
+
+/// So many layouts of one input are thought of.
+const MOST_LAYOUTS: usize = 1 << 12;
+/// So many plans are made.
+const MOST_PLANS: usize = 400;
+
+/// Plans a program, and fills the holes of its inputs.
+///
+/// # Errors
+/// If there is no plan, or there are too many to try.
+pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Result<Plan, PlanError> {
+    let limit = memory_limit(program);
+    let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
+    for id in program.value_ids().filter(|id| has_hole(program, *id)) {
+        let layouts = layouts(&program.value(id).dims, &program.mesh).ok_or_else(|| too_many(program, id))?;
+        if uses(program, id) > 1 || limit.is_some() {
+            tried.push((id, layouts));
+        }
+    }
+    let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
+    if let (true, Some((id, _))) = (count.is_none_or(|count| count > MOST_PLANS), tried.last()) {
+        return Err(too_many(program, *id));
+    }
+    if tried.is_empty() {
+        return Ok(filled(program, settle::settle(program, costs, allowed)?.finish()));
+    }
+    let mut best: Option<(u128, Plan)> = None;
+    let (mut bound, mut failure) = (None, None);
+    for choice in tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
+        let mut chosen = program.clone();
+        for ((id, _), sharding) in tried.iter().zip(choice) {
+            chosen.values[id.index()].wanted = Wanted::Exact(sharding.clone());
+        }
+        match settle::settle(&chosen, costs, allowed).map(Built::finish) {
+            Ok(plan) => {
+                bound = bound.into_iter().chain([plan.lower_bound]).min();
+                let over = limit.map_or(0, |limit| u128::from(plan.totals().peak.0).saturating_sub(limit));
+                let score = |over: u128, plan: &Plan| (over, score(plan, costs.objective()));
+                if best.as_ref().is_none_or(|(least, best)| score(over, &plan) < score(*least, best)) {
+                    best = Some((over, plan));
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    match (best, failure) {
+        (Some((_, plan)), _) => {
+            let lower_bound = bound.unwrap_or(plan.lower_bound);
+            Ok(filled(program, Plan { exact: false, lower_bound, ..plan }))
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => unreachable!("every input has the layout in which it is whole"),
+    }
+}
+
+/// What a plan is chosen by; of equal ones the one that holds least.
+fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
+    let totals = plan.totals();
+    let received = u128::from(totals.received.0);
+    match objective {
+        Objective::Time => (totals.time().ticks(), received, totals.peak.0),
+        Objective::Bytes => (received, totals.flops, totals.peak.0),
+    }
+}
+
+/// The plan, with the layouts that it chose written into its program.
+fn filled(program: &Program, mut plan: Plan) -> Plan {
+    let holes: Vec<_> =
+        plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && has_hole(program, plan.step(*id).value)).collect();
+    for id in &holes {
+        let (value, sharding) = (plan.step(*id).value, plan.step(*id).layout.sharding.clone());
+        plan.program.values[value.index()].wanted = Wanted::Exact(sharding);
+    }
+    plan.filled = holes;
+    plan
+}
+
+fn has_hole(program: &Program, id: ValueId) -> bool {
+    let value = program.value(id);
+    value.definition == Definition::Input && value.wanted == Wanted::Free
+}
+
+/// In how many places a value is used; an output is one.
+fn uses(program: &Program, id: ValueId) -> usize {
+    let operands = program.values.iter().flat_map(|value| value.definition.operands().iter().unique());
+    operands.filter(|operand| **operand == id).count() + program.outputs.iter().filter(|output| **output == id).count()
+}
+
+/// The least limit on memory, in bytes.
+fn memory_limit(program: &Program) -> Option<u128> {
+    let limits = program.limits.iter().filter(|limit| limit.measure == Measure::Memory);
+    limits.map(|limit| limit.amount.value).min()
+}
+
+fn too_many(program: &Program, id: ValueId) -> PlanError {
+    let value = program.value(id);
+    let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
+    PlanError::Holes { name, most: MOST_PLANS, span: value.span.into() }
+}
+
+/// Every closed layout whose shards are equal, the smallest shards first; `None` if there are too many.
+pub(super) fn layouts(dims: &[Dim], mesh: &Mesh) -> Option<Vec<Sharding>> {
+    let mut found = vec![Sharding::replicated(dims.len())];
+    for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1) {
+        let mut grown = found.clone();
+        for sharding in &found {
+            for (place, list) in sharding.dims.iter().enumerate() {
+                for at in 0..=list.len() {
+                    let mut next = sharding.clone();
+                    next.dims[place] = list.iter().take(at).chain([axis]).chain(list.iter().skip(at)).collect::<Axes>();
+                    if next.divides(dims, mesh) {
+                        grown.push(next);
+                    }
+                }
+            }
+            if grown.len() > MOST_LAYOUTS {
+                return None;
+            }
+        }
+        found = grown;
+    }
+    found.sort_by_key(|sharding| std::cmp::Reverse(sharding.dim_axes().group_size(mesh)));
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Dims;
+
+    /// Two axes on two dims: each idle or on a dim is 9, and the pairs on one dim come in two orders.
+    #[test]
+    fn all_layouts_are_there_once() {
+        let mut dims = Dims::default();
+        let two = [dims.add(Some("I".into()), 8), dims.add(Some("J".into()), 8)];
+        let mesh = Mesh::of(&[("X", 2), ("Y", 2), ("Z", 1)]);
+        let found = layouts(&two, &mesh).expect("few");
+        assert_eq!(found.len(), 11);
+        assert!(found.iter().all_unique());
+        // A dim of 6 takes one axis of 2 and none of 4.
+        let six = [dims.add(Some("K".into()), 6)];
+        assert_eq!(layouts(&six, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
+        let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
+        let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
+        assert_eq!(layouts(&many, &Mesh::of(&names)), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Functions of several arguments: `max(A, B)`, `where(M, A, B)`, and the same with a number among them.
+
+use super::ValueId;
+use super::checker::Checker;
+use super::error::{CheckError, Checked};
+use super::expr::Operand;
+use super::layouts::Wish;
+use crate::dtype::DType;
+use crate::function::{Function, Scalar};
+use crate::span::Span;
+use crate::syntax::{Expr, Name};
+
+impl Checker {
+    /// `max`, `min`, `and` and `or` of two, `where` of three.
+    pub(super) fn several(
+        &mut self,
+        function: &Name,
+        arguments: &[Expr],
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let name = function.node.as_str();
+        let (takes, count) = if name == "where" { (3, "three arguments") } else { (2, "two arguments") };
+        if arguments.len() != takes {
+            let (name, count, takes) = (name.to_owned(), arguments.len(), count.to_owned());
+            return Err(CheckError::Arguments { name, takes, count, at: function.span }.into());
+        }
+        let mut operands = Vec::new();
+        for argument in arguments {
+            operands.push(self.expr(argument, wishes)?);
+        }
+        match (name, operands.as_slice()) {
+            ("where", [mask, yes, no]) => self.choice(*mask, [*yes, *no], wishes, [function.span, span]),
+            (_, [left, right]) => self.bound(name, [*left, *right], wishes, [function.span, span]),
+            (_, _) => unreachable!("the arguments are counted"),
+        }
+    }
+
+    /// The larger or the smaller of two; of bools, one of them or both.
+    fn bound(
+        &mut self,
+        name: &str,
+        operands: [Operand; 2],
+        wishes: Option<&[Wish]>,
+        [at, span]: [Span; 2],
+    ) -> Checked<ValueId> {
+        let larger = matches!(name, "max" | "or");
+        let truths = matches!(name, "and" | "or");
+        for operand in operands {
+            let Operand::Array(id) = operand else { continue };
+            let (dtype, operation, at) = (self.value(id).dtype, format!("`{name}`"), self.use_place(id));
+            match (truths, dtype == DType::Bool) {
+                (true, false) => return Err(CheckError::NeedsBool { operation, dtype, at }.into()),
+                (false, true) => return Err(CheckError::NeedsNumber { operation, dtype, at }.into()),
+                (true, true) | (false, false) => {}
+            }
+        }
+        match operands {
+            [Operand::Array(a), Operand::Array(b)] => {
+                self.map(if larger { Function::Larger } else { Function::Smaller }, &[a, b], wishes, span)
+            }
+            [Operand::Array(a), Operand::Number(c)] | [Operand::Number(c), Operand::Array(a)] => {
+                let c = Scalar(c);
+                self.map(if larger { Function::AtLeast(c) } else { Function::AtMost(c) }, &[a], wishes, span)
+            }
+            [Operand::Number(_), Operand::Number(_)] => Err(CheckError::NumberResult { at }.into()),
+        }
+    }
+
+    /// One where a mask is true, another where it is not.
+    fn choice(
+        &mut self,
+        mask: Operand,
+        from: [Operand; 2],
+        wishes: Option<&[Wish]>,
+        [at, span]: [Span; 2],
+    ) -> Checked<ValueId> {
+        let Operand::Array(mask) = mask else { return Err(CheckError::NumberResult { at }.into()) };
+        let dtype = self.value(mask).dtype;
+        if dtype != DType::Bool {
+            let operation = "the first argument of `where`".to_owned();
+            return Err(CheckError::NeedsBool { operation, dtype, at: self.use_place(mask) }.into());
+        }
+        match from {
+            [Operand::Array(yes), Operand::Array(no)] => self.map(Function::Where, &[mask, yes, no], wishes, span),
+            [Operand::Array(yes), Operand::Number(c)] => {
+                self.map(Function::Masked(Scalar(c)), &[mask, yes], wishes, span)
+            }
+            [Operand::Number(c), Operand::Array(no)] => {
+                let other = self.map(Function::Not, &[mask], None, span)?;
+                self.map(Function::Masked(Scalar(c)), &[other, no], wishes, span)
+            }
+            [Operand::Number(_), Operand::Number(_)] => Err(CheckError::NumberResult { at }.into()),
+        }
+    }
+}
