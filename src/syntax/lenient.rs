@@ -88,10 +88,10 @@ impl Reader {
             }
             StatementKind::Repeat { body, .. } => body.iter_mut().for_each(|statement| self.statement(statement)),
             StatementKind::Mesh { .. }
+            | StatementKind::View { .. }
             | StatementKind::Dims(_)
             | StatementKind::Output(_)
             | StatementKind::Expect(_)
-            | StatementKind::View { .. }
             | StatementKind::Limit { .. }
             | StatementKind::Link(_) => {}
         }
