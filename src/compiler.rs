@@ -4,6 +4,7 @@ use crate::advice;
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
+use crate::link::{DegradedLink, LinkState};
 use crate::lower::{self, Lowering};
 use crate::plan::{self, Plan, unroll};
 use crate::program::{self, Program};
@@ -11,7 +12,7 @@ use crate::schedule::Schedule;
 use crate::sim::proof::{self, Proof};
 use crate::span::Span;
 use crate::syntax::{self, Ast, SetError};
-use crate::topology::{Hardware, Topology};
+use crate::topology::{Hardware, Topology, TopologyError};
 use itertools::Itertools;
 use miette::SourceSpan;
 use thiserror::Error;
@@ -80,10 +81,19 @@ pub fn check_with(
 fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
     let (program, more) = program::check(ast);
     diagnostics.extend(more);
-    if let Some(program) = &program
-        && let Err(unknown) = hardware(program)
-    {
-        diagnostics.push(&unknown);
+    if let Some(program) = &program {
+        match hardware(program) {
+            Err(unknown) => diagnostics.push(&unknown),
+            // Where the hardware is not named it may still be given from outside.
+            Ok(hardware) if program.hardware.is_some() => {
+                wired(program, hardware)
+                    .err()
+                    .filter(TopologyError::is_written)
+                    .iter()
+                    .for_each(|error| diagnostics.push(error));
+            }
+            Ok(_) => {}
+        }
     }
     diagnostics.sort();
     match source {
@@ -102,7 +112,29 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
         Some(hardware) => hardware.clone(),
         None => hardware(program).map_err(|unknown| Diagnostics::of(&unknown))?,
     };
-    Topology::new(program.mesh.clone(), hardware).map_err(|error| Diagnostics::of(&error))
+    wired(program, hardware).map_err(|error| Diagnostics::of(&error))
+}
+
+/// The mesh on its hardware, with the links that the program says are degraded.
+fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyError> {
+    let links: Vec<DegradedLink> = program.links.iter().map(|link| link.node).collect();
+    Topology::with_degraded(program.mesh.clone(), hardware, &links).map_err(|mut error| {
+        let place = match &error {
+            TopologyError::UnknownNetwork { network, .. } => {
+                program.networks.iter().find(|name| name.node == *network).map(|name| name.span)
+            }
+            TopologyError::NoLink { link: (from, to), .. } => {
+                let written = program.links.iter().find(|link| (link.node.from, link.node.to) == (*from, *to));
+                written.map(|link| link.span)
+            }
+            TopologyError::CutOff { .. } => {
+                program.links.iter().rfind(|link| link.node.state == LinkState::Down).map(|link| link.span)
+            }
+            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => None,
+        };
+        error.set_place(place.map(SourceSpan::from));
+        error
+    })
 }
 
 /// The program runs on hardware that nobody has described.
@@ -183,6 +215,7 @@ pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(
 fn spelled_out(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
     let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
     let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
+    proof::ways(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }
 

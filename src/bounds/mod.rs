@@ -69,6 +69,7 @@ pub struct Certificate {
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     match Shape::of(topology) {
         Shape::Regular => regular::bound(collective, from, topology),
+        Shape::Degraded => certificate(collective, from, topology).bound,
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     }
 }
@@ -77,7 +78,7 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
         Shape::Regular => regular::certificate(collective, from, topology),
-        Shape::Graph => {
+        Shape::Graph | Shape::Degraded => {
             let demand = Demand::new(collective, from, &topology.mesh);
             irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
         }
@@ -89,10 +90,16 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
     }
 }
 
+/// The most devices of a machine of which degraded links are looked at.
+const MOST_DEGRADED: usize = 64;
+
 /// How the bounds of a machine are found.
 enum Shape {
     /// No axis is in parts.
     Regular,
+    /// Some links of a small machine are down or slow. Of a large one they are not looked at: its bound is that of the
+    /// whole machine.
+    Degraded,
     /// Anything else of which all links are known and few.
     Graph,
     /// What is left.
@@ -102,7 +109,9 @@ enum Shape {
 impl Shape {
     fn of(topology: &Topology) -> Shape {
         let whole = topology.axes.iter().all(|links| links.apart == 1);
-        if whole && topology.mesh.views().next().is_none() {
+        if whole && topology.is_degraded() && topology.machine.device_count() <= MOST_DEGRADED {
+            Shape::Degraded
+        } else if whole && topology.mesh.views().next().is_none() {
             Shape::Regular
         } else if whole && topology.machine.device_count() <= irregular::MOST_DEVICES {
             Shape::Graph

@@ -150,7 +150,9 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     fn gather_dim(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
-        if self.lowerer.lowering.keep_all_gather && !axes.is_empty() {
+        // A gather kept as one takes the time of a closed form, which knows only links that are alike.
+        let alike = !self.lowerer.topology.is_degraded();
+        if self.lowerer.lowering.keep_all_gather && alike && !axes.is_empty() {
             return self.builder.all_gather_kept(axes.iter().collect(), value, dim);
         }
         self.runs(axes).into_iter().rev().fold(value, |value, run| {
@@ -286,7 +288,8 @@ impl Stages<'_, '_, '_, '_> {
                 build(builder, (method, chunks), runs[0], input);
             })
         };
-        let best = fastest(&stage.4, &stage.3, time)?;
+        // Where none can be tried on the clock, the usual one.
+        let best = fastest(&stage.4, &stage.3, time).or_else(|| Some((*stage.4.first()?, 1)))?;
         self.lowerer.chosen.insert(stage, best);
         Some(best)
     }

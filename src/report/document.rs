@@ -110,7 +110,7 @@ struct AxisDocument {
 struct PhysicalDocument {
     size: u32,
     link: String,
-    network: &'static str,
+    network: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -265,7 +265,7 @@ impl PlanDocument {
 fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     let axis = |(axis, id): (&crate::mesh::Axis, AxisId)| {
         let link = topology.links(id).wiring.to_string();
-        let physical = vec![PhysicalDocument { size: axis.size, link, network: "ici" }];
+        let physical = vec![PhysicalDocument { size: axis.size, link, network: topology.network(id).name.clone() }];
         let part_of = mesh.views().find(|(_, parts)| parts.contains(id)).map(|(whole, _)| whole.name.clone());
         AxisDocument { name: axis.name.clone(), size: axis.size, physical, part_of }
     };

@@ -20,11 +20,14 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
         let parts = mesh.views().find(|(whole, _)| whole.name == axis.name).map(|(_, parts)| parts);
         let part = |id| format!("{}", mesh.axis(id));
         let parts = parts.map_or_else(String::new, |parts| format!(" = {{{}}}", parts.iter().map(part).join(", ")));
-        format!("{}{parts} is a {} of {} ({rate}/s each way)", axis.name, links.wiring, axis.size)
+        let over = axis.over.iter().map(|network| format!(" over {network}")).join("");
+        format!("{}{parts} is a {} of {}{over} ({rate}/s each way)", axis.name, links.wiring, axis.size)
     };
+    let degraded = topology.degraded().map(|(link, state)| format!("{} {state}", topology.show_link(link))).join(", ");
+    let degraded = if degraded.is_empty() { degraded } else { format!("degraded links: {degraded}\n") };
     let axes = topology.machine.axes().iter().zip(&topology.axes).map(axis).join(", ");
     let assumed = if assumed { " (assumed)" } else { "" };
-    format!("{} devices on {}{assumed}: {axes}\n", mesh.device_count(), topology.hardware.name)
+    format!("{} devices on {}{assumed}: {axes}\n{degraded}", mesh.device_count(), topology.hardware.name)
 }
 
 /// What moves and what it costs, step by step; then the totals and, for each product, what was not chosen.

@@ -74,7 +74,8 @@ impl Reader {
             | StatementKind::Output(_)
             | StatementKind::Repeat { .. }
             | StatementKind::Expect(_)
-            | StatementKind::Limit { .. } => {}
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
         }
     }
 
@@ -91,7 +92,8 @@ impl Reader {
             | StatementKind::Dims(_)
             | StatementKind::Output(_)
             | StatementKind::Expect(_)
-            | StatementKind::Limit { .. } => {}
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
         }
     }
 
