@@ -133,8 +133,7 @@ fn groups([q, p]: [u64; 2], axes: &str) -> Vec<Vec<u64>> {
 
 /// What the clock has counted.
 fn clocked(compiled: &Compiled) -> Loads {
-    let (topology, timing) =
-        (&compiled.topology, clock::run(&compiled.schedule, &compiled.topology).expect("a time"));
+    let (topology, timing) = (&compiled.topology, clock::run(&compiled.schedule, &compiled.topology).expect("a time"));
     let mut loads = Loads::new();
     for id in topology.all_links() {
         let (link, bytes) = (topology.link(id), timing.link(id).bytes.0);
