@@ -29,6 +29,16 @@ pub struct Options {
     pub strict: bool,
 }
 
+/// How a text is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// As the grammar says.
+    #[default]
+    Exact,
+    /// LaTeX and lost `_` as well; what is read so is told.
+    Lenient,
+}
+
 /// A program with all that follows from it.
 #[derive(Debug)]
 pub struct Compiled {
@@ -48,15 +58,23 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     check_parsed(Some(source), &ast, diagnostics)
 }
 
-/// The same with sizes of dims given from outside.
+/// The same with sizes of dims given from outside, and another reading.
 ///
 /// # Errors
 /// If the program has no such dim, or it is made of others.
-pub fn check_with(source: &str, sizes: &[(String, u64)]) -> Result<(Option<Program>, Diagnostics), SetError> {
-    let (mut ast, diagnostics) = syntax::parse(source);
+pub fn check_with(
+    source: &str,
+    sizes: &[(String, u64)],
+    spelling: Spelling,
+) -> Result<(Option<Program>, Diagnostics), SetError> {
+    let (mut ast, diagnostics) = match spelling {
+        Spelling::Exact => syntax::parse(source),
+        Spelling::Lenient => syntax::parse_lenient(source),
+    };
     sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
-    // Fixes are tried on the text, which would have other sizes.
-    Ok(check_parsed(Some(source).filter(|_| sizes.is_empty()), &ast, diagnostics))
+    // Fixes are tried on the text, which would have other sizes, or is not read as it stands.
+    let same = sizes.is_empty() && spelling == Spelling::Exact;
+    Ok(check_parsed(Some(source).filter(|_| same), &ast, diagnostics))
 }
 
 fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
@@ -108,13 +126,14 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
 
 /// Plans a program in which only what is written may communicate, for the lines that it lacks; these are tried.
 ///
-/// - `sizes`: as for [`check_with`].
+/// - `sizes`, `spelling`: as for [`check_with`].
 ///
 /// # Errors
 /// Whatever the planner finds; statements that need more than is written.
 pub fn check_strict(
     source: &str,
     sizes: &[(String, u64)],
+    spelling: Spelling,
     program: &Program,
     options: &Options,
 ) -> Result<(), Diagnostics> {
@@ -122,7 +141,7 @@ pub fn check_strict(
     let planned = |program: &Program| plan(program, &machine(program, &options)?, &options);
     let Err(mut found) = planned(program) else { return Ok(()) };
     let changed = advice::apply_all(source, &found);
-    let clean = check_with(&changed, sizes).ok().and_then(|(program, _)| program);
+    let clean = check_with(&changed, sizes, spelling).ok().and_then(|(program, _)| program);
     let clean = clean.is_some_and(|program| planned(&program).is_ok());
     for found in found.iter_mut() {
         if clean {

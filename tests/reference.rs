@@ -6,7 +6,7 @@ mod common;
 
 use common::programs;
 use shardc::cli::render::{RenderOptions, render};
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Spelling};
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::explain::PAGES;
@@ -52,7 +52,7 @@ fn findings(source: &str) -> (Diagnostics, String) {
     let Some(program) = program else { return (diagnostics, String::new()) };
     let options = Options::default();
     let written = match source.starts_with("# --strict") {
-        true => compiler::check_strict(source, &[], &program, &options),
+        true => compiler::check_strict(source, &[], Spelling::Exact, &program, &options),
         false => Ok(()),
     };
     match written.and_then(|()| compiler::compile(&program, &options)) {

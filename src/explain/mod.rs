@@ -56,6 +56,7 @@ pub const PAGES: &[Page] = pages![
     "input-missing",
     "layout-mismatch",
     "layout-unknown",
+    "lenient-reading",
     "limit-exceeded",
     "literal-contracted",
     "local-layout",

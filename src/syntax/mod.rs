@@ -14,6 +14,8 @@ mod format_lines;
 mod format_tests;
 mod format_tokens;
 mod grammar;
+mod latex;
+mod lenient;
 mod parse;
 mod print;
 mod set;
@@ -25,6 +27,7 @@ mod tests;
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub use format::format;
+pub use lenient::parse_lenient;
 pub use set::SetError;
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
