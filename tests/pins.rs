@@ -83,7 +83,8 @@ fn time(plan: &Plan) -> Time {
 
 #[test]
 fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
-    let layouts = || iproduct!(["I, J", "I_X, J", "I, J_X"], ["J, K", "J_X, K", "J, K_X"], ["I, K", "I_X, K", "I, K_X"]);
+    let layouts =
+        || iproduct!(["I, J", "I_X, J", "I, J_X"], ["J, K", "J_X, K", "J, K_X"], ["I, K", "I_X, K", "I, K_X"]);
     let (mut obeyed, mut refused) = (0, 0);
     let topology = machine(&source(("I, J", "J, K", "I, K"), 16, ""));
     let models = [CostModel::Book, CostModel::Exact].map(|model| model.on(&topology, Lowering::default()));

@@ -37,7 +37,9 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
             Wiring::Ring => 1,
             Wiring::Line | Wiring::Switch => 2,
         };
-        loads[*stage] = ways * (n - 1) * block * ticks(topology, links.one_way);
+        // Along a major part of an axis each link is shared.
+        let sharing = if links.wiring == Wiring::Switch { 1 } else { i128::from(links.apart) };
+        loads[*stage] = sharing * ways * (n - 1) * block * ticks(topology, links.one_way);
         block *= n;
     }
     loads
