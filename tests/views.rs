@@ -169,7 +169,7 @@ fn gathers_along_a_part_take_the_time_of_their_fullest_link() {
                 }
                 let fullest = loads.values().copied().max().expect("something moves");
                 let topology = &compiled.topology;
-                let time = topology.scale.at_rate(u128::from(fullest), topology.hardware.one_way);
+                let time = topology.scale.at_rate(u128::from(fullest), topology.hardware.network.one_way);
                 let timing = clock::run(&compiled.schedule, topology).expect("a time");
                 assert_eq!(timing.makespan, time, "{source}");
                 assert_eq!(timing.busiest_link_time(), time, "{source}");

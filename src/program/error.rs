@@ -51,6 +51,15 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("the mesh {mesh} has no such device")]
+    #[diagnostic(code("no-device"), help("a device has a coordinate for each axis, in their order, from 0"))]
+    NoDevice {
+        mesh: String,
+        why: String,
+        #[label("{why}")]
+        at: Span,
+    },
+
     #[error("axis `{name}` is declared twice")]
     #[diagnostic(code("axis-repeated"), help("give one of the two another name"))]
     AxisRepeated {

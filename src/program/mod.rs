@@ -11,6 +11,7 @@ mod expect;
 mod expr;
 mod grid;
 mod layouts;
+mod links;
 mod local;
 mod names;
 mod open;
@@ -42,10 +43,11 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
+use crate::link::DegradedLink;
 use crate::mesh::Mesh;
 use crate::method::Method;
 use crate::operator::Operator;
-use crate::span::Span;
+use crate::span::{Span, Spanned};
 use crate::syntax::{Ast, Name};
 
 /// Checks a program: all that is wrong at once, and the program if nothing is; warnings and notes come with it.
@@ -80,6 +82,10 @@ pub struct Program {
     pub mesh: Mesh,
     /// The hardware named in the `mesh` statement.
     pub hardware: Option<Name>,
+    /// The networks named in the `mesh` statement, in order: `over dcn`.
+    pub networks: Vec<Name>,
+    /// The links that are down or slower than they should be, each where it is written.
+    pub links: Vec<Spanned<DegradedLink>>,
     /// The names of the dims.
     pub dims: Dims,
     /// Every value.

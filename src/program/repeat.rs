@@ -137,6 +137,7 @@ impl Checker {
             StatementKind::Output(_) => "output",
             StatementKind::Expect(_) => "expect",
             StatementKind::Limit { .. } => "limit",
+            StatementKind::Link(_) => "link",
             StatementKind::Repeat { .. } => "repeat",
         };
         self.diagnostics.push(&CheckError::NotInRepeat { what, at: statement.span });

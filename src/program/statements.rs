@@ -52,6 +52,7 @@ impl Checker {
                     self.tell(failure);
                 }
             }
+            StatementKind::Link(decl) => self.link(decl, statement.span),
             StatementKind::Limit { measure, amount } => {
                 let limit = Limit { measure: *measure, amount: amount.clone(), span: statement.span };
                 self.limits.push(limit);
@@ -361,9 +362,10 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, places, .. } = self;
+        let Checker { mesh, hardware, networks, links, dims, values, outputs, places, .. } = self;
+        let (repeats, expectations, limits) = (self.repeats, self.expectations, self.limits);
         let mut diagnostics = self.diagnostics;
-        let program = Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits };
+        let program = Program { mesh, hardware, networks, links, dims, values, outputs, repeats, expectations, limits };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)

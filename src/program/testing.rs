@@ -47,6 +47,7 @@ fn a_product_without_a_parser() {
         size: SizeExpr::number(size, span),
         more: Vec::new(),
         wiring: None,
+        over: None,
     };
     let dim = |text: &str, size| DimDecl { name: name(text), size: DimSize::Is(SizeExpr::number(size, span)) };
     let factors = vec![array("A", &[("I", "X"), ("J", "")]), array("B", &[("J", ""), ("K", "Y")])];

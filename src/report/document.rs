@@ -1,10 +1,12 @@
 //! The JSON documents, one line each, with a `schema` field.
 
 use crate::compiler::Compiled;
+use crate::costs::MethodTime;
 use crate::diag::{Diagnostics, Severity};
+use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
 use crate::plan::{Choice, Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods, step_reason};
+use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -121,7 +123,7 @@ struct AxisDocument {
 struct PhysicalDocument {
     size: u32,
     link: String,
-    network: &'static str,
+    network: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +144,16 @@ struct StepDocument {
     bound_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    methods: Option<Vec<MethodDocument>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MethodDocument {
+    name: String,
+    chosen: bool,
+    time_s: f64,
+    ratio: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -219,6 +231,23 @@ pub fn plan(
 }
 
 impl PlanDocument {
+    /// Adds to each collective the methods that could do it.
+    pub fn with_methods(mut self, plan: &Plan, topology: &Topology, lowering: Lowering) -> PlanDocument {
+        for (step, id) in self.steps.iter_mut().zip(plan.ids().filter(|id| plan.is_done(*id))) {
+            let Some(times) = step_method_times(plan, id, topology, lowering) else { continue };
+            let bound = step_bound(plan, id, topology).time();
+            let document = |way: &MethodTime, chosen| MethodDocument {
+                name: way.name.clone(),
+                chosen,
+                time_s: topology.scale.seconds(way.time),
+                ratio: way.time.ratio(bound),
+            };
+            let others = times.others.iter().map(|other| document(other, false));
+            step.methods = Some([document(&times.chosen, true)].into_iter().chain(others).collect());
+        }
+        self
+    }
+
     /// Adds what the clock and the proof say.
     pub fn timed(mut self, compiled: &Compiled, timing: &Timing) -> PlanDocument {
         let bound = plan_bound(&compiled.plan, &compiled.topology);
@@ -250,7 +279,7 @@ impl PlanDocument {
 fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     let axis = |(axis, id): (&crate::mesh::Axis, AxisId)| {
         let link = topology.links(id).wiring.to_string();
-        let physical = vec![PhysicalDocument { size: axis.size, link, network: "ici" }];
+        let physical = vec![PhysicalDocument { size: axis.size, link, network: topology.network(id).name.clone() }];
         let part_of = mesh.views().find(|(_, parts)| parts.contains(id)).map(|(whole, _)| whole.name.clone());
         AxisDocument { name: axis.name.clone(), size: axis.size, physical, part_of }
     };
@@ -309,5 +338,6 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         time_s: seconds(step.cost.time),
         bound_s: seconds(step_bound(plan, id, topology).time()),
         bound_reason: step_reason(plan, id, topology),
+        methods: None,
     }
 }

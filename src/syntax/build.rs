@@ -2,9 +2,12 @@
 
 use super::error::SyntaxError;
 use super::grammar::Rule;
-use super::{AxisDecl, DimDecl, DimSize, Expr, ExprKind, Name, PartDecl, PinRef, SizeExpr, SizeKind, SizeSign};
+use super::{
+    AxisDecl, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind, SizeSign,
+};
 use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
+use crate::link::LinkState;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
 use pest::iterators::Pair;
@@ -41,6 +44,7 @@ impl Builder {
                 let count = find(pair, Rule::size_sum).expect("a block says how often");
                 StatementKind::Repeat { count: self.size(count)?, body: Vec::new() }
             }
+            Rule::link_statement => StatementKind::Link(self.link(pair)?),
             Rule::expect_statement => StatementKind::Expect(self.expectation(pair)?),
             Rule::limit_statement => {
                 let (measure, amount) = self.bound(pair)?;
@@ -73,11 +77,40 @@ impl Builder {
             let unknown = || SyntaxError::UnknownWiring { word: pair.as_str().to_owned(), at: span.into() };
             known.map(|node| Spanned { node, span }).ok_or_else(unknown)
         });
+        let over = find(pair.clone(), Rule::over).and_then(|over| find(over, Rule::network));
+        let over = over.map(|network| self.name(&network));
         let mut parts = pair.into_inner();
         let name = self.declared(parts.next())?;
         let mut sizes = parts.filter(|part| part.as_rule() == Rule::size_sum).map(|part| self.size(part));
         let size = sizes.next().expect("an axis has its size")?;
-        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()? })
+        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()?, over })
+    }
+
+    /// A link and what is wrong with it.
+    fn link(&self, pair: Pair<'_, Rule>) -> Result<LinkDecl> {
+        let ends = find(pair.clone(), Rule::ends).expect("a link has two ends");
+        let state = match find(pair, Rule::share).and_then(|share| find(share, Rule::percent)) {
+            None => LinkState::Down,
+            Some(percent) => {
+                let number = percent.as_str().parse().ok().filter(|number| (1..=100).contains(number));
+                let at = self.span(&percent).into();
+                LinkState::Percent(
+                    number.ok_or_else(|| SyntaxError::BadPercent { number: percent.as_str().to_owned(), at })?,
+                )
+            }
+        };
+        let both_ways = find(ends.clone(), Rule::both_ways).is_some();
+        let mut places = ends.into_inner().filter(|part| part.as_rule() == Rule::place).map(|part| self.place(part));
+        let mut place = || places.next().expect("a link leads from one place to another");
+        Ok(LinkDecl { from: place()?, to: place()?, both_ways, state })
+    }
+
+    /// `(0,1)`
+    fn place(&self, pair: Pair<'_, Rule>) -> Result<Spanned<Vec<u64>>> {
+        let span = self.span(&pair);
+        let numbers = pair.into_inner().filter(|part| part.as_rule() == Rule::integer);
+        let node = numbers.map(|number| Ok(self.integer(&number)?.node)).collect::<Result<_>>()?;
+        Ok(Spanned { node, span })
     }
 
     /// An axis and its parts.
