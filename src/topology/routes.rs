@@ -2,7 +2,7 @@
 
 use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
-use crate::schedule::Route;
+use crate::schedule::{Route, Sources};
 use std::fmt;
 use thiserror::Error;
 
@@ -221,6 +221,17 @@ impl Topology {
             hops.push(hop);
         }
         Ok(hops)
+    }
+
+    /// The route of a shuffle, which counts ranks, with its hops counted in links of the machine.
+    pub fn in_links(&self, sources: &Sources, route: Route) -> Route {
+        match (sources, route) {
+            (Sources::Shift { axes, .. }, Route::Hops(ranks)) => {
+                let apart = axes.last().map_or(1, |axis| i64::from(self.mesh.links_apart(axis)));
+                Route::Hops(ranks.saturating_mul(apart))
+            }
+            (Sources::Shift { .. }, Route::Shortest) | (Sources::Table { .. }, _) => route,
+        }
     }
 
     /// A message about to leave; [`Topology::step`] takes it along.
