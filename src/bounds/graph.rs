@@ -1,7 +1,7 @@
 //! The machine as a plain graph: devices, switches, and one-way links with capacities.
 
 use super::load::common_divisor;
-use crate::mesh::{AxisId, Wiring};
+use crate::mesh::AxisId;
 use crate::topology::{LinkSide, Topology};
 use crate::units::Time;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -48,16 +48,16 @@ impl Graph {
 
     /// The links of a machine. The devices along an axis that is a switch have a node more in their midst.
     pub fn of(topology: &Topology) -> Graph {
-        let mesh = &topology.mesh;
-        let devices = mesh.device_count();
+        let machine = &topology.machine;
+        let devices = machine.device_count();
         // A switch is numbered by the first device on it, and by its axis.
         let switch =
-            |axis: AxisId, device| devices * (1 + axis.index()) + mesh.with_coordinate(device, axis, 0).index();
+            |axis: AxisId, device| devices * (1 + axis.index()) + machine.with_coordinate(device, axis, 0).index();
         let links = topology.all_links().map(|id| {
             let link = topology.link(id);
-            let axis = topology.links(link.axis);
-            let (size, coordinate) = (mesh.axis(link.axis).size, mesh.coordinate(link.device, link.axis));
-            let beside = |coordinate: u32| mesh.with_coordinate(link.device, link.axis, coordinate % size).index();
+            let axis = topology.axes[link.axis.index()];
+            let (size, coordinate) = (machine.axis(link.axis).size, machine.coordinate(link.device, link.axis));
+            let beside = |coordinate: u32| machine.with_coordinate(link.device, link.axis, coordinate % size).index();
             let own = link.device.index();
             let (from, to, latency) = match link.side {
                 LinkSide::Up => (own, beside(coordinate + 1), axis.hop_latency),
@@ -67,9 +67,7 @@ impl Graph {
             };
             Link { from, to, rate: axis.one_way.per_second(), latency, axis: Some(link.axis) }
         });
-        let switches = topology.axes.iter().any(|axis| axis.wiring == Wiring::Switch);
-        let graph = Graph::new(devices, links);
-        if switches { graph.compact() } else { graph }
+        Graph::new(devices, links).compact()
     }
 
     /// The same without the numbers that no link uses.

@@ -10,7 +10,7 @@ use crate::mesh::{DeviceId, Mesh};
 use crate::units::{Bytes, TimeScale};
 
 /// Up to so many devices least cuts are searched.
-pub const MOST_DEVICES: usize = 256;
+pub const MOST_DEVICES: usize = 64;
 
 /// What a load counts.
 enum Counted {

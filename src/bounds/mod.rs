@@ -8,12 +8,10 @@
 //! Links of an idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of
 //! an axis that shards another dim carry as much for their own groups and cannot.
 //!
-//! The parts of an axis share its links, which count once; in the bounds of one part the others may lie as they help
-//! most ([`parts`]).
-//!
 //! A mesh that is a product of rings, lines and switches has closed forms ([`regular`]), which take no time on any
-//! number of devices; on other graphs least cuts are searched ([`irregular`]). The tests hold both against all sets and
-//! all partitions of small graphs.
+//! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched. The tests hold both
+//! against all sets and all partitions of small graphs. Where axes are parts of longer ones and there are too many
+//! devices for a search, the bound is lower than it could be ([`parts`]), and says so.
 //!
 //! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
 //! AllReduce.
@@ -36,6 +34,8 @@ use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::topology::Topology;
 use crate::units::Time;
+use demand::Demand;
+use graph::Graph;
 
 /// The least time of a collective on the array of layout `from`, and of its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,24 +64,50 @@ pub struct Certificate {
     pub largest: bool,
 }
 
-/// The bound of one collective.
+/// The bound of one collective, by closed forms alone: in no time, on any machine. It may be below that of
+/// [`certificate`] where axes are parts of the axes of the machine.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
-    if topology.mesh.views().next().is_some() {
-        return parts::bound(collective, from, topology);
+    match Shape::of(topology) {
+        Shape::Regular => regular::bound(collective, from, topology),
+        Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     }
-    regular::bound(collective, from, topology)
 }
 
 /// The bound of one collective, and what it counts.
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
-    if topology.mesh.views().next().is_some() {
-        let bound = parts::bound(collective, from, topology);
-        let reason = match bound.time() {
-            Time::ZERO => Reason::Nothing,
-            _ if bound.latency > bound.bandwidth => Reason::Hops,
-            _ => Reason::Shared,
-        };
-        return Certificate { bound, reason, largest: bound.time() == Time::ZERO };
+    match Shape::of(topology) {
+        Shape::Regular => regular::certificate(collective, from, topology),
+        Shape::Graph => {
+            let demand = Demand::new(collective, from, &topology.mesh);
+            irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
+        }
+        Shape::Rest => {
+            let bound = parts::bound(collective, from, topology);
+            let reason = if bound.latency > bound.bandwidth { Reason::Hops } else { Reason::Shared };
+            Certificate { bound, reason, largest: false }
+        }
     }
-    regular::certificate(collective, from, topology)
+}
+
+/// How the bounds of a machine are found.
+enum Shape {
+    /// No axis is in parts.
+    Regular,
+    /// Anything else of which all links are known and few.
+    Graph,
+    /// What is left.
+    Rest,
+}
+
+impl Shape {
+    fn of(topology: &Topology) -> Shape {
+        let whole = topology.axes.iter().all(|links| links.apart == 1);
+        if whole && topology.mesh.views().next().is_none() {
+            Shape::Regular
+        } else if whole && topology.machine.device_count() <= irregular::MOST_DEVICES {
+            Shape::Graph
+        } else {
+            Shape::Rest
+        }
+    }
 }

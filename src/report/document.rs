@@ -1,10 +1,12 @@
 //! The JSON documents, one line each, with a `schema` field.
 
 use crate::compiler::Compiled;
+use crate::costs::MethodTime;
 use crate::diag::{Diagnostics, Severity};
+use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
 use crate::plan::{Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods, step_reason};
+use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -129,6 +131,16 @@ struct StepDocument {
     bound_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    methods: Option<Vec<MethodDocument>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MethodDocument {
+    name: String,
+    chosen: bool,
+    time_s: f64,
+    ratio: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -205,6 +217,23 @@ pub fn plan(
 }
 
 impl PlanDocument {
+    /// Adds to each collective the methods that could do it.
+    pub fn with_methods(mut self, plan: &Plan, topology: &Topology, lowering: Lowering) -> PlanDocument {
+        for (step, id) in self.steps.iter_mut().zip(plan.ids().filter(|id| plan.is_done(*id))) {
+            let Some(times) = step_method_times(plan, id, topology, lowering) else { continue };
+            let bound = step_bound(plan, id, topology).time();
+            let document = |way: &MethodTime, chosen| MethodDocument {
+                name: way.name.clone(),
+                chosen,
+                time_s: topology.scale.seconds(way.time),
+                ratio: way.time.ratio(bound),
+            };
+            let others = times.others.iter().map(|other| document(other, false));
+            step.methods = Some([document(&times.chosen, true)].into_iter().chain(others).collect());
+        }
+        self
+    }
+
     /// Adds what the clock and the proof say.
     pub fn timed(mut self, compiled: &Compiled, timing: &Timing) -> PlanDocument {
         let bound = plan_bound(&compiled.plan, &compiled.topology);
@@ -284,5 +313,6 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         time_s: seconds(step.cost.time),
         bound_s: seconds(step_bound(plan, id, topology).time()),
         bound_reason: step_reason(plan, id, topology),
+        methods: None,
     }
 }

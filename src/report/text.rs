@@ -1,8 +1,9 @@
 //! Reports for people.
 
 use crate::compiler::Compiled;
+use crate::lower::Lowering;
 use crate::plan::{Choice, Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods, step_reason};
+use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -66,6 +67,23 @@ pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> S
         }
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// For each collective the methods that could do it, with their times by themselves and as multiples of the bound.
+pub fn methods(plan: &Plan, topology: &Topology, lowering: Lowering) -> String {
+    let mut text = String::new();
+    for id in plan.ids().filter(|id| plan.is_done(*id)) {
+        let Some(times) = step_method_times(plan, id, topology, lowering) else { continue };
+        let bound = step_bound(plan, id, topology).time();
+        let show = |time| topology.scale.show(time);
+        writeln!(text, "\n{} {}, bound {}", plan.op_name(id), step_layouts(plan, id), show(bound)).expect("a string");
+        let chosen = [("chosen ", &times.chosen)];
+        for (sign, way) in chosen.into_iter().chain(times.others.iter().map(|other| ("instead", other))) {
+            let (time, ratio) = (show(way.time), way.time.ratio(bound));
+            writeln!(text, "  {sign} {time:>9} {ratio:>6.2}x  {}", way.name).expect("a string");
+        }
+    }
+    text
 }
 
 fn step_name(plan: &Plan, id: StepId) -> String {

@@ -67,11 +67,7 @@ impl Reader {
     fn know(&mut self, statement: &Statement) {
         match &statement.kind {
             StatementKind::Mesh { axes, .. } => self.axes.extend(axes.iter().map(|axis| axis.name.node.clone())),
-            // A view and its parts are axes as well.
-            StatementKind::View { axis, parts } => {
-                self.axes.insert(axis.node.clone());
-                self.axes.extend(parts.iter().map(|part| part.name.node.clone()));
-            }
+            StatementKind::View { parts, .. } => self.axes.extend(parts.iter().map(|part| part.name.node.clone())),
             StatementKind::Dims(dims) => self.dims.extend(dims.iter().map(|dim| dim.name.node.clone())),
             StatementKind::Input { .. }
             | StatementKind::Assign { .. }

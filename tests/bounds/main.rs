@@ -280,3 +280,90 @@ fn closed_forms_are_what_the_search_finds() {
     }
     assert!(tried > 1000 && largest > 900, "{tried} {largest}");
 }
+
+/// Which axes work, which hold replicas, which hold other groups: against all sets and partitions, on rings and lines
+/// whose axes may be in parts.
+#[test]
+fn groups_and_replicas_are_counted_together() {
+    let mut random = fastrand::Rng::with_seed(29);
+    // The axes of the machine, each as the sizes of its parts.
+    let machines: [&[&[u32]]; 12] = [
+        &[&[4]],
+        &[&[2, 2]],
+        &[&[2, 3]],
+        &[&[3, 2]],
+        &[&[2, 4]],
+        &[&[4, 2]],
+        &[&[2, 2, 2]],
+        &[&[3, 3]],
+        &[&[2, 2], &[2]],
+        &[&[2], &[2, 2]],
+        &[&[3], &[3]],
+        &[&[2], &[4]],
+    ];
+    let (mut in_parts, mut largest) = (0, 0);
+    for machine in machines {
+        let count: usize = machine.iter().map(|parts| parts.len()).sum();
+        for roles in 0..3usize.pow(count as u32) {
+            let role = |axis: usize| roles / 3usize.pow(axis as u32) % 3;
+            let with = |wanted: usize| -> AxisSet {
+                (0..count).filter(|axis| role(*axis) == wanted).map(AxisId::new).collect()
+            };
+            if with(0).is_empty() {
+                continue;
+            }
+            let axes: Vec<(u32, Wiring, u64)> = machine
+                .iter()
+                .map(|parts| {
+                    (parts.iter().product(), if random.bool() { Wiring::Ring } else { Wiring::Line }, random.u64(1..4))
+                })
+                .collect();
+            let mut topology = product(&axes);
+            for parts in machine.iter().rev().filter(|parts| parts.len() > 1) {
+                let whole = machine.iter().position(|other| other == parts).map(AxisId::new).unwrap();
+                let names = parts.iter().zip(["A", "B", "C"]).map(|(size, name)| (name.to_owned(), *size));
+                topology.mesh = topology.mesh.split(whole, &names.collect::<Vec<_>>()).expect("parts of the axis");
+            }
+            let mesh = &topology.mesh;
+            let sizes: Vec<usize> = machine.iter().copied().flatten().map(|size| *size as usize).collect();
+            let devices: usize = sizes.iter().product();
+            let rank = |device: usize, wanted: usize| {
+                let mut stride = devices;
+                sizes.iter().enumerate().fold(0, |rank, (axis, size)| {
+                    stride /= size;
+                    if role(axis) == wanted { rank * size + device / stride % size } else { rank }
+                })
+            };
+            let who = net::Roles {
+                group: (0..devices).map(|device| rank(device, 2)).collect(),
+                place: (0..devices).map(|device| rank(device, 0)).collect(),
+            };
+            let grid: Vec<_> = axes.iter().map(|axis| (axis.0 as usize, axis.1 == Wiring::Ring, axis.2)).collect();
+            let net = Net::grid(&grid);
+            for kind in KINDS {
+                let (collective, from) = collective(kind, mesh, with(0), with(2));
+                let certificate = bounds::certificate(&collective, &from, &topology);
+                let case = format!(
+                    "{kind} on {machine:?} {axes:?}, group {:?} other {:?}: {}",
+                    with(0),
+                    with(2),
+                    certificate.reason
+                );
+                let truth = time(net.with_roles(kind, &who));
+                assert!(
+                    bounds::collective(&collective, &from, &topology).bandwidth <= certificate.bound.bandwidth,
+                    "{case}"
+                );
+                // What is exchanged may take longer than any set says.
+                if certificate.largest && kind != "AllToAll" {
+                    assert_eq!(certificate.bound.bandwidth, truth, "{case}");
+                    largest += 1;
+                } else if certificate.largest {
+                    assert!(certificate.bound.bandwidth >= truth, "{case}");
+                }
+                in_parts += usize::from(mesh.views().next().is_some());
+            }
+        }
+    }
+    assert!(in_parts > 300 && largest > 250, "{in_parts} {largest}");
+}

@@ -177,3 +177,67 @@ fn partitions(devices: usize, each: &mut impl FnMut(&[u32])) {
     }
     grow(0, devices, &mut Vec::new(), each);
 }
+
+/// The group and the place in its group of each device; devices with both alike are replicas.
+pub(crate) struct Roles {
+    pub(crate) group: Vec<usize>,
+    pub(crate) place: Vec<usize>,
+}
+
+impl Roles {
+    fn groups(&self) -> usize {
+        self.group.iter().max().map_or(0, |most| most + 1)
+    }
+
+    fn places(&self) -> usize {
+        self.place.iter().max().map_or(0, |most| most + 1)
+    }
+
+    /// For each group the places of which a set has a device.
+    fn present(&self, set: u32) -> Vec<Vec<bool>> {
+        let mut present = vec![vec![false; self.places()]; self.groups()];
+        let inside = (0..self.group.len()).filter(|device| set >> device & 1 == 1);
+        inside.for_each(|device| present[self.group[device]][self.place[device]] = true);
+        present
+    }
+
+    /// Parts of V, n of them to a place, that a set needs and has not, of all groups.
+    fn needed(&self, kind: &str, set: u32) -> u128 {
+        let n = self.places() as u128;
+        let of_group = |present: &Vec<bool>| {
+            let here = present.iter().filter(|here| **here).count() as u128;
+            match kind {
+                _ if here == 0 => 0,
+                "AllGather" => (n - here) * n,
+                "AllToAll" => here * (n - here),
+                // A block is complete where every place has added to it.
+                "ReduceScatter" if here < n => here * n,
+                "AllReduce" if here < n => n * n,
+                _ => 0,
+            }
+        };
+        self.present(set).iter().map(of_group).sum()
+    }
+}
+
+impl Net {
+    /// The most that a set needs over the capacity into it, in V.
+    pub(crate) fn with_roles(&self, kind: &str, roles: &Roles) -> Fraction {
+        let (needed, capacity) = self.over_all_sets(|set| roles.needed(kind, set));
+        let places = roles.places() as u128;
+        let cuts = (needed, capacity * places * places);
+        if kind != "AllReduce" {
+            return cuts;
+        }
+        let mut most = cuts;
+        partitions(roles.places(), &mut |parts| {
+            let part_of = |device: usize| parts.iter().position(|part| part >> roles.place[device] & 1 == 1);
+            let between = self.links.iter().filter(|link| part_of(link.0) != part_of(link.1));
+            if parts.len() > 1 {
+                let sends = 2 * (parts.len() as u128 - 1) * roles.groups() as u128;
+                most = larger(most, (sends, between.map(|link| u128::from(link.2)).sum()));
+            }
+        });
+        most
+    }
+}

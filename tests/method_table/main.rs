@@ -19,8 +19,6 @@ struct Row {
     text: String,
     /// Time over bound.
     ratio: f64,
-    /// Bytes take at least a hundred times as long as hops.
-    bound_by_bytes: bool,
 }
 
 /// Times one collective.
@@ -55,7 +53,7 @@ fn row(machine: &Machine, kind: &str, size: usize) -> Row {
         topology.scale.show(bound.time()),
         step_reason(plan, step, topology).unwrap_or_default(),
     );
-    Row { text, ratio, bound_by_bytes }
+    Row { text, ratio }
 }
 
 /// A ratio of 1.00 is meant rounded.
