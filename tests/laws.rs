@@ -73,7 +73,7 @@ fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
         }
         _ => (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]")),
     };
-    let j = if rows % 15 == 0 { 15 << 16 } else { 1 << 20 };
+    let j = if rows.is_multiple_of(15) { 15 << 16 } else { 1 << 20 };
     let source = format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {j}}}\n{input}\n{line}");
     let compiled = compile(&source);
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
@@ -101,7 +101,7 @@ fn collectives_over_several_axes_reach_their_bound() {
             let ratio = ratio_over_several(kind, mesh, rows);
             println!("{mesh:<32} {kind:<14} {ratio:.4} of the bound");
             // A scatter and a gather leave the inner links of a line idle in turns.
-            let most = if kind == "AllReduce" && mesh.contains("line") { 1.51 } else { 1.005 };
+            let most = if kind == "AllReduce" && mesh.contains("line") { 1.51 } else { 1.01 };
             assert!(ratio < most, "{kind} on {mesh}: {ratio}");
         }
     }

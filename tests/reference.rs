@@ -51,7 +51,7 @@ fn findings(source: &str) -> (Diagnostics, String) {
     let (program, mut diagnostics) = compiler::check(source);
     let Some(program) = program else { return (diagnostics, String::new()) };
     let options = Options::default();
-    let written = match source.starts_with("# --strict") {
+    let written = match source.lines().any(|line| line == "# --strict") {
         true => compiler::check_strict(source, &[], Spelling::Exact, &program, &options),
         false => Ok(()),
     };

@@ -82,7 +82,7 @@ fn best_chunks(extents: &[u64], time: impl Fn(u64) -> Option<Time>) -> Option<(T
     more_chunks(|chunks| counts.range(chunks..).next().copied(), time)
 }
 
-/// Goes to twice as many chunks or more as long as each time that saves a little: 1 part in 256.
+/// Goes to twice as many chunks or more as long as each time that saves a little: 1 part in 128.
 ///
 /// More chunks take less time until their latencies do not hide any more; but each makes operations, so what saves
 /// next to nothing is not worth it. `next` is the first number of chunks that is possible from a number on.
@@ -98,7 +98,7 @@ pub(super) fn more_chunks(
         && idle < 2
         && let Some(time) = time(count)
     {
-        let saves = best.is_none_or(|(least, _)| time.ticks() < least.ticks() - least.ticks() / 256);
+        let saves = best.is_none_or(|(least, _)| time.ticks() < least.ticks() - least.ticks() / 128);
         idle = if saves { 0 } else { idle + 1 };
         best = if saves { Some((time, count)) } else { best };
         chunks = next(2 * count);

@@ -271,8 +271,11 @@ impl Stages<'_, '_, '_, '_> {
                 self.lowerer.flaw.get_or_insert(flaw);
             }
         }
-        if self.lowerer.frugal && self.method.is_none() {
-            candidates.retain(|method| !method.in_chunks());
+        if self.method.is_none() {
+            // Trees need far links at once, which rings and lines do not have; their chunks would take long to search.
+            let tree = |method: Method| matches!(method, Method::Tree | Method::DoubleBinaryTree);
+            let pays = |method: Method| !method.in_chunks() || wiring == Wiring::Switch || !tree(method);
+            candidates.retain(|method| pays(*method) && !(self.lowerer.frugal && method.in_chunks()));
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);

@@ -16,7 +16,7 @@ use crate::units::Time;
 pub(super) type Several = (CollectiveKind, Vec<Axes>, usize, DType, Vec<u64>);
 
 /// More chunks are not tried.
-const MOST_CHUNKS: u64 = 64;
+const MOST_CHUNKS: u64 = 16;
 
 impl Stages<'_, '_, '_, '_> {
     /// All axes at once, if there are several and that is faster than stage by stage, or asked for.

@@ -3,7 +3,7 @@
 use super::case::case;
 use super::reshard::{Back, Distances, Node, Pricing, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Alternative, Choice, LocalWork, Objective, Plan, Step, StepId, StepOp, collective_name};
+use super::{Alternative, Choice, LocalWork, Objective, Pinned, Plan, Step, StepId, StepOp, collective_name};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::layout::{Layout, Sharding};
@@ -277,20 +277,26 @@ impl Builder<'_> {
             for (operand, sharding) in operands.iter().zip(&assignment.operands) {
                 let space = self.search.space(*operand);
                 let ways = self.search.found[operand.index()].offered();
-                let moves = space.known(sharding).and_then(|node| walk_back(ways, node));
+                let moves = space.known(sharding).and_then(|node| ways.way(node));
                 reachable &= moves.is_some();
                 path.extend(
                     moves.into_iter().flatten().map(|(from, collective, time)| (*operand, from, collective, time)),
                 );
             }
-            let Some(after) = walk_back(ways, target).filter(|_| reachable) else { continue };
+            let Some(after) = ways.way(target).filter(|_| reachable) else { continue };
             path.extend(after.into_iter().map(|(from, collective, time)| (id, from, collective, time)));
             let (compute, _) = self.search.compute_cost(id, &assignment);
             let communication = path.iter().map(|(_, _, _, time)| *time).sum();
-            found.push(Way { time: communication + compute.time, communication, path });
+            let obeys = self.search.obeys(id, &assignment);
+            found.push(Way { time: communication + compute.time, communication, path, obeys });
         }
         // Names are made for the few that are kept.
         found.sort_by_key(|way| (way.time, way.path.len()));
+        let pin = self.program.value(id).pin.clone();
+        let pinned = pin
+            .zip(found.first())
+            .map(|(pin, best)| Pinned { text: self.program.pin_text(id, &pin), best: self.alternative(best) });
+        found.retain(|way| way.obeys);
         let mut alternatives: Vec<Alternative> = Vec::new();
         for way in &found {
             let alternative = self.alternative(way);
@@ -305,7 +311,7 @@ impl Builder<'_> {
         let einsum = self.program.einsum(id);
         let given = |place: usize| self.given(operands[place]);
         let (left, right) = (given(0), given(1));
-        Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives }
+        Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives, pinned }
     }
 
     /// The layout that an operand has before anything is done for the product.
@@ -334,21 +340,6 @@ struct Way {
     time: Time,
     communication: Time,
     path: Vec<(ValueId, Node, Rc<Collective>, Time)>,
-}
-
-/// The moves from a source to a node, in order, each with where it starts and its time.
-fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Rc<Collective>, Time)>> {
-    let mut moves = Vec::new();
-    let mut node = target;
-    loop {
-        match &ways.get(node)?.1 {
-            Back::Source(_) => break,
-            Back::Move(from, collective, time) => {
-                moves.push((*from, Rc::clone(collective), *time));
-                node = *from;
-            }
-        }
-    }
-    moves.reverse();
-    Some(moves)
+    /// Whether it is what the statement asks for.
+    obeys: bool,
 }

@@ -127,7 +127,7 @@ impl Checker {
     /// Adds a value without a name, of free layout.
     pub(super) fn add(&mut self, dtype: DType, dims: Vec<Dim>, definition: Definition, span: Span) -> Checked<ValueId> {
         let method = self.method;
-        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, method, span })
+        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, method, pin: None, span })
     }
 
     /// Adds a value.

@@ -680,6 +680,34 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("there is no strategy `{name}`")]
+    #[diagnostic(code("unknown-strategy"))]
+    UnknownStrategy {
+        name: String,
+        #[label("not a strategy")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("the statement has {found} products, and a strategy is for one")]
+    #[diagnostic(code("pin-product"), help("write each product as a statement of its own"))]
+    PinProduct {
+        found: usize,
+        #[label("of which product?")]
+        at: Span,
+    },
+
+    #[error("{what} does not fit the operands of the product")]
+    #[diagnostic(code("pin-operand"))]
+    PinOperand {
+        what: String,
+        #[label("this strategy")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
     #[error("there is no method `{name}`")]
     #[diagnostic(code("unknown-method"))]
     UnknownMethod {

@@ -17,6 +17,7 @@ mod names;
 mod open;
 mod pad;
 mod parts;
+mod pin;
 mod print;
 mod product;
 mod reduce;
@@ -33,6 +34,7 @@ mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
 pub(crate) use names::distance;
+pub use pin::{Pin, Strategy};
 pub use repeat::{Carried, Repeat};
 
 use crate::collective::Collective;
@@ -184,6 +186,8 @@ pub struct Value {
     pub wanted: Wanted,
     /// The method that its collectives are to be scheduled by.
     pub method: Option<Method>,
+    /// How a product is to be done, where that is not left to the plan.
+    pub pin: Option<Pin>,
     /// The statement or expression it comes from.
     pub span: Span,
 }

@@ -27,12 +27,14 @@ impl Checker {
                     self.poison(name);
                 }
             }
-            StatementKind::Assign { target, value, using } => {
+            StatementKind::Assign { target, value, by, using } => {
                 let method = using.as_ref().map(|name| self.method_named(name)).transpose();
                 let assigned = method.and_then(|method| {
                     self.method = method;
                     self.target = target.name.as_ref().map(|name| name.node.clone());
-                    self.assign(target, value, statement.span)
+                    let before = self.values.len();
+                    self.assign(target, value, statement.span)?;
+                    by.iter().try_for_each(|pin| self.pin(pin, before..self.values.len()))
                 });
                 if let Err(failure) = assigned {
                     self.tell(failure);
@@ -176,7 +178,8 @@ impl Checker {
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
         let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
         let definition = Definition::Input;
-        let id = self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, span })?;
+        let id =
+            self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, pin: None, span })?;
         self.places[id.index()] = at;
         if let Some(name) = name {
             self.bind(Some(&name.node), Some(id), name.span, true);
@@ -279,7 +282,7 @@ impl Checker {
                 } else {
                     let definition = Definition::Move { operand: id, written: moves };
                     let method = self.method;
-                    self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?
+                    self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span })?
                 };
                 self.places[id.index()] = written.span;
                 Ok(id)

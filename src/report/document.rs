@@ -5,7 +5,7 @@ use crate::costs::MethodTime;
 use crate::diag::{Diagnostics, Severity};
 use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
@@ -78,6 +78,9 @@ pub struct PlanDocument {
     steps: Vec<StepDocument>,
     totals: TotalsDocument,
     optimal: OptimalDocument,
+    /// Products whose way is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pinned: Vec<PinDocument>,
     /// Inputs whose layouts were chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     filled: Vec<String>,
@@ -88,6 +91,16 @@ pub struct PlanDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     numerics: Option<NumericsDocument>,
     diagnostics: Vec<DiagnosticDocument>,
+}
+
+/// What a statement asks for, beside the cheapest way that there would be.
+#[derive(Debug, Serialize)]
+struct PinDocument {
+    result: String,
+    pin: String,
+    time_s: f64,
+    best_time_s: f64,
+    best_moves: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -207,6 +220,7 @@ pub fn plan(
             flops_per_device: totals.flops,
             peak_bytes_per_device: totals.peak.0,
         },
+        pinned: plan.choices.iter().filter_map(|choice| pin(plan, choice, topology)).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
         optimal: OptimalDocument { proven: plan.exact, lower_bound_s: seconds(plan.lower_bound) },
         time: None,
@@ -271,6 +285,17 @@ fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     };
     let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).collect();
     MeshDocument { axes, hardware: topology.hardware.name.clone() }
+}
+
+fn pin(plan: &Plan, choice: &Choice, topology: &Topology) -> Option<PinDocument> {
+    let (pinned, chosen) = (choice.pinned.as_ref()?, choice.alternatives.first()?);
+    Some(PinDocument {
+        result: plan.program.name(choice.value),
+        pin: pinned.text.clone(),
+        time_s: topology.scale.seconds(chosen.time),
+        best_time_s: topology.scale.seconds(pinned.best.time),
+        best_moves: pinned.best.moves.clone(),
+    })
 }
 
 fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule>) -> StepDocument {

@@ -2,12 +2,13 @@
 
 use crate::compiler::Compiled;
 use crate::lower::Lowering;
-use crate::plan::{Choice, Plan, StepId, StepOp};
+use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
 use crate::topology::{AxisLinks, Topology};
+use crate::units::Time;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::fmt::Write as _;
@@ -39,7 +40,7 @@ pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> St
         writeln!(text, "the input `{}` comes as `{}`", plan.program.name(plan.step(*id).value), plan.array(*id))
             .expect("a string");
     }
-    for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1) {
+    for choice in plan.choices.iter().filter(|choice| choice.alternatives.len() > 1 || choice.pinned.is_some()) {
         text.push('\n');
         text.push_str(&alternatives(plan, choice, topology));
     }
@@ -140,7 +141,23 @@ fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
         let moves = if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") };
         writeln!(text, "  {sign} {:>9}  {moves}", topology.scale.show(alternative.time)).expect("a string");
     }
+    if let (Some(pinned), Some(chosen)) = (&choice.pinned, choice.alternatives.first()) {
+        writeln!(text, "  pinned {}: {}", pinned.text, beside(chosen, &pinned.best, topology)).expect("a string");
+    }
     text
+}
+
+/// What a pin costs: `1.9x of the best, which is 4.00 us with AllGather_X(B[J_X, K])`.
+fn beside(chosen: &Alternative, best: &Alternative, topology: &Topology) -> String {
+    if chosen.time <= best.time {
+        return "no other way is faster".to_owned();
+    }
+    let moves = if best.moves.is_empty() { "no move".to_owned() } else { best.moves.join(", ") };
+    let factor = match best.time {
+        Time::ZERO => return format!("the best takes no time, with {moves}"),
+        time => format!("{:.2}x", chosen.time.ratio(time)),
+    };
+    format!("{factor} of the best, which is {} with {moves}", topology.scale.show(best.time))
 }
 
 /// The book's cases in a line each.

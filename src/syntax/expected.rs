@@ -118,7 +118,7 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
         "_" if text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()) => {
             Some("names of dims and axes have no `_`: the first `_` after a dim starts its sharding".to_owned())
         }
-        "by" | "using" if at > 0 => Some(format!("what begins with `{found}` is not known")),
+        "by" | "using" if at > 0 => Some("`by` and then `using` stand behind the whole statement".to_owned()),
         "=" if text[..at].ends_with('=') => Some("a result is written with one `=`".to_owned()),
         _ => None,
     }
@@ -203,6 +203,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
             (7, "`{`")
         }
         Rule::on | Rule::on_word => (8, "`on`"),
+        Rule::by | Rule::by_word => (8, "`by`"),
+        Rule::strategy => (1, "`gather`, `reduce` or `slice`"),
+        Rule::pinned => (7, "`(`"),
         Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),
         Rule::WHITESPACE | Rule::COMMENT | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),

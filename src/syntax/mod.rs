@@ -101,6 +101,8 @@ pub enum StatementKind {
         target: Target,
         /// What it is assigned.
         value: Expr,
+        /// `by gather(A)`: how its product is to be done.
+        by: Option<PinRef>,
         /// `using meet_in_middle_ring`: the method of its collectives.
         using: Option<Name>,
     },
@@ -124,6 +126,15 @@ pub enum StatementKind {
         /// How much.
         amount: Amount,
     },
+}
+
+/// `by gather(A)`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PinRef {
+    /// `gather`, as it was written.
+    pub strategy: Name,
+    /// The operands it is for.
+    pub operands: Vec<Name>,
 }
 
 /// `X: 4 ring`

@@ -2,7 +2,7 @@
 
 use super::{
     ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl,
-    Name, OpenRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
+    Name, OpenRef, PinRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
 };
 use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};
@@ -44,12 +44,13 @@ impl Display for Statement {
                 write!(f, "dims {{{}}}", dims.format(", "))
             }
             StatementKind::Input { name, dtype, brackets } => write!(f, "{}: {}{brackets}", name.node, dtype.node),
-            StatementKind::Assign { target, value, using } => {
+            StatementKind::Assign { target, value, by, using } => {
                 match (&target.name, &target.brackets) {
                     (Some(_), _) => write!(f, "{target} = {value}")?,
                     (None, Some(_)) => write!(f, "{value} -> {target}")?,
                     (None, None) => write!(f, "{value}")?,
                 }
+                by.iter().try_for_each(|pin| write!(f, " by {pin}"))?;
                 using.iter().try_for_each(|method| write!(f, " using {}", method.node))
             }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
@@ -71,6 +72,14 @@ impl Display for Statement {
             }
             StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }
+    }
+}
+
+impl Display for PinRef {
+    /// `gather(A)`
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.strategy.node)?;
+        if self.operands.is_empty() { Ok(()) } else { write!(f, "({})", words(&self.operands)) }
     }
 }
 

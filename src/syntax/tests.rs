@@ -435,11 +435,18 @@ pub(super) mod properties {
                 dtype,
                 brackets
             }),
-            (target, expr(), prop::option::of(plain())).prop_map(|(target, value, using)| StatementKind::Assign {
+            (
                 target,
-                value,
-                using
-            }),
+                expr(),
+                prop::option::of((plain(), prop::collection::vec(name(), 0..3))),
+                prop::option::of(plain())
+            )
+                .prop_map(|(target, value, by, using)| StatementKind::Assign {
+                    target,
+                    value,
+                    by: by.map(|(strategy, operands)| PinRef { strategy, operands }),
+                    using
+                }),
             prop::collection::vec(name(), 1..4).prop_map(StatementKind::Output),
             link.prop_map(StatementKind::Link),
         ]
