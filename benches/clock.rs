@@ -37,7 +37,7 @@ fn ring_gather(mesh: &Mesh) -> Schedule {
 
 #[divan::bench(args = [8, 64, 512])]
 fn ring_all_gather(bencher: divan::Bencher<'_, '_>, devices: u32) {
-    let axis = Axis { name: "X".to_owned(), size: devices, wiring: Some(Wiring::Ring) };
+    let axis = Axis { name: "X".to_owned(), size: devices, wiring: Some(Wiring::Ring), over: None };
     let mesh = Mesh::new(vec![axis]).expect("a small mesh");
     let schedule = ring_gather(&mesh);
     let topology = Topology::new(mesh, Hardware::named(Hardware::DEFAULT).expect("shipped")).expect("a common tick");

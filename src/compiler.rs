@@ -4,6 +4,7 @@ use crate::advice;
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
+use crate::link::{DegradedLink, LinkState};
 use crate::lower::{self, Lowering};
 use crate::plan::{self, Plan, unroll};
 use crate::program::{self, Program};
@@ -11,7 +12,7 @@ use crate::schedule::Schedule;
 use crate::sim::proof::{self, Proof};
 use crate::span::Span;
 use crate::syntax::{self, Ast, SetError};
-use crate::topology::{Hardware, Topology};
+use crate::topology::{Hardware, Topology, TopologyError};
 use itertools::Itertools;
 use miette::SourceSpan;
 use thiserror::Error;
@@ -27,6 +28,16 @@ pub struct Options {
     pub lowering: Lowering,
     /// Only collectives and moves that are written may communicate.
     pub strict: bool,
+}
+
+/// How a text is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spelling {
+    /// As the grammar says.
+    #[default]
+    Exact,
+    /// LaTeX and lost `_` as well; what is read so is told.
+    Lenient,
 }
 
 /// A program with all that follows from it.
@@ -48,24 +59,41 @@ pub fn check(source: &str) -> (Option<Program>, Diagnostics) {
     check_parsed(Some(source), &ast, diagnostics)
 }
 
-/// The same with sizes of dims given from outside.
+/// The same with sizes of dims given from outside, and another reading.
 ///
 /// # Errors
 /// If the program has no such dim, or it is made of others.
-pub fn check_with(source: &str, sizes: &[(String, u64)]) -> Result<(Option<Program>, Diagnostics), SetError> {
-    let (mut ast, diagnostics) = syntax::parse(source);
+pub fn check_with(
+    source: &str,
+    sizes: &[(String, u64)],
+    spelling: Spelling,
+) -> Result<(Option<Program>, Diagnostics), SetError> {
+    let (mut ast, diagnostics) = match spelling {
+        Spelling::Exact => syntax::parse(source),
+        Spelling::Lenient => syntax::parse_lenient(source),
+    };
     sizes.iter().try_for_each(|(name, size)| ast.set(name, *size))?;
-    // Fixes are tried on the text, which would have other sizes.
-    Ok(check_parsed(Some(source).filter(|_| sizes.is_empty()), &ast, diagnostics))
+    // Fixes are tried on the text, which would have other sizes, or is not read as it stands.
+    let same = sizes.is_empty() && spelling == Spelling::Exact;
+    Ok(check_parsed(Some(source).filter(|_| same), &ast, diagnostics))
 }
 
 fn check_parsed(source: Option<&str>, ast: &Ast, mut diagnostics: Diagnostics) -> (Option<Program>, Diagnostics) {
     let (program, more) = program::check(ast);
     diagnostics.extend(more);
-    if let Some(program) = &program
-        && let Err(unknown) = hardware(program)
-    {
-        diagnostics.push(&unknown);
+    if let Some(program) = &program {
+        match hardware(program) {
+            Err(unknown) => diagnostics.push(&unknown),
+            // Where the hardware is not named it may still be given from outside.
+            Ok(hardware) if program.hardware.is_some() => {
+                wired(program, hardware)
+                    .err()
+                    .filter(TopologyError::is_written)
+                    .iter()
+                    .for_each(|error| diagnostics.push(error));
+            }
+            Ok(_) => {}
+        }
     }
     diagnostics.sort();
     match source {
@@ -84,7 +112,29 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
         Some(hardware) => hardware.clone(),
         None => hardware(program).map_err(|unknown| Diagnostics::of(&unknown))?,
     };
-    Topology::new(program.mesh.clone(), hardware).map_err(|error| Diagnostics::of(&error))
+    wired(program, hardware).map_err(|error| Diagnostics::of(&error))
+}
+
+/// The mesh on its hardware, with the links that the program says are degraded.
+fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyError> {
+    let links: Vec<DegradedLink> = program.links.iter().map(|link| link.node).collect();
+    Topology::with_degraded(program.mesh.clone(), hardware, &links).map_err(|mut error| {
+        let place = match &error {
+            TopologyError::UnknownNetwork { network, .. } => {
+                program.networks.iter().find(|name| name.node == *network).map(|name| name.span)
+            }
+            TopologyError::NoLink { link: (from, to), .. } => {
+                let written = program.links.iter().find(|link| (link.node.from, link.node.to) == (*from, *to));
+                written.map(|link| link.span)
+            }
+            TopologyError::CutOff { .. } => {
+                program.links.iter().rfind(|link| link.node.state == LinkState::Down).map(|link| link.span)
+            }
+            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => None,
+        };
+        error.set_place(place.map(SourceSpan::from));
+        error
+    })
 }
 
 /// The program runs on hardware that nobody has described.
@@ -108,13 +158,14 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
 
 /// Plans a program in which only what is written may communicate, for the lines that it lacks; these are tried.
 ///
-/// - `sizes`: as for [`check_with`].
+/// - `sizes`, `spelling`: as for [`check_with`].
 ///
 /// # Errors
 /// Whatever the planner finds; statements that need more than is written.
 pub fn check_strict(
     source: &str,
     sizes: &[(String, u64)],
+    spelling: Spelling,
     program: &Program,
     options: &Options,
 ) -> Result<(), Diagnostics> {
@@ -122,7 +173,7 @@ pub fn check_strict(
     let planned = |program: &Program| plan(program, &machine(program, &options)?, &options);
     let Err(mut found) = planned(program) else { return Ok(()) };
     let changed = advice::apply_all(source, &found);
-    let clean = check_with(&changed, sizes).ok().and_then(|(program, _)| program);
+    let clean = check_with(&changed, sizes, spelling).ok().and_then(|(program, _)| program);
     let clean = clean.is_some_and(|program| planned(&program).is_ok());
     for found in found.iter_mut() {
         if clean {
@@ -164,6 +215,7 @@ pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(
 fn spelled_out(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
     let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
     let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
+    proof::ways(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }
 

@@ -24,6 +24,7 @@ pub mod dtype;
 pub mod einsum;
 pub mod function;
 pub mod layout;
+pub mod link;
 pub mod mesh;
 pub mod method;
 pub mod operator;

@@ -73,6 +73,8 @@ pub struct Axis {
     pub size: u32,
     /// The wiring the program asks for; without it the hardware's own rule decides.
     pub wiring: Option<Wiring>,
+    /// The network it lies over; without one, the network inside a node.
+    pub over: Option<String>,
 }
 
 /// A named grid of devices.
@@ -101,7 +103,8 @@ impl Mesh {
     /// # Panics
     /// Where [`Mesh::new`] has no answer.
     pub fn of(axes: &[(&str, u32)]) -> Mesh {
-        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None });
+        let axes =
+            axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring: None, over: None });
         Mesh::new(axes.collect()).expect("a small mesh")
     }
 
@@ -160,6 +163,12 @@ impl Mesh {
     pub fn with_coordinate(&self, device: DeviceId, axis: AxisId, coordinate: u32) -> DeviceId {
         let stride = self.stride(axis);
         DeviceId(device.0 - self.coordinate(device, axis) * stride + coordinate * stride)
+    }
+
+    /// The coordinates of a device for people: `(0,1)`.
+    pub fn place(&self, device: DeviceId) -> String {
+        let coordinates: Vec<String> = self.axis_ids().map(|axis| self.coordinate(device, axis).to_string()).collect();
+        format!("({})", coordinates.join(","))
     }
 
     /// The rank of the device in the replica group spanned by `axes`, the first of them major.
@@ -400,7 +409,7 @@ mod tests {
 
     #[test]
     fn huge_meshes_are_refused() {
-        let axis = |size| Axis { name: "X".into(), size, wiring: None };
+        let axis = |size| Axis { name: "X".into(), size, wiring: None, over: None };
         assert!(Mesh::new(vec![axis(1 << 20)]).is_some());
         assert!(Mesh::new(vec![axis(1 << 20), axis(1 << 20)]).is_none());
         assert!(Mesh::new(vec![axis(0)]).is_none());

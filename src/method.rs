@@ -13,7 +13,7 @@ pub enum Method {
     MeetInMiddleRing,
     /// The same, but the shard of the antipode comes in two halves, one from each side.
     BalancedMeetInMiddleRing,
-    /// Whole shards both ways, up to the ends.
+    /// Whole shards both ways, up to the ends; what each device has for each other one, the farthest first.
     Line,
     /// Every device sends to every other one directly, over a switch.
     OneHop,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Spelling};
 use shardc::expect;
 use shardc::explain::{self, PAGES};
 use std::collections::BTreeSet;
@@ -55,7 +55,8 @@ fn codes_of_sources() -> BTreeSet<String> {
 /// All codes that a program brings forth, whatever their severity, up to its schedule.
 fn codes(source: &str) -> BTreeSet<String> {
     let options = Options { strict: source.contains("--strict"), ..Options::default() };
-    let (program, mut diagnostics) = compiler::check(source);
+    let spelling = if source.contains("--lenient") { Spelling::Lenient } else { Spelling::Exact };
+    let (program, mut diagnostics) = compiler::check_with(source, &[], spelling).expect("no sizes to set");
     match program.map(|program| compiler::compile(&program, &options)) {
         None => {}
         Some(Err(found)) => diagnostics.extend(found),

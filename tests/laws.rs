@@ -50,9 +50,8 @@ fn no_collective_beats_its_bound_and_rings_reach_it() {
     }
     for ((wiring, kind), ratio) in &worst {
         let most = match (*wiring, *kind) {
-            // A chain takes some hops more than its chunks; the messages of an exchange wait for each other.
+            // A chain takes some hops more than its chunks.
             ("line", "AllReduce") => 1.05,
-            ("line", "AllToAll") => 1.500_001,
             _ => 1.000_001,
         };
         assert!(*ratio < most, "{kind} on a {wiring}: {ratio}");
@@ -68,9 +67,13 @@ fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
             let line = format!("ReduceScatter_{{{axes},I}}(A[I, J]{{U_{axes}}}) -> B[I_{axes}, J]");
             (format!("A: i8[I, J]{{U_{axes}}}"), line)
         }
+        "AllToAll" => {
+            let line = format!("AllToAll_{{{axes},J}}(A[I_{axes}, J]) -> B[I, J_{axes}]");
+            (format!("A: i8[I_{axes}, J]"), line)
+        }
         _ => (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]")),
     };
-    let j = 1 << 20;
+    let j = if rows.is_multiple_of(15) { 15 << 16 } else { 1 << 20 };
     let source = format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {j}}}\n{input}\n{line}");
     let compiled = compile(&source);
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
@@ -94,11 +97,11 @@ fn collectives_over_several_axes_reach_their_bound() {
         ("X: 4 switch, Y: 4 ring", 16 * 16),
     ];
     for (mesh, rows) in tori {
-        for kind in ["AllGather", "ReduceScatter", "AllReduce"] {
+        for kind in KINDS {
             let ratio = ratio_over_several(kind, mesh, rows);
             println!("{mesh:<32} {kind:<14} {ratio:.4} of the bound");
             // A scatter and a gather leave the inner links of a line idle in turns.
-            let most = if kind == "AllReduce" && mesh.contains("line") { 1.51 } else { 1.005 };
+            let most = if kind == "AllReduce" && mesh.contains("line") { 1.51 } else { 1.01 };
             assert!(ratio < most, "{kind} on {mesh}: {ratio}");
         }
     }

@@ -6,7 +6,7 @@ mod common;
 
 use common::programs;
 use shardc::cli::render::{RenderOptions, render};
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Spelling};
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::explain::PAGES;
@@ -49,13 +49,18 @@ fn whole(page: &str, block: &Block<'_>) -> String {
 /// All that is found in a program up to its schedule and its expectations, and the table of its steps.
 fn findings(source: &str) -> (Diagnostics, String) {
     let (program, mut diagnostics) = compiler::check(source);
-    match program.map(|program| compiler::compile(&program, &Options::default())) {
-        None => (diagnostics, String::new()),
-        Some(Err(found)) => {
+    let Some(program) = program else { return (diagnostics, String::new()) };
+    let options = Options::default();
+    let written = match source.lines().any(|line| line == "# --strict") {
+        true => compiler::check_strict(source, &[], Spelling::Exact, &program, &options),
+        false => Ok(()),
+    };
+    match written.and_then(|()| compiler::compile(&program, &options)) {
+        Err(found) => {
             diagnostics.extend(found);
             (diagnostics, String::new())
         }
-        Some(Ok(compiled)) => {
+        Ok(compiled) => {
             diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None));
             let plan = text::plan(&compiled.plan, &compiled.topology, Some(&compiled.schedule));
             let table = plan.trim_start_matches('\n').split("\n\n").next().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
+use shardc::plan::StepId;
 use shardc::sim::clock;
 use shardc::sim::values;
 
@@ -56,6 +57,27 @@ fn a_repeat_is_its_body_written_out() {
             assert_eq!(time(&one), time(&other), "{repeated}");
             let shape = |it: &Compiled| it.schedule.ids().count();
             assert_eq!(shape(&one), shape(&other), "{repeated}");
+        }
+    }
+}
+
+/// A sum over iterations is closed once, behind the last, unless it is used closed in the body.
+#[test]
+fn what_is_added_up_is_closed_once() {
+    let head = "A0: bf16[B_X, D]\nC0: bf16[B_X, F]\ng = A0 * C0\n";
+    let body = "A: bf16[B_X, D]\nC: bf16[B_X, F]\n";
+    for (add, behind, linear) in [
+        ("g = g + A * C", "h[D_X, F] = g", true),
+        ("g = A * C - 2 * g", "h[D, F] = relu(g)", true),
+        ("g = relu(g + A * C)", "h[D_X, F] = g", false),
+    ] {
+        for times in 1..4 {
+            let source = format!("{GROUND}{head}repeat {times} {{\n{body}{add}\n}}\n{behind}\n");
+            let compiled = compiled(&source, CostModel::Book);
+            equal_outputs(&compiled, &compiled, &source);
+            let plan = &compiled.plan;
+            let moved = |id: StepId| plan.step(id).received.0 > 0 && plan.body(id).is_some();
+            assert_eq!(plan.ids().any(moved), !linear, "{source}\n{plan}");
         }
     }
 }

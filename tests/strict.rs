@@ -4,7 +4,7 @@ mod common;
 
 use common::{programs, short_name};
 use shardc::advice;
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Spelling};
 use shardc::plan::Plan;
 use shardc::program::Program;
 
@@ -39,7 +39,7 @@ fn the_lines_that_are_offered_make_programs_strict() {
         let program = checked(&source);
         let plan = planned(&program, false).expect("a plan");
         let unwritten = plan.ids().any(|id| plan.is_unwritten(id));
-        let found = match compiler::check_strict(&source, &[], &program, &Options::default()) {
+        let found = match compiler::check_strict(&source, &[], Spelling::Exact, &program, &Options::default()) {
             Ok(()) => continue,
             Err(found) => found,
         };
@@ -90,7 +90,7 @@ fn every_form_is_spelled() {
     ] {
         let source = format!("{ground}R = {value}\nT = relu(R)\noutput T\n");
         let program = checked(&source);
-        let Err(found) = compiler::check_strict(&source, &[], &program, &Options::default()) else {
+        let Err(found) = compiler::check_strict(&source, &[], Spelling::Exact, &program, &Options::default()) else {
             panic!("{value} needs no communication")
         };
         assert!(found.iter().all(|found| !found.fixes.is_empty()), "{source}");

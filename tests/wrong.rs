@@ -4,7 +4,7 @@ mod common;
 
 use common::programs;
 use shardc::cli::render::{RenderOptions, render};
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Spelling};
 use shardc::diag::{Diagnostics, Severity};
 use shardc::program::Program;
 use shardc::span::{LineIndex, Span};
@@ -25,7 +25,7 @@ fn check(source: &str) -> (Option<Program>, Diagnostics) {
     let refused = program
         .as_ref()
         .filter(|_| is_strict(source))
-        .map(|program| compiler::check_strict(source, &[], program, &Options::default()));
+        .map(|program| compiler::check_strict(source, &[], Spelling::Exact, program, &Options::default()));
     match refused {
         Some(Err(found)) => {
             diagnostics.extend(found);

@@ -1,9 +1,9 @@
 //! The machine as a plain graph: devices, switches, and one-way links with capacities.
 
 use super::load::common_divisor;
-use crate::mesh::AxisId;
-use crate::topology::{LinkSide, Topology};
-use crate::units::Time;
+use crate::mesh::{AxisId, DeviceId};
+use crate::topology::{self, LinkSide, Topology};
+use crate::units::{Rate, Time};
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
@@ -46,27 +46,44 @@ impl Graph {
         Graph { devices, rate, links: graph }
     }
 
-    /// The links of a machine. The devices along an axis that is a switch have a node more in their midst.
+    /// The links of a machine that are not down. A switch is a node more in the midst of its devices; where a node
+    /// shares its links, two nodes more stand between its devices and them, one each way.
     pub fn of(topology: &Topology) -> Graph {
         let machine = &topology.machine;
-        let devices = machine.device_count();
-        // A switch is numbered by the first device on it, and by its axis.
-        let switch =
-            |axis: AxisId, device| devices * (1 + axis.index()) + machine.with_coordinate(device, axis, 0).index();
-        let links = topology.all_links().map(|id| {
+        let (devices, axes) = (machine.device_count(), machine.axes().len());
+        // Beyond the devices a number is made of what it is, of an axis, and of the first device there.
+        let number =
+            |kind: usize, axis: AxisId, first: DeviceId| devices * (1 + kind * axes + axis.index()) + first.index();
+        let end = |kind: usize, link: topology::Link, device: DeviceId| match topology.is_shared(link.axis) {
+            true => number(kind, link.axis, topology.node_of(device)),
+            false => device.index(),
+        };
+        let mut links: Vec<Link> = Vec::new();
+        for id in topology.all_links() {
             let link = topology.link(id);
             let axis = topology.axes[link.axis.index()];
+            let (one_way, hop_latency) = (axis.one_way, axis.hop_latency);
+            let rate = topology.rate(id).map_or(0, Rate::per_second);
             let (size, coordinate) = (machine.axis(link.axis).size, machine.coordinate(link.device, link.axis));
-            let beside = |coordinate: u32| machine.with_coordinate(link.device, link.axis, coordinate % size).index();
-            let own = link.device.index();
+            let beside = |coordinate: u32| machine.with_coordinate(link.device, link.axis, coordinate % size);
+            let switch = number(0, link.axis, topology.switch_of(link));
+            let (own_out, own_in) = (end(1, link, link.device), end(2, link, link.device));
             let (from, to, latency) = match link.side {
-                LinkSide::Up => (own, beside(coordinate + 1), axis.hop_latency),
-                LinkSide::Down => (own, beside(coordinate + size - 1), axis.hop_latency),
-                LinkSide::Out => (own, switch(link.axis, link.device), axis.hop_latency),
-                LinkSide::In => (switch(link.axis, link.device), own, Time::ZERO),
+                LinkSide::Up => (own_out, end(2, link, beside(coordinate + 1)), hop_latency),
+                LinkSide::Down => (own_out, end(2, link, beside(coordinate + size - 1)), hop_latency),
+                LinkSide::Out => (own_out, switch, hop_latency),
+                LinkSide::In => (switch, own_in, hop_latency * (axis.switch.hops() - 1)),
             };
-            Link { from, to, rate: axis.one_way.per_second(), latency, axis: Some(link.axis) }
-        });
+            let axis = Some(link.axis);
+            links.push(Link { from, to, rate, latency, axis });
+            // No device can send faster than the link that it shares.
+            let rate = one_way.per_second();
+            let inside = machine.devices().filter(|device| topology.node_of(*device) == topology.node_of(link.device));
+            for device in inside.filter(|_| topology.is_shared(link.axis)).map(DeviceId::index) {
+                links.push(Link { from: device, to: own_out, rate, latency: Time::ZERO, axis });
+                links.push(Link { from: own_in, to: device, rate, latency: Time::ZERO, axis });
+            }
+        }
         Graph::new(devices, links).compact()
     }
 

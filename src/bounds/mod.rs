@@ -69,6 +69,7 @@ pub struct Certificate {
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     match Shape::of(topology) {
         Shape::Regular => regular::bound(collective, from, topology),
+        Shape::Degraded | Shape::Shared => certificate(collective, from, topology).bound,
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     }
 }
@@ -76,8 +77,11 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 /// The bound of one collective, and what it counts.
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
-        Shape::Regular => regular::certificate(collective, from, topology),
-        Shape::Graph => {
+        Shape::Regular => {
+            let certificate = regular::certificate(collective, from, topology);
+            Certificate { largest: certificate.largest && !(topology.is_degraded() || shares(topology)), ..certificate }
+        }
+        Shape::Graph | Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
             irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
         }
@@ -93,6 +97,11 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
 enum Shape {
     /// No axis is in parts.
     Regular,
+    /// Some links of a small machine are down or slow. Of a large one they are not looked at: its bound is that of the
+    /// whole machine.
+    Degraded,
+    /// The devices of a node share links, and the machine is small; in a large one each counts as if it had its own.
+    Shared,
     /// Anything else of which all links are known and few.
     Graph,
     /// What is left.
@@ -102,7 +111,11 @@ enum Shape {
 impl Shape {
     fn of(topology: &Topology) -> Shape {
         let whole = topology.axes.iter().all(|links| links.apart == 1);
-        if whole && topology.mesh.views().next().is_none() {
+        if whole && topology.is_degraded() && topology.machine.device_count() <= irregular::MOST_DEVICES {
+            Shape::Degraded
+        } else if whole && shares(topology) && topology.machine.device_count() <= irregular::MOST_DEVICES {
+            Shape::Shared
+        } else if whole && topology.mesh.views().next().is_none() {
             Shape::Regular
         } else if whole && topology.machine.device_count() <= irregular::MOST_DEVICES {
             Shape::Graph
@@ -110,4 +123,9 @@ impl Shape {
             Shape::Rest
         }
     }
+}
+
+/// Whether devices of a node share links.
+fn shares(topology: &Topology) -> bool {
+    topology.machine.axis_ids().any(|axis| topology.is_shared(axis))
 }

@@ -120,7 +120,7 @@ impl<'a> Regular<'a> {
             // Somebody receives a whole shard.
             Collective::Permute { .. } => {
                 let axes = self.roles.group.union(self.roles.idle).union(self.roles.other);
-                let most = axes.iter().map(|axis| self.into_one(axis, true)).sum();
+                let most = self.apart(axes).map(|axis| self.into_one(axis, true)).sum();
                 vec![(Load::new(self.n, most), Counted::Shard)]
             }
             Collective::Slice { .. } => Vec::new(),
@@ -140,7 +140,11 @@ impl<'a> Regular<'a> {
 
     /// Whether boxes are known to have the heaviest set among them: in an exchange replicas could use odd halves.
     fn largest(&self, collective: &Collective) -> bool {
-        let few = self.roles.group.union(self.roles.idle).len() <= MANY;
+        // Replicas on the switch of the group change its boxes.
+        let mixed = self.roles.group.union(self.roles.idle);
+        let ports = |axes: AxisSet| self.apart(axes).count();
+        let mixed = ports(mixed) < ports(self.roles.group) + ports(self.roles.idle);
+        let few = self.roles.group.union(self.roles.idle).len() <= MANY && !mixed;
         match collective {
             Collective::AllGather { .. } | Collective::ReduceScatter { .. } | Collective::AllReduce { .. } => few,
             Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
@@ -183,7 +187,7 @@ impl<'a> Regular<'a> {
     /// All places but those of a box need what the box adds to their blocks; of replicas only as many as in the box.
     fn rest(&self, whole: AxisSet) -> (Load, Counted) {
         let (places, replicas) = (self.places(whole), self.devices(whole) / self.places(whole));
-        let one = |axes: AxisSet| axes.without(whole).iter().map(|axis| self.into_one(axis, false)).sum::<u128>();
+        let one = |axes: AxisSet| self.apart(axes.without(whole)).map(|axis| self.into_one(axis, false)).sum::<u128>();
         let border = one(self.roles.group) * places + one(self.roles.idle) * (self.n - places);
         (Load::new(self.n - places, border * replicas), Counted::AllBut(whole))
     }
@@ -192,7 +196,7 @@ impl<'a> Regular<'a> {
     fn sends(&self, whole: AxisSet) -> (Load, Counted) {
         let parts = self.n / self.places(whole);
         let cut = self.roles.group.without(whole);
-        let capacity = cut.iter().map(|axis| self.total(axis) * self.n / self.size(axis) * self.replicas).sum();
+        let capacity = self.apart(cut).map(|axis| self.total(axis) * self.n / self.size(axis) * self.replicas).sum();
         (Load::new(2 * (parts - 1) * self.n, capacity), Counted::Between(whole))
     }
 
@@ -218,7 +222,12 @@ impl<'a> Regular<'a> {
     /// The capacity into, or out of, a box, along the axes of the group and of its replicas.
     fn border(&self, whole: AxisSet) -> u128 {
         let axes = self.roles.group.union(self.roles.idle).without(whole);
-        axes.iter().map(|axis| self.into_one(axis, false)).sum::<u128>() * self.devices(whole)
+        self.apart(axes).map(|axis| self.into_one(axis, false)).sum::<u128>() * self.devices(whole)
+    }
+
+    /// Of these axes one for each kind of links: those on one switch share its ports, which count once.
+    fn apart(&self, axes: AxisSet) -> impl Iterator<Item = AxisId> + '_ {
+        axes.iter().unique_by(|axis| self.topology.links(*axis).port)
     }
 
     fn size(&self, axis: AxisId) -> u128 {
@@ -276,7 +285,7 @@ impl<'a> Regular<'a> {
         let hops = match links.wiring {
             Wiring::Ring => size / 2,
             Wiring::Line => size - 1,
-            Wiring::Switch => 1,
+            Wiring::Switch => links.switch.hops(),
         };
         links.hop_latency * hops
     }
@@ -292,7 +301,7 @@ impl<'a> Regular<'a> {
             Counted::Between(whole) => {
                 let parts = u64::try_from(self.n / self.places(whole)).unwrap_or(u64::MAX);
                 let outside = |axis: AxisId| both.group_size(mesh) / mesh.size(axis);
-                let links = self.roles.group.without(whole).iter();
+                let links = self.apart(self.roles.group.without(whole));
                 let links = links.map(|axis| self.links_along(axis) * outside(axis)).sum();
                 Reason::Between { sends: 2 * (parts - 1), parts, single: self.devices(whole) == 1, links }
             }
@@ -302,7 +311,7 @@ impl<'a> Regular<'a> {
                 Reason::Along { links: format!("the links along {name}"), each: bytes(each, units) }
             }
             Counted::Shard => {
-                let links = both.union(self.roles.other).iter().map(|axis| self.links_into_one(axis, true)).sum();
+                let links = self.apart(both.union(self.roles.other)).map(|axis| self.links_into_one(axis, true)).sum();
                 let bytes = bytes(Load::new(self.n, 1), units);
                 let devices = "some device".to_owned();
                 Reason::Into(Region { devices, single: true, bytes, share: None, links })
@@ -321,7 +330,7 @@ impl<'a> Regular<'a> {
             1 => format!("the device at {place}"),
             _ => format!("the {devices} devices at {place}"),
         };
-        let links = fixed.iter().map(|axis| self.links_into_one(axis, false)).sum::<u64>();
+        let links = self.apart(fixed).map(|axis| self.links_into_one(axis, false)).sum::<u64>();
         self.with_share(name, devices, u128::from(links) * devices, load, units)
     }
 
@@ -335,7 +344,8 @@ impl<'a> Regular<'a> {
             true => format!("the {devices} devices not at {but}"),
             false => format!("the {devices} devices at {} but not at {but}", self.place(idle)),
         };
-        let links = |axes: AxisSet| axes.iter().map(|axis| u128::from(self.links_into_one(axis, false))).sum::<u128>();
+        let links =
+            |axes: AxisSet| self.apart(axes).map(|axis| u128::from(self.links_into_one(axis, false))).sum::<u128>();
         let border = links(group) * places + links(idle) * (self.n - places);
         self.with_share(name, devices, border * replicas, load, units)
     }

@@ -13,6 +13,9 @@ pub(super) struct Check {
     /// Only collectives and moves that are written may communicate
     #[arg(long)]
     strict: bool,
+    /// Read LaTeX and subscripts without `_` as well, and tell the strict spelling
+    #[arg(long)]
+    lenient: bool,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
@@ -23,7 +26,7 @@ impl Check {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let mut bad = false;
         for path in &self.files {
-            let source = input::source(path)?.with(&self.sizes.set);
+            let source = input::source(path)?.with(&self.sizes.set).leniently(self.lenient);
             let (mut program, mut diagnostics) = source.check()?;
             if let (true, Some(Err(found))) =
                 (self.strict, program.as_ref().map(|program| source.check_strict(program, &Options::default())))

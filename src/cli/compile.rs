@@ -36,7 +36,7 @@ impl Compile {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let format = self.common.output.format;
         let options = self.common.options()?;
-        let source = input::source(&self.file)?.with(&self.common.sizes.set);
+        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, diagnostics) = input::checked(&source, &options, format)?;
         let fault = |found| input::fault(&source, &found, format);
         let topology = compiler::machine(&program, &options).map_err(fault)?;

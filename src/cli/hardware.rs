@@ -28,9 +28,16 @@ fn list() -> String {
     table.set_header(["name", "bf16 operations/s", "memory", "memory/s", "link/s one way", "rings"]);
     for hardware in topology::Hardware::names().filter_map(topology::Hardware::named) {
         let [memory, link] =
-            [hardware.hbm_bandwidth, hardware.one_way].map(|rate| Bytes(rate.per_second()).to_string());
+            [hardware.hbm_bandwidth, hardware.network.one_way].map(|rate| Bytes(rate.per_second()).to_string());
         let flops = format!("{:.3e}", hardware.bf16_flops.per_second() as f64);
-        table.add_row([hardware.name, flops, hardware.hbm_bytes.to_string(), memory, link, rings(hardware.wiring)]);
+        table.add_row([
+            hardware.name,
+            flops,
+            hardware.hbm_bytes.to_string(),
+            memory,
+            link,
+            rings(hardware.network.wiring),
+        ]);
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

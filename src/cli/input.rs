@@ -2,7 +2,7 @@
 
 use super::render::{self, RenderOptions};
 use super::{Failure, Format};
-use crate::compiler::{self, Options};
+use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
 use crate::program::Program;
 use crate::report::document;
@@ -19,6 +19,7 @@ pub(super) struct Source {
     pub(super) text: String,
     /// Sizes of dims that take the place of the written ones.
     sizes: Vec<(String, u64)>,
+    spelling: Spelling,
 }
 
 impl Source {
@@ -27,15 +28,20 @@ impl Source {
         Source { sizes: sizes.to_vec(), ..self }
     }
 
+    /// The source, read leniently if that is asked for.
+    pub(super) fn leniently(self, lenient: bool) -> Source {
+        Source { spelling: if lenient { Spelling::Lenient } else { Spelling::Exact }, ..self }
+    }
+
     /// The program, if it is one, and what was found.
     pub(super) fn check(&self) -> Result<(Option<Program>, Diagnostics), Failure> {
-        compiler::check_with(&self.text, &self.sizes)
+        compiler::check_with(&self.text, &self.sizes, self.spelling)
             .map_err(|error| Failure::Call(format!("`--set`: {error} (in `{}`)", self.name)))
     }
 
     /// Whether only what is written communicates.
     pub(super) fn check_strict(&self, program: &Program, options: &Options) -> Result<(), Diagnostics> {
-        compiler::check_strict(&self.text, &self.sizes, program, options)
+        compiler::check_strict(&self.text, &self.sizes, self.spelling, program, options)
     }
 }
 
@@ -60,7 +66,7 @@ pub(super) fn source(path: &str) -> Result<Source, Failure> {
     }
     let name = if path == "-" { "<stdin>".to_owned() } else { path.to_owned() };
     let text = String::from_utf8(bytes).map_err(|_| Failure::Call(format!("`{path}` is not text (UTF-8)")))?;
-    Ok(Source { name, text, sizes: Vec::new() })
+    Ok(Source { name, text, sizes: Vec::new(), spelling: Spelling::Exact })
 }
 
 /// A profile by name, or from a TOML file.

@@ -72,6 +72,9 @@ struct Common {
     /// Only collectives and moves that are written may communicate
     #[arg(long)]
     strict: bool,
+    /// Read LaTeX and subscripts without `_` as well, and tell the strict spelling
+    #[arg(long)]
+    lenient: bool,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]

@@ -45,7 +45,7 @@ impl Time {
 fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure> {
     let format = common.output.format;
     let options = common.options()?;
-    let source = input::source(file)?.with(&common.sizes.set);
+    let source = input::source(file)?.with(&common.sizes.set).leniently(common.lenient);
     let (program, diagnostics) = input::checked(&source, &options, format)?;
     let fault = |found| input::fault(&source, &found, format);
     let compiled = compiler::compile(&program, &options).map_err(fault)?;

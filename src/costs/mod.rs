@@ -3,6 +3,10 @@
 mod book;
 mod bytes;
 mod exact;
+mod methods;
+mod part;
+
+pub use methods::{MethodTime, MethodTimes, method_times};
 
 use crate::lower::Lowering;
 use crate::plan::{Cost, Costs, Limit, LocalWork};

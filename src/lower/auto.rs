@@ -19,8 +19,14 @@ pub(super) fn along(topology: &Topology, runs: &[Axes]) -> (Topology, Vec<Axes>)
     (part, runs.iter().map(|run| run.iter().filter_map(place).collect()).collect())
 }
 
-/// Operations of one collective times devices: what is larger is too much to be tried on the clock.
-const MOST_WORK: usize = 1 << 24;
+/// The most operations and operands, times devices, of a schedule that the proof takes.
+const MOST_WORK: usize = 1 << 25;
+
+/// Whether a schedule is more than the given part of what the proof takes.
+pub(super) fn is_larger_than(schedule: &Schedule, part: usize) -> bool {
+    let work = schedule.operations.node_count() + schedule.operations.edge_count();
+    work.saturating_mul(schedule.mesh.device_count()) > MOST_WORK / part
+}
 
 /// The simulated time of some operations on a value of these extents that all devices have; `None` if there are too
 /// many, or a message has no way.
@@ -42,7 +48,7 @@ pub fn simulate(
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let input = builder.input(ArrayId(0), Sharding::replicated(extents.len()));
     build(&mut builder, input);
-    if schedule.operations.node_count().saturating_mul(topology.mesh.device_count()) > MOST_WORK {
+    if is_larger_than(&schedule, 1) {
         return None;
     }
     clock::run(&schedule, topology).ok().map(|timing| timing.makespan)
@@ -70,33 +76,35 @@ pub(super) fn fastest(
     timed.reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, way)| way)
 }
 
-/// The number of chunks with the least time, of those into which some dim divides.
-///
-/// More chunks take less time until their latencies do not hide any more, so the search goes up in steps of at least
-/// two, and then looks between the neighbours of the best.
+/// A good number of chunks, of those into which some dim divides, and its time.
 fn best_chunks(extents: &[u64], time: impl Fn(u64) -> Option<Time>) -> Option<(Time, u64)> {
     let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| divisors(*extent)).chain([1]).collect();
-    let mut tried: Vec<(Time, u64)> = Vec::new();
-    let mut next = counts.first().copied();
-    while let Some(chunks) = next {
-        let Some(time) = time(chunks) else { break };
-        tried.push((time, chunks));
-        if tried.len() > 2 && tried[tried.len() - 3..].is_sorted() {
-            break;
-        }
-        next = counts.range(2 * chunks..).next().copied();
-    }
-    let best = (0..tried.len()).min_by_key(|place| tried[*place])?;
-    let low = tried[best.saturating_sub(1)].1;
-    let high = tried.get(best + 1).map_or(tried[best].1, |(_, chunks)| *chunks);
-    let between: Vec<u64> = counts.range(low + 1..high.max(low + 1)).copied().collect();
-    let stride = between.len().div_ceil(MOST_BETWEEN).max(1);
-    let more = between.into_iter().step_by(stride).filter_map(|chunks| Some((time(chunks)?, chunks)));
-    more.chain([tried[best]]).min()
+    more_chunks(|chunks| counts.range(chunks..).next().copied(), time)
 }
 
-/// So many numbers of chunks are tried around the best power of two.
-const MOST_BETWEEN: usize = 8;
+/// Goes to twice as many chunks or more as long as each time that saves a little: 1 part in 128.
+///
+/// More chunks take less time until their latencies do not hide any more; but each makes operations, so what saves
+/// next to nothing is not worth it. `next` is the first number of chunks that is possible from a number on.
+pub(super) fn more_chunks(
+    next: impl Fn(u64) -> Option<u64>,
+    time: impl Fn(u64) -> Option<Time>,
+) -> Option<(Time, u64)> {
+    let mut best: Option<(Time, u64)> = None;
+    // One step may bring nothing, where the next one does.
+    let mut idle = 0;
+    let mut chunks = next(1);
+    while let Some(count) = chunks
+        && idle < 2
+        && let Some(time) = time(count)
+    {
+        let saves = best.is_none_or(|(least, _)| time.ticks() < least.ticks() - least.ticks() / 128);
+        idle = if saves { 0 } else { idle + 1 };
+        best = if saves { Some((time, count)) } else { best };
+        chunks = next(2 * count);
+    }
+    best
+}
 
 /// All numbers up to 2^16 that divide a size.
 fn divisors(size: u64) -> impl Iterator<Item = u64> {

@@ -27,6 +27,8 @@ pub struct Lowerer<'a> {
     chosen: HashMap<Stage, (Method, u64)>,
     /// For collectives over several axes: the best way that is not stage by stage.
     pub(super) several: HashMap<Several, Option<methods::Multiport>>,
+    /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
+    pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
     pub(super) flaw: Option<MethodFlaw>,
 }
@@ -45,7 +47,17 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), flaw: None }
+        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), frugal: false, flaw: None }
+    }
+
+    /// One that makes few operations.
+    pub(super) fn frugal(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
+        Lowerer { frugal: true, ..Lowerer::new(topology, lowering) }
+    }
+
+    /// Whether every method that was asked for so far could be used.
+    pub fn applies(&self) -> bool {
+        self.flaw.is_none()
     }
 
     /// Adds the operations that turn a value of layout `from` into the collective's result.
@@ -125,7 +137,7 @@ impl Stages<'_, '_, '_, '_> {
     /// All axes at once, or dim after dim.
     fn all_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
         if !self.lowerer.lowering.keep_all_gather
-            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, value)
+            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, 0, value)
         {
             return multiport.all_gather(self.builder, value);
         }
@@ -138,7 +150,9 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     fn gather_dim(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
-        if self.lowerer.lowering.keep_all_gather && !axes.is_empty() {
+        // A gather kept as one takes the time of a closed form, which knows only links that are alike.
+        let alike = !self.lowerer.topology.is_degraded();
+        if self.lowerer.lowering.keep_all_gather && alike && !axes.is_empty() {
             return self.builder.all_gather_kept(axes.iter().collect(), value, dim);
         }
         self.runs(axes).into_iter().rev().fold(value, |value, run| {
@@ -151,7 +165,7 @@ impl Stages<'_, '_, '_, '_> {
 
     fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
-        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), value) {
+        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), 0, value) {
             Some(multiport) => multiport.reduce_scatter(self.builder, value, operator),
             None => self.staged_scatter(value, axes, dim),
         }
@@ -174,7 +188,7 @@ impl Stages<'_, '_, '_, '_> {
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
         let (operator, runs) = (self.operator, self.runs(axes));
         if let (Some(dim), true) = (dim, runs.len() > 1) {
-            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), value) {
+            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), 0, value) {
                 Some(_) if self.lowerer.lowering.keep_all_gather => {
                     let part = self.reduce_scatter(value, axes, dim);
                     self.gather_dim(part, axes, dim)
@@ -199,6 +213,14 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
+        match self.several(CollectiveKind::AllToAll, &on_dim(axes, from), to, value) {
+            Some(multiport) => multiport.all_to_all(self.builder, value, to),
+            None => self.staged_exchange(value, axes, from, to),
+        }
+    }
+
+    /// Run by run, the minor one first.
+    pub(super) fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
         let stages: Vec<(Axes, Method)> = self
             .runs(axes)
             .into_iter()
@@ -249,6 +271,12 @@ impl Stages<'_, '_, '_, '_> {
                 self.lowerer.flaw.get_or_insert(flaw);
             }
         }
+        if self.method.is_none() {
+            // Trees need far links at once, which rings and lines do not have; their chunks would take long to search.
+            let tree = |method: Method| matches!(method, Method::Tree | Method::DoubleBinaryTree);
+            let pays = |method: Method| !method.in_chunks() || wiring == Wiring::Switch || !tree(method);
+            candidates.retain(|method| pays(*method) && !(self.lowerer.frugal && method.in_chunks()));
+        }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);
         if let Some(known) = self.lowerer.chosen.get(&stage) {
@@ -260,7 +288,8 @@ impl Stages<'_, '_, '_, '_> {
                 build(builder, (method, chunks), runs[0], input);
             })
         };
-        let best = fastest(&stage.4, &stage.3, time)?;
+        // Where none can be tried on the clock, the usual one.
+        let best = fastest(&stage.4, &stage.3, time).or_else(|| Some((*stage.4.first()?, 1)))?;
         self.lowerer.chosen.insert(stage, best);
         Some(best)
     }

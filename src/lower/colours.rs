@@ -18,12 +18,18 @@ pub(super) fn colours(topology: &Topology, axes: &[Axes]) -> Vec<Colour> {
     let orders: Vec<Vec<usize>> = if axes.len() <= MOST_AXES_PERMUTED {
         (0..axes.len()).permutations(axes.len()).collect()
     } else {
-        (0..axes.len()).map(|first| (0..axes.len()).map(|step| (first + step) % axes.len()).collect()).collect()
+        turns(axes.len()).into_iter().map(|colour| colour.order).collect()
     };
     let loads: Vec<Vec<i128>> = orders.iter().map(|order| loads(topology, axes, order)).collect();
     let shares = least(&loads, axes.len()).unwrap_or_default();
     let colour = |(colour, weight): (usize, u64)| Colour { order: orders[colour].clone(), weight };
     shares.into_iter().map(colour).collect()
+}
+
+/// Equal colours, each axis first in one of them: for an exchange, which carries as much along an axis in any order.
+pub(super) fn turns(axes: usize) -> Vec<Colour> {
+    let order = |first: usize| (0..axes).map(|step| (first + step) % axes).collect();
+    (0..axes).map(|first| Colour { order: order(first), weight: 1 }).collect()
 }
 
 /// How long the busiest link of each axis is busy if all goes in this order, up to a common factor.
@@ -37,7 +43,9 @@ fn loads(topology: &Topology, axes: &[Axes], order: &[usize]) -> Vec<i128> {
             Wiring::Ring => 1,
             Wiring::Line | Wiring::Switch => 2,
         };
-        loads[*stage] = ways * (n - 1) * block * ticks(topology, links.one_way);
+        // Groups that lie inside each other share their links.
+        let groups = i128::from(links.apart);
+        loads[*stage] = ways * (n - 1) * block * groups * ticks(topology, links.one_way);
         block *= n;
     }
     loads

@@ -45,13 +45,22 @@ pub struct LowerError {
 
 /// Lowers every step of a plan.
 ///
+/// Where the fastest methods make more operations than can be proven, those with few operations are taken.
+///
 /// # Errors
 /// If a statement asks for a method that does not apply.
 pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Schedule, LowerError> {
+    let fastest = lower_by(plan, Lowerer::new(topology, lowering))?;
+    if auto::is_larger_than(&fastest, 1) {
+        return lower_by(plan, Lowerer::frugal(topology, lowering));
+    }
+    Ok(fastest)
+}
+
+fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerError> {
     let program = &plan.program;
     let mut schedule = Schedule::new(program.mesh.clone());
     schedule.arrays = program.value_ids().map(|id| array(program, id)).collect();
-    let mut lowerer = Lowerer::new(topology, lowering);
     let mut made: HashMap<_, OpId> = HashMap::new();
     for id in plan.ids() {
         let step = plan.step(id);

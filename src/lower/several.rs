@@ -1,8 +1,8 @@
 //! Whether a collective over several axes is done on all of them at once, and in how many chunks.
 
-use super::auto::{along, simulate};
+use super::auto::{along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
-use super::colours::colours;
+use super::colours::{colours, turns};
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
@@ -12,20 +12,23 @@ use crate::schedule::{Builder, OpId};
 use crate::topology::Topology;
 use crate::units::Time;
 
-/// What decides: the kind, the axes on each dim, and the block it starts from.
-pub(super) type Several = (CollectiveKind, Vec<Axes>, DType, Vec<u64>);
+/// What decides: the kind, the axes on each dim, the dim to which an exchange moves them, and the block it starts from.
+pub(super) type Several = (CollectiveKind, Vec<Axes>, usize, DType, Vec<u64>);
 
 /// More chunks are not tried.
-const MOST_CHUNKS: u64 = 64;
+const MOST_CHUNKS: u64 = 16;
 
 impl Stages<'_, '_, '_, '_> {
     /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
-    pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], value: OpId) -> Option<Multiport> {
+    pub(super) fn several(&mut self, kind: CollectiveKind, dims: &[Axes], to: usize, value: OpId) -> Option<Multiport> {
         let runs = runs(&self.lowerer.topology.mesh, dims);
         if runs.len() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
             return None;
         }
-        let key = (kind, dims.to_vec(), self.builder.dtype(value), self.builder.extents(value).to_vec());
+        if self.lowerer.frugal && self.method.is_none() {
+            return None;
+        }
+        let key = (kind, dims.to_vec(), to, self.builder.dtype(value), self.builder.extents(value).to_vec());
         if let Some(known) = self.lowerer.several.get(&key) {
             return known.clone();
         }
@@ -45,6 +48,8 @@ struct Contest<'k> {
     numbered: Vec<Axes>,
     /// The axes on each dim as they are numbered in the part.
     dims: Vec<Axes>,
+    /// Where an exchange moves them.
+    to: usize,
     dtype: DType,
     extents: &'k [u64],
     operator: Operator,
@@ -53,44 +58,39 @@ struct Contest<'k> {
 
 impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
-        let (kind, dims, dtype, extents) = key;
+        let (kind, dims, to, dtype, extents) = key;
         let topology = lowerer.topology;
         let runs = runs(&topology.mesh, dims);
         let axes: Vec<Axes> = runs.iter().map(|(run, _)| *run).collect();
         let (part, numbered) = along(topology, &axes);
-        let stage = |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, *run) };
+        let stage =
+            |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, *kind, *run) };
         let stages = runs.iter().map(stage).collect();
-        let multiport = Multiport { stages, colours: colours(topology, &axes), chunks: 1 };
+        let exchange = *kind == CollectiveKind::AllToAll;
+        let colours = if exchange { turns(runs.len()) } else { colours(topology, &axes) };
+        let multiport = Multiport { stages, colours, chunks: 1 };
         let on_dim = |dim: usize| runs.iter().zip(&numbered).filter(move |((_, on), _)| *on == dim);
         let there = |dim: usize| on_dim(dim).flat_map(|(_, run)| run.iter()).collect::<Axes>();
         let dims = (0..dims.len()).map(there).collect();
-        Contest { lowerer, kind: *kind, dims, dtype: *dtype, extents, operator, multiport, part, numbered }
+        Contest { lowerer, kind: *kind, dims, to: *to, dtype: *dtype, extents, operator, multiport, part, numbered }
     }
 
-    /// The number of chunks is doubled as long as that helps.
-    fn winner(mut self, asked: bool) -> Option<Multiport> {
-        let mut best: Option<(Time, u64)> = None;
-        while self.multiport.chunks <= MOST_CHUNKS {
-            match (self.at_once(), best) {
-                (Some(time), Some((least, _))) if time >= least => break,
-                (Some(time), _) => best = Some((time, self.multiport.chunks)),
-                (None, _) => break,
-            }
-            self.multiport.chunks *= 2;
-        }
+    fn winner(self, asked: bool) -> Option<Multiport> {
+        let best = more_chunks(|chunks| (chunks <= MOST_CHUNKS).then_some(chunks), |chunks| self.at_once(chunks));
         let staged = if asked { None } else { self.staged() };
         let (time, chunks) = best.or_else(|| asked.then_some((Time::ZERO, 1)))?;
         staged.is_none_or(|staged| time < staged).then_some(Multiport { chunks, ..self.multiport })
     }
 
-    fn at_once(&self) -> Option<Time> {
-        let mut multiport = self.multiport.clone();
+    fn at_once(&self, chunks: u64) -> Option<Time> {
+        let mut multiport = Multiport { chunks, ..self.multiport.clone() };
         multiport.stages.iter_mut().zip(&self.numbered).for_each(|(stage, run)| stage.axes = *run);
         self.simulated(|builder, input| match self.kind {
             CollectiveKind::AllGather => multiport.all_gather(builder, input),
             CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
             CollectiveKind::AllReduce => multiport.all_reduce(builder, input, self.operator),
-            CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice => input,
+            CollectiveKind::AllToAll => multiport.all_to_all(builder, input, self.to),
+            CollectiveKind::Permute | CollectiveKind::Slice => input,
         })
     }
 
@@ -103,6 +103,7 @@ impl<'k> Contest<'k> {
                 (CollectiveKind::AllGather, _) => stages.staged_gather(input, &self.dims),
                 (CollectiveKind::ReduceScatter, Some((axes, dim))) => stages.staged_scatter(input, axes, dim),
                 (CollectiveKind::AllReduce, Some((axes, dim))) => stages.staged_reduce(input, axes, dim),
+                (CollectiveKind::AllToAll, Some((axes, from))) => stages.staged_exchange(input, axes, from, self.to),
                 (
                     CollectiveKind::ReduceScatter
                     | CollectiveKind::AllReduce
@@ -129,10 +130,12 @@ fn runs(mesh: &Mesh, dims: &[Axes]) -> Vec<(Axes, usize)> {
 }
 
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, run: Axes) -> Method {
-    match topology.links(run).wiring {
-        Wiring::Ring => Method::BalancedMeetInMiddleRing,
-        Wiring::Line => Method::Line,
-        Wiring::Switch => Method::OneHop,
+fn stage_method(topology: &Topology, kind: CollectiveKind, run: Axes) -> Method {
+    match (topology.links(run).wiring, kind) {
+        (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
+        (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,
+        (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,
+        (Wiring::Line, _) => Method::Line,
+        (Wiring::Switch, _) => Method::OneHop,
     }
 }

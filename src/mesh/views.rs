@@ -27,7 +27,7 @@ impl Mesh {
             return None;
         }
         let (mut mesh, place, more) = (self.clone(), axis.index(), parts.len() - 1);
-        let part = |(name, size): &(String, u32)| Axis { name: name.clone(), size: *size, wiring: None };
+        let part = |(name, size): &(String, u32)| Axis { name: name.clone(), size: *size, wiring: None, over: None };
         let whole = mesh.axes.splice(place..=place, parts.iter().map(part)).next()?;
         let inside = mesh.views.iter().any(|view| view.parts.contains(&place));
         for view in &mut mesh.views {
@@ -167,7 +167,8 @@ impl fmt::Display for Axis {
     /// `Y: 2 ring`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.name, self.size)?;
-        self.wiring.iter().try_for_each(|wiring| write!(f, " {wiring}"))
+        self.wiring.iter().try_for_each(|wiring| write!(f, " {wiring}"))?;
+        self.over.iter().try_for_each(|network| write!(f, " over {network}"))
     }
 }
 

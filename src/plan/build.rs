@@ -3,7 +3,7 @@
 use super::case::case;
 use super::reshard::{Back, Distances, Node, Pricing, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Alternative, Choice, LocalWork, Objective, Plan, Step, StepId, StepOp, collective_name};
+use super::{Alternative, Choice, LocalWork, Objective, Pinned, Plan, Step, StepId, StepOp, collective_name};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::layout::{Layout, Sharding};
@@ -60,26 +60,28 @@ impl Built<'_> {
     }
 
     /// Where values that are moved for their users could be settled instead: where a user takes them, or where they
-    /// are made cheaply.
-    pub(super) fn elsewhere(&self) -> Vec<(ValueId, Sharding)> {
+    /// are made cheaply. What a repeat carries is settled before the body and in it alike.
+    pub(super) fn elsewhere(&self) -> Vec<(Vec<ValueId>, Sharding)> {
         let (search, program) = (&self.builder.search, &self.builder.program);
         let paid = |step: &&Step| matches!(step.op, StepOp::Collective(_)) && step.cost.time > Time::ZERO;
         let moves: Vec<&Step> = self.builder.steps.node_weights().filter(paid).collect();
+        let free = |id: &ValueId| program.value(*id).wanted == Wanted::Free;
+        let is_carried = |id: &ValueId| program.carried().any(|it| [it.entry, it.first, it.last].contains(id));
+        let moved = moves.iter().map(|step| step.value).unique().filter(|id| free(id) && !is_carried(id));
+        let moved = moved.map(|id| (vec![id], program.outputs.contains(&id)));
+        let carried = program.carried().filter(|it| !moves.is_empty() && free(&it.entry) && free(&it.first));
+        let carried = carried.filter(|it| program.carried().all(|earlier| earlier.last != it.entry));
+        let carried = carried.map(|it| (vec![it.entry, it.first], program.outputs.contains(&it.last)));
         let mut found = Vec::new();
-        for id in moves.iter().map(|step| step.value).unique() {
-            let carried = program.carried().any(|carried| [carried.entry, carried.first, carried.last].contains(&id));
-            let Some(settled) = search.found[id.index()].settled.filter(|_| !carried) else { continue };
-            if program.value(id).wanted != Wanted::Free {
-                continue;
-            }
-            let space = search.space(id);
+        for (ids, is_output) in moved.chain(carried) {
+            let (id, space) = (ids[0], search.space(ids[0]));
+            let Some(settled) = search.found[id.index()].settled else { continue };
             let made = search.found[id.index()].made.iter().sorted_by_key(|(node, score)| (*score, *node));
             let taken = moves.iter().filter(|step| step.value == id).map(|step| &step.layout.sharding);
             let nodes = made.map(|(node, _)| space.sharding(node)).take(MOST_ELSEWHERE).chain(taken).unique();
-            let fits = |sharding: &&Sharding| {
-                *sharding != space.sharding(settled) && (sharding.open.is_empty() || !program.outputs.contains(&id))
-            };
-            found.extend(nodes.filter(fits).map(|sharding| (id, sharding.clone())));
+            let fits =
+                |sharding: &&Sharding| *sharding != space.sharding(settled) && (sharding.open.is_empty() || !is_output);
+            found.extend(nodes.filter(fits).map(|sharding| (ids.clone(), sharding.clone())));
         }
         found
     }
@@ -275,20 +277,26 @@ impl Builder<'_> {
             for (operand, sharding) in operands.iter().zip(&assignment.operands) {
                 let space = self.search.space(*operand);
                 let ways = self.search.found[operand.index()].offered();
-                let moves = space.known(sharding).and_then(|node| walk_back(ways, node));
+                let moves = space.known(sharding).and_then(|node| ways.way(node));
                 reachable &= moves.is_some();
                 path.extend(
                     moves.into_iter().flatten().map(|(from, collective, time)| (*operand, from, collective, time)),
                 );
             }
-            let Some(after) = walk_back(ways, target).filter(|_| reachable) else { continue };
+            let Some(after) = ways.way(target).filter(|_| reachable) else { continue };
             path.extend(after.into_iter().map(|(from, collective, time)| (id, from, collective, time)));
             let (compute, _) = self.search.compute_cost(id, &assignment);
             let communication = path.iter().map(|(_, _, _, time)| *time).sum();
-            found.push(Way { time: communication + compute.time, communication, path });
+            let obeys = self.search.obeys(id, &assignment);
+            found.push(Way { time: communication + compute.time, communication, path, obeys });
         }
         // Names are made for the few that are kept.
         found.sort_by_key(|way| (way.time, way.path.len()));
+        let pin = self.program.value(id).pin.clone();
+        let pinned = pin
+            .zip(found.first())
+            .map(|(pin, best)| Pinned { text: self.program.pin_text(id, &pin), best: self.alternative(best) });
+        found.retain(|way| way.obeys);
         let mut alternatives: Vec<Alternative> = Vec::new();
         for way in &found {
             let alternative = self.alternative(way);
@@ -303,7 +311,7 @@ impl Builder<'_> {
         let einsum = self.program.einsum(id);
         let given = |place: usize| self.given(operands[place]);
         let (left, right) = (given(0), given(1));
-        Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives }
+        Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives, pinned }
     }
 
     /// The layout that an operand has before anything is done for the product.
@@ -332,21 +340,6 @@ struct Way {
     time: Time,
     communication: Time,
     path: Vec<(ValueId, Node, Rc<Collective>, Time)>,
-}
-
-/// The moves from a source to a node, in order, each with where it starts and its time.
-fn walk_back(ways: &Distances<Origin>, target: Node) -> Option<Vec<(Node, Rc<Collective>, Time)>> {
-    let mut moves = Vec::new();
-    let mut node = target;
-    loop {
-        match &ways.get(node)?.1 {
-            Back::Source(_) => break,
-            Back::Move(from, collective, time) => {
-                moves.push((*from, Rc::clone(collective), *time));
-                node = *from;
-            }
-        }
-    }
-    moves.reverse();
-    Some(moves)
+    /// Whether it is what the statement asks for.
+    obeys: bool,
 }

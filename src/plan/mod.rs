@@ -7,6 +7,7 @@ mod assignments;
 mod build;
 mod case;
 mod holes;
+mod pins;
 mod print;
 mod reshard;
 mod search;
@@ -162,6 +163,21 @@ pub enum PlanError {
         name: String,
         /// The layout that is asked for.
         layout: String,
+        /// The statement.
+        #[label("asked for here")]
+        span: miette::SourceSpan,
+    },
+    /// No way to do a product is what its statement asks for.
+    #[error("no way to compute `{name}` goes {pin}")]
+    #[diagnostic(code("pin-impossible"))]
+    Pin {
+        /// The array.
+        name: String,
+        /// What is asked for: `by gather(A)`.
+        pin: String,
+        /// What would be possible.
+        #[help]
+        help: String,
         /// The statement.
         #[label("asked for here")]
         span: miette::SourceSpan,
@@ -431,8 +447,19 @@ pub struct Choice {
     pub value: ValueId,
     /// The book's case, 1 to 4, from the layouts that the operands had.
     pub case: u8,
-    /// The ways to do it, cheapest first; the first was chosen.
+    /// The ways to do it, of a pinned one those that it may be done in, cheapest first; the first was chosen.
     pub alternatives: Vec<Alternative>,
+    /// What the statement asks for, if it does.
+    pub pinned: Option<Pinned>,
+}
+
+/// What a statement asks for, and what that costs.
+#[derive(Clone, Debug)]
+pub struct Pinned {
+    /// `by gather(A)`
+    pub text: String,
+    /// The cheapest way that there would be.
+    pub best: Alternative,
 }
 
 /// One way to do a product.

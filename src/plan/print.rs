@@ -49,6 +49,7 @@ impl fmt::Display for Plan {
             write!(f, "%{} {array}: {} = {}{operands}", id.index(), step.layout.dtype, self.op_name(id))?;
             if let (StepOp::Product { .. }, Some(choice)) = (&step.op, self.choice(step.value)) {
                 write!(f, "  # case {}", choice.case)?;
+                choice.pinned.iter().try_for_each(|pinned| write!(f, ", {}", pinned.text))?;
             }
             match self.times(id) {
                 1 => writeln!(f)?,

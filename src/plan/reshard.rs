@@ -123,6 +123,23 @@ impl<Origin> Distances<Origin> {
         self.reached().map(|(node, (score, _))| (node, *score))
     }
 
+    /// The moves from a source to a node, in order, each with where it starts and its time.
+    pub(super) fn way(&self, target: Node) -> Option<Vec<(Node, Rc<Collective>, Time)>> {
+        let mut moves = Vec::new();
+        let mut node = target;
+        loop {
+            match &self.get(node)?.1 {
+                Back::Source(_) => break,
+                Back::Move(from, collective, time) => {
+                    moves.push((*from, Rc::clone(collective), *time));
+                    node = *from;
+                }
+            }
+        }
+        moves.reverse();
+        Some(moves)
+    }
+
     fn reached(&self) -> impl Iterator<Item = (Node, &(Score, Back<Origin>))> {
         self.reached.iter().enumerate().filter_map(|(node, reached)| Some((node, reached.as_ref()?)))
     }

@@ -89,7 +89,8 @@ impl<'a> Search<'a> {
         }
         let uses = count_uses(program);
         let tree = uses.iter().all(|uses| *uses <= 1) && program.repeats.is_empty();
-        let exact = tree && allowed == Allowed::Moves;
+        let pinned = program.values.iter().any(|value| value.pin.is_some());
+        let exact = tree && allowed == Allowed::Moves && !pinned;
         let mut search = Search {
             program,
             costs,
@@ -128,6 +129,9 @@ impl<'a> Search<'a> {
             self.walk_on(*operand);
         }
         let sources = self.sources(id);
+        if let (Some(pin), true) = (&self.program.value(id).pin, sources.is_empty()) {
+            return Err(self.impossible(id, pin));
+        }
         let (program, costs) = (self.program, self.costs);
         let value = program.value(id);
         let is_output = program.outputs.contains(&id);
@@ -222,7 +226,8 @@ impl<'a> Search<'a> {
             }
             Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
                 let assignments = self.assignments(id);
-                assignments.iter().filter_map(|assignment| self.source(id, assignment)).collect()
+                let obeying = assignments.iter().filter(|assignment| self.obeys(id, assignment)).collect::<Vec<_>>();
+                obeying.into_iter().filter_map(|assignment| self.source(id, assignment)).collect()
             }
         }
     }
@@ -322,7 +327,7 @@ impl<'a> Search<'a> {
     }
 
     /// One assignment as a source of the value, if its operands can be had like that.
-    fn source(&mut self, id: ValueId, assignment: &Assignment) -> Option<(Node, Score, Origin)> {
+    pub(super) fn source(&mut self, id: ValueId, assignment: &Assignment) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
         let mut nodes = Vec::with_capacity(operands.len());

@@ -22,10 +22,10 @@ pub(super) fn settle<'a>(program: &'a Program, costs: &'a dyn Costs, allowed: Al
     let mut best = build(Search::run(program, costs, allowed, &settled)?);
     let mut trials = MOST_TRIALS.min(MOST_WORK / program.values.len().max(1));
     let mut waiting = VecDeque::from(best.elsewhere());
-    while let Some((value, sharding)) = waiting.pop_front().filter(|_| trials > 0) {
+    while let Some((values, sharding)) = waiting.pop_front().filter(|_| trials > 0) {
         trials -= 1;
         let mut tried = settled.clone();
-        tried.insert(value, sharding);
+        tried.extend(values.into_iter().map(|value| (value, sharding.clone())));
         // A sharding that leads nowhere is not one to settle in.
         let Ok(search) = Search::run(program, costs, allowed, &tried) else { continue };
         let built = build(search);

@@ -7,10 +7,11 @@ use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, DimId, Dims, Sharding};
+use crate::link::DegradedLink;
 use crate::mesh::{AxisSet, Mesh};
 use crate::method::Method;
 use crate::operator::Operator;
-use crate::span::Span;
+use crate::span::{Span, Spanned};
 use crate::syntax::{Ast, Name};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Checker {
     pub(super) mesh: Mesh,
     pub(super) hardware: Option<Name>,
+    /// The networks that axes lie over.
+    pub(super) networks: Vec<Name>,
+    /// The links that are degraded.
+    pub(super) links: Vec<Spanned<DegradedLink>>,
     pub(super) dims: Dims,
     /// By name; `None` where that was told to be wrong.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
@@ -86,10 +91,12 @@ impl Checker {
     pub(super) const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
-        let Ground { mesh, hardware, dims, named_dims, parts, views } = ground;
+        let Ground { mesh, hardware, networks, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
             hardware,
+            networks,
+            links: Vec::new(),
             dims,
             named_dims,
             splits: BTreeMap::new(),
@@ -120,7 +127,7 @@ impl Checker {
     /// Adds a value without a name, of free layout.
     pub(super) fn add(&mut self, dtype: DType, dims: Vec<Dim>, definition: Definition, span: Span) -> Checked<ValueId> {
         let method = self.method;
-        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, method, span })
+        self.add_value(Value { name: None, dtype, dims, definition, wanted: Wanted::Free, method, pin: None, span })
     }
 
     /// Adds a value.

@@ -59,7 +59,7 @@ impl Checker {
         let definition = Definition::Collective { collective, from: from.clone(), operand };
         let (text, wanted) = (call.text, Wanted::Exact(to));
         let method = self.method;
-        let id = self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?;
+        let id = self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span })?;
         if let Some((written, name)) = result {
             self.collective_result(id, written, name, text, [at, span])?;
         }

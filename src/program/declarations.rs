@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 pub(super) struct Ground {
     pub(super) mesh: Mesh,
     pub(super) hardware: Option<Name>,
+    /// The networks that axes lie over.
+    pub(super) networks: Vec<Name>,
     pub(super) dims: Dims,
     /// By name; `None` where the declaration has an error.
     pub(super) named_dims: BTreeMap<String, Option<Dim>>,
@@ -29,6 +31,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let mut views: Vec<(&Name, &[PartDecl], Span)> = Vec::new();
     let mut first_array: Option<Span> = None;
     let mut sizes = Sizes::default();
+    let mut networks: Vec<Name> = Vec::new();
     for statement in &ast.statements {
         match &statement.kind {
             StatementKind::Mesh { axes, hardware } => {
@@ -40,6 +43,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                     let what = "the mesh".to_owned();
                     diagnostics.push(&CheckError::MeshLate { what, first, mesh: statement.span });
                 }
+                networks.extend(axes.iter().filter_map(|axis| axis.over.clone()));
                 let read = Grid::read(axes, statement.span, diagnostics);
                 if let (None, Some(Grid { mesh, .. })) = (hardware, &read) {
                     diagnostics.push(&CheckError::DefaultHardware { mesh: mesh.to_string(), at: statement.span });
@@ -61,7 +65,10 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
             StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => {
                 first_array.get_or_insert(statement.span);
             }
-            StatementKind::Output(_) | StatementKind::Expect(_) | StatementKind::Limit { .. } => {}
+            StatementKind::Output(_)
+            | StatementKind::Expect(_)
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
         }
     }
     // Any statement that could not be read may have been the mesh.
@@ -73,7 +80,7 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     views.into_iter().for_each(|(axis, parts, span)| grid.view(axis, parts, span, &ast.lost, diagnostics));
     let Grid { mesh, views, .. } = grid;
     let Sizes { dims, named: named_dims, parts, .. } = sizes;
-    Some(Ground { mesh, hardware, dims, named_dims, parts, views })
+    Some(Ground { mesh, hardware, networks, dims, named_dims, parts, views })
 }
 
 /// A size, 1 or more; `None` and a report if it has none.

@@ -51,6 +51,15 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("the mesh {mesh} has no such device")]
+    #[diagnostic(code("no-device"), help("a device has a coordinate for each axis, in their order, from 0"))]
+    NoDevice {
+        mesh: String,
+        why: String,
+        #[label("{why}")]
+        at: Span,
+    },
+
     #[error("axis `{name}` is declared twice")]
     #[diagnostic(code("axis-repeated"), help("give one of the two another name"))]
     AxisRepeated {
@@ -669,6 +678,34 @@ pub(super) enum CheckError {
         declaration: String,
         #[label("not declared")]
         at: Span,
+    },
+
+    #[error("there is no strategy `{name}`")]
+    #[diagnostic(code("unknown-strategy"))]
+    UnknownStrategy {
+        name: String,
+        #[label("not a strategy")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("the statement has {found} products, and a strategy is for one")]
+    #[diagnostic(code("pin-product"), help("write each product as a statement of its own"))]
+    PinProduct {
+        found: usize,
+        #[label("of which product?")]
+        at: Span,
+    },
+
+    #[error("{what} does not fit the operands of the product")]
+    #[diagnostic(code("pin-operand"))]
+    PinOperand {
+        what: String,
+        #[label("this strategy")]
+        at: Span,
+        #[help]
+        help: String,
     },
 
     #[error("there is no method `{name}`")]

@@ -54,13 +54,14 @@ impl<'a> Grid<'a> {
                 .collect();
             sizes.insert(name, physical.iter().fold(1, |size: u64, part| size.saturating_mul(*part)));
             let wiring = decl.wiring.as_ref().map(|wiring| wiring.node);
+            let over = decl.over.as_ref().map(|network| network.node.clone());
             for (place, size) in (1..).zip(&physical) {
                 devices = devices.saturating_mul(u128::from(*size));
                 let name = if physical.len() > 1 { format!("{name}{place}") } else { name.to_owned() };
                 if physical.len() > 1 {
                     views.entry(decl.name.node.clone()).or_default().push(axes.len());
                 }
-                axes.push(Axis { name, size: u32::try_from(*size).unwrap_or(u32::MAX), wiring });
+                axes.push(Axis { name, size: u32::try_from(*size).unwrap_or(u32::MAX), wiring, over: over.clone() });
             }
         }
         if axes.len() > Mesh::MOST_AXES {

@@ -11,11 +11,13 @@ mod expect;
 mod expr;
 mod grid;
 mod layouts;
+mod links;
 mod local;
 mod names;
 mod open;
 mod pad;
 mod parts;
+mod pin;
 mod print;
 mod product;
 mod reduce;
@@ -32,6 +34,7 @@ mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
 pub(crate) use names::distance;
+pub use pin::{Pin, Strategy};
 pub use repeat::{Carried, Repeat};
 
 use crate::collective::Collective;
@@ -40,10 +43,11 @@ use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
+use crate::link::DegradedLink;
 use crate::mesh::Mesh;
 use crate::method::Method;
 use crate::operator::Operator;
-use crate::span::Span;
+use crate::span::{Span, Spanned};
 use crate::syntax::{Ast, Name};
 
 /// Checks a program: all that is wrong at once, and the program if nothing is; warnings and notes come with it.
@@ -78,6 +82,10 @@ pub struct Program {
     pub mesh: Mesh,
     /// The hardware named in the `mesh` statement.
     pub hardware: Option<Name>,
+    /// The networks named in the `mesh` statement, in order: `over dcn`.
+    pub networks: Vec<Name>,
+    /// The links that are down or slower than they should be, each where it is written.
+    pub links: Vec<Spanned<DegradedLink>>,
     /// The names of the dims.
     pub dims: Dims,
     /// Every value.
@@ -178,6 +186,8 @@ pub struct Value {
     pub wanted: Wanted,
     /// The method that its collectives are to be scheduled by.
     pub method: Option<Method>,
+    /// How a product is to be done, where that is not left to the plan.
+    pub pin: Option<Pin>,
     /// The statement or expression it comes from.
     pub span: Span,
 }

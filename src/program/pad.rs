@@ -266,6 +266,7 @@ impl Padder {
             definition: Definition::Map { function, operands: vec![id] },
             wanted: if stay { of.wanted.clone() } else { Wanted::Free },
             method: None,
+            pin: None,
             span,
         };
         let dirty = self.dirty_dims(&filler);

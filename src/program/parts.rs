@@ -66,7 +66,8 @@ impl Checker {
         let (this, next) = (&written[part], &written[part + 1]);
         let split = if left > 1 && fits {
             format!(
-                "write `{axis}: {left}x{rest}` in the mesh, so that `{axis}1` cuts `{this}` and `{axis}2` cuts `{next}`; or "
+                "write `axis {axis} = {{{axis}1: {left}, {axis}2: {rest}}}` below the mesh, so that `{axis}1` cuts \
+                 `{this}` and `{axis}2` cuts `{next}`; or "
             )
         } else {
             String::new()
@@ -132,22 +133,21 @@ mod tests {
         }
     }
 
-    /// The mesh that the help offers makes the program right, without padding what was not padded.
+    /// The parts of the axis that the help offers make the program right, without padding what was not padded.
     #[test]
-    fn a_mesh_that_is_offered_fits() {
+    fn parts_of_an_axis_that_are_offered_fit() {
         let (mut refused, mut offered) = (0, 0);
         for (k, m, l, y) in itertools::iproduct!(1..=6, 1..=4, 1..=3, 2..=12) {
-            let source = format!(
-                "mesh {{Y: {y}}} on tpu_v5e\ndims {{K: {k}, M: {m}, L: {l}, N = K*M*L}}\nq: bf16[N_Y]\noutput q"
-            );
-            let (program, diagnostics) = check_text(&source);
+            let (mesh, rest) = (format!("mesh {{Y: {y}}} on tpu_v5e\n"), "q: bf16[N_Y]\noutput q");
+            let dims = format!("dims {{K: {k}, M: {m}, L: {l}, N = K*M*L}}\n");
+            let (program, diagnostics) = check_text(&format!("{mesh}{dims}{rest}"));
             let Some(found) = diagnostics.iter().find(|_| program.is_none()) else { continue };
-            assert_eq!(found.code, "cut-across", "{source}");
+            assert_eq!(found.code, "cut-across", "{mesh}{dims}");
             refused += 1;
             let help = found.help.as_deref().expect("a help");
-            let Some((_, rest)) = help.split_once("write `Y: ") else { continue };
-            let (sizes, _) = rest.split_once('`').expect("the end of a mesh");
-            let changed = source.replacen(&format!("Y: {y}"), &format!("Y: {sizes}"), 1);
+            let Some((_, line)) = help.split_once("write `axis") else { continue };
+            let (line, _) = line.split_once('`').expect("the end of a line");
+            let changed = format!("{mesh}axis{line}\n{dims}{rest}");
             assert!(check_text(&changed).0.is_some(), "{changed}\n{help}");
             offered += 1;
         }

@@ -43,6 +43,10 @@ impl fmt::Display for Program {
             write!(f, " on {}", hardware.node)?;
         }
         writeln!(f)?;
+        for link in &self.links {
+            let [from, to] = [link.node.from, link.node.to].map(|device| self.mesh.place(device));
+            writeln!(f, "link {from}->{to} {}", link.node.state)?;
+        }
         for id in self.value_ids() {
             let value = self.value(id);
             let begins = self.repeats.iter().find(|repeat| repeat.body.start == id.index());

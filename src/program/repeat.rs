@@ -115,6 +115,7 @@ impl Checker {
                 definition,
                 wanted,
                 method: None,
+                pin: None,
                 span,
             })?;
             // A free value is closed when it is carried.
@@ -136,6 +137,7 @@ impl Checker {
             StatementKind::Output(_) => "output",
             StatementKind::Expect(_) => "expect",
             StatementKind::Limit { .. } => "limit",
+            StatementKind::Link(_) => "link",
             StatementKind::Repeat { .. } => "repeat",
         };
         self.diagnostics.push(&CheckError::NotInRepeat { what, at: statement.span });
@@ -151,7 +153,8 @@ impl Checker {
             let head = self.value(*first);
             let (dtype, dims, name) = (head.dtype, head.dims.clone(), Some(name.clone()));
             let (definition, span) = (Definition::Move { operand: end, written: false }, self.value(end).span);
-            let last = self.add_value(Value { name, dtype, dims, definition, wanted, method: None, span })?;
+            let last =
+                self.add_value(Value { name, dtype, dims, definition, wanted, method: None, pin: None, span })?;
             self.places[last.index()] = self.place(end);
             self.sums[last.index()] = BTreeMap::new();
             carried.push(Carried { entry: *entry, first: *first, last });

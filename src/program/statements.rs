@@ -27,12 +27,14 @@ impl Checker {
                     self.poison(name);
                 }
             }
-            StatementKind::Assign { target, value, using } => {
+            StatementKind::Assign { target, value, by, using } => {
                 let method = using.as_ref().map(|name| self.method_named(name)).transpose();
                 let assigned = method.and_then(|method| {
                     self.method = method;
                     self.target = target.name.as_ref().map(|name| name.node.clone());
-                    self.assign(target, value, statement.span)
+                    let before = self.values.len();
+                    self.assign(target, value, statement.span)?;
+                    by.iter().try_for_each(|pin| self.pin(pin, before..self.values.len()))
                 });
                 if let Err(failure) = assigned {
                     self.tell(failure);
@@ -50,6 +52,7 @@ impl Checker {
                     self.tell(failure);
                 }
             }
+            StatementKind::Link(decl) => self.link(decl, statement.span),
             StatementKind::Limit { measure, amount } => {
                 let limit = Limit { measure: *measure, amount: amount.clone(), span: statement.span };
                 self.limits.push(limit);
@@ -175,7 +178,8 @@ impl Checker {
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
         let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
         let definition = Definition::Input;
-        let id = self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, span })?;
+        let id =
+            self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, pin: None, span })?;
         self.places[id.index()] = at;
         if let Some(name) = name {
             self.bind(Some(&name.node), Some(id), name.span, true);
@@ -278,7 +282,7 @@ impl Checker {
                 } else {
                     let definition = Definition::Move { operand: id, written: moves };
                     let method = self.method;
-                    self.add_value(Value { name: None, dtype, dims, definition, wanted, method, span })?
+                    self.add_value(Value { name: None, dtype, dims, definition, wanted, method, pin: None, span })?
                 };
                 self.places[id.index()] = written.span;
                 Ok(id)
@@ -358,9 +362,10 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, dims, values, outputs, repeats, expectations, limits, places, .. } = self;
+        let Checker { mesh, hardware, networks, links, dims, values, outputs, places, .. } = self;
+        let (repeats, expectations, limits) = (self.repeats, self.expectations, self.limits);
         let mut diagnostics = self.diagnostics;
-        let program = Program { mesh, hardware, dims, values, outputs, repeats, expectations, limits };
+        let program = Program { mesh, hardware, networks, links, dims, values, outputs, repeats, expectations, limits };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)

@@ -47,6 +47,7 @@ fn a_product_without_a_parser() {
         size: SizeExpr::number(size, span),
         more: Vec::new(),
         wiring: None,
+        over: None,
     };
     let dim = |text: &str, size| DimDecl { name: name(text), size: DimSize::Is(SizeExpr::number(size, span)) };
     let factors = vec![array("A", &[("I", "X"), ("J", "")]), array("B", &[("J", ""), ("K", "Y")])];
@@ -56,7 +57,7 @@ fn a_product_without_a_parser() {
     let kinds = [
         StatementKind::Mesh { axes: vec![axis("X", 4), axis("Y", 2)], hardware: None },
         StatementKind::Dims(vec![dim("I", 16), dim("J", 32), dim("K", 64)]),
-        StatementKind::Assign { target, value, using: None },
+        StatementKind::Assign { target, value, by: None, using: None },
     ];
     let statements = kinds.into_iter().map(|kind| Statement { kind, span }).collect();
     let ast = Ast { statements, ..Ast::default() };

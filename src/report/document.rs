@@ -1,10 +1,12 @@
 //! The JSON documents, one line each, with a `schema` field.
 
 use crate::compiler::Compiled;
+use crate::costs::MethodTime;
 use crate::diag::{Diagnostics, Severity};
+use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
-use crate::plan::{Plan, StepId, StepOp};
-use crate::report::{plan_bound, step_bound, step_methods, step_reason};
+use crate::plan::{Choice, Plan, StepId, StepOp};
+use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::sim::values::Numerics;
@@ -76,6 +78,9 @@ pub struct PlanDocument {
     steps: Vec<StepDocument>,
     totals: TotalsDocument,
     optimal: OptimalDocument,
+    /// Products whose way is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pinned: Vec<PinDocument>,
     /// Inputs whose layouts were chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     filled: Vec<String>,
@@ -86,6 +91,16 @@ pub struct PlanDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     numerics: Option<NumericsDocument>,
     diagnostics: Vec<DiagnosticDocument>,
+}
+
+/// What a statement asks for, beside the cheapest way that there would be.
+#[derive(Debug, Serialize)]
+struct PinDocument {
+    result: String,
+    pin: String,
+    time_s: f64,
+    best_time_s: f64,
+    best_moves: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,7 +123,7 @@ struct AxisDocument {
 struct PhysicalDocument {
     size: u32,
     link: String,
-    network: &'static str,
+    network: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -129,6 +144,16 @@ struct StepDocument {
     bound_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    methods: Option<Vec<MethodDocument>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MethodDocument {
+    name: String,
+    chosen: bool,
+    time_s: f64,
+    ratio: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -195,6 +220,7 @@ pub fn plan(
             flops_per_device: totals.flops,
             peak_bytes_per_device: totals.peak.0,
         },
+        pinned: plan.choices.iter().filter_map(|choice| pin(plan, choice, topology)).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
         optimal: OptimalDocument { proven: plan.exact, lower_bound_s: seconds(plan.lower_bound) },
         time: None,
@@ -205,6 +231,23 @@ pub fn plan(
 }
 
 impl PlanDocument {
+    /// Adds to each collective the methods that could do it.
+    pub fn with_methods(mut self, plan: &Plan, topology: &Topology, lowering: Lowering) -> PlanDocument {
+        for (step, id) in self.steps.iter_mut().zip(plan.ids().filter(|id| plan.is_done(*id))) {
+            let Some(times) = step_method_times(plan, id, topology, lowering) else { continue };
+            let bound = step_bound(plan, id, topology).time();
+            let document = |way: &MethodTime, chosen| MethodDocument {
+                name: way.name.clone(),
+                chosen,
+                time_s: topology.scale.seconds(way.time),
+                ratio: way.time.ratio(bound),
+            };
+            let others = times.others.iter().map(|other| document(other, false));
+            step.methods = Some([document(&times.chosen, true)].into_iter().chain(others).collect());
+        }
+        self
+    }
+
     /// Adds what the clock and the proof say.
     pub fn timed(mut self, compiled: &Compiled, timing: &Timing) -> PlanDocument {
         let bound = plan_bound(&compiled.plan, &compiled.topology);
@@ -236,12 +279,23 @@ impl PlanDocument {
 fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     let axis = |(axis, id): (&crate::mesh::Axis, AxisId)| {
         let link = topology.links(id).wiring.to_string();
-        let physical = vec![PhysicalDocument { size: axis.size, link, network: "ici" }];
+        let physical = vec![PhysicalDocument { size: axis.size, link, network: topology.network(id).name.clone() }];
         let part_of = mesh.views().find(|(_, parts)| parts.contains(id)).map(|(whole, _)| whole.name.clone());
         AxisDocument { name: axis.name.clone(), size: axis.size, physical, part_of }
     };
     let axes = mesh.axes().iter().zip(mesh.axis_ids()).map(axis).collect();
     MeshDocument { axes, hardware: topology.hardware.name.clone() }
+}
+
+fn pin(plan: &Plan, choice: &Choice, topology: &Topology) -> Option<PinDocument> {
+    let (pinned, chosen) = (choice.pinned.as_ref()?, choice.alternatives.first()?);
+    Some(PinDocument {
+        result: plan.program.name(choice.value),
+        pin: pinned.text.clone(),
+        time_s: topology.scale.seconds(chosen.time),
+        best_time_s: topology.scale.seconds(pinned.best.time),
+        best_moves: pinned.best.moves.clone(),
+    })
 }
 
 fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule>) -> StepDocument {
@@ -284,5 +338,6 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         time_s: seconds(step.cost.time),
         bound_s: seconds(step_bound(plan, id, topology).time()),
         bound_reason: step_reason(plan, id, topology),
+        methods: None,
     }
 }

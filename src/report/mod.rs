@@ -6,6 +6,8 @@ pub mod document;
 pub mod text;
 
 use crate::bounds::{self, Bound, Reason};
+use crate::costs::{MethodTimes, method_times};
+use crate::lower::Lowering;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::schedule::Schedule;
 use crate::topology::Topology;
@@ -50,4 +52,12 @@ pub fn step_methods(schedule: &Schedule, step: StepId) -> String {
     let operations = schedule.ids().map(|id| schedule.operation(id));
     let of_step = operations.filter(|operation| operation.step as usize == step.index());
     of_step.filter_map(|operation| operation.method).unique().join(" + ")
+}
+
+/// The ways in which the collective of a step can be done; `None` for other steps, and where nothing is sent.
+pub fn step_method_times(plan: &Plan, id: StepId, topology: &Topology, lowering: Lowering) -> Option<MethodTimes> {
+    let step = plan.step(id);
+    let StepOp::Collective(collective) = &step.op else { return None };
+    let from = &plan.step(plan.operands(id)[0]).layout;
+    method_times(collective, from, topology, lowering, plan.program.value(step.user).method)
 }

@@ -37,6 +37,11 @@ impl<'a> Builder<'a> {
         &self.schedule.mesh
     }
 
+    /// The methods of the operations so far, where a method made them.
+    pub fn methods(&self) -> Vec<&'static str> {
+        self.schedule.operations.node_weights().filter_map(|operation| operation.method).collect()
+    }
+
     /// The local extents of a value.
     pub fn extents(&self, value: OpId) -> &[u64] {
         &self.schedule.operation(value).extents

@@ -111,6 +111,8 @@ struct AxisDocument {
     size: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     wiring: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    over: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,9 +2,12 @@
 
 use super::error::SyntaxError;
 use super::grammar::Rule;
-use super::{AxisDecl, DimDecl, DimSize, Expr, ExprKind, Name, PartDecl, SizeExpr, SizeKind, SizeSign};
+use super::{
+    AxisDecl, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind, SizeSign,
+};
 use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
+use crate::link::LinkState;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
 use pest::iterators::Pair;
@@ -41,6 +44,7 @@ impl Builder {
                 let count = find(pair, Rule::size_sum).expect("a block says how often");
                 StatementKind::Repeat { count: self.size(count)?, body: Vec::new() }
             }
+            Rule::link_statement => StatementKind::Link(self.link(pair)?),
             Rule::expect_statement => StatementKind::Expect(self.expectation(pair)?),
             Rule::limit_statement => {
                 let (measure, amount) = self.bound(pair)?;
@@ -73,11 +77,40 @@ impl Builder {
             let unknown = || SyntaxError::UnknownWiring { word: pair.as_str().to_owned(), at: span.into() };
             known.map(|node| Spanned { node, span }).ok_or_else(unknown)
         });
+        let over = find(pair.clone(), Rule::over).and_then(|over| find(over, Rule::network));
+        let over = over.map(|network| self.name(&network));
         let mut parts = pair.into_inner();
         let name = self.declared(parts.next())?;
         let mut sizes = parts.filter(|part| part.as_rule() == Rule::size_sum).map(|part| self.size(part));
         let size = sizes.next().expect("an axis has its size")?;
-        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()? })
+        Ok(AxisDecl { name, size, more: sizes.collect::<Result<_>>()?, wiring: wiring.transpose()?, over })
+    }
+
+    /// A link and what is wrong with it.
+    fn link(&self, pair: Pair<'_, Rule>) -> Result<LinkDecl> {
+        let ends = find(pair.clone(), Rule::ends).expect("a link has two ends");
+        let state = match find(pair, Rule::share).and_then(|share| find(share, Rule::percent)) {
+            None => LinkState::Down,
+            Some(percent) => {
+                let number = percent.as_str().parse().ok().filter(|number| (1..=100).contains(number));
+                let at = self.span(&percent).into();
+                LinkState::Percent(
+                    number.ok_or_else(|| SyntaxError::BadPercent { number: percent.as_str().to_owned(), at })?,
+                )
+            }
+        };
+        let both_ways = find(ends.clone(), Rule::both_ways).is_some();
+        let mut places = ends.into_inner().filter(|part| part.as_rule() == Rule::place).map(|part| self.place(part));
+        let mut place = || places.next().expect("a link leads from one place to another");
+        Ok(LinkDecl { from: place()?, to: place()?, both_ways, state })
+    }
+
+    /// `(0,1)`
+    fn place(&self, pair: Pair<'_, Rule>) -> Result<Spanned<Vec<u64>>> {
+        let span = self.span(&pair);
+        let numbers = pair.into_inner().filter(|part| part.as_rule() == Rule::integer);
+        let node = numbers.map(|number| Ok(self.integer(&number)?.node)).collect::<Result<_>>()?;
+        Ok(Spanned { node, span })
     }
 
     /// An axis and its parts.
@@ -152,13 +185,15 @@ impl Builder {
 
     /// An input, a result or an arrow.
     fn array_statement(&self, pair: Pair<'_, Rule>) -> Result<StatementKind> {
-        let (mut typing, mut value, mut result, mut using) = (None, None, None, None);
+        let (mut typing, mut value, mut result) = (None, None, None);
+        let (mut by, mut using) = (None, None);
         let mut parts = pair.into_inner();
         let left = self.expr(parts.next().expect("the statement begins with an expression"))?;
         for part in parts {
             match part.as_rule() {
                 Rule::typing => typing = Some(part),
                 Rule::value => value = find(part, Rule::expr),
+                Rule::by => by = Some(self.pin(part)),
                 Rule::using => using = find(part, Rule::method).map(|pair| self.name(&pair)),
                 Rule::result => {
                     let mut parts = part.into_inner();
@@ -174,7 +209,7 @@ impl Builder {
             }
             (Some(value), None) => {
                 let target = self.left_target(left, typing)?;
-                Ok(StatementKind::Assign { target, value: self.expr(value)?, using })
+                Ok(StatementKind::Assign { target, value: self.expr(value)?, by, using })
             }
             (None, second) if typing.is_some() => match second {
                 Some((arrow, _)) => Err(SyntaxError::UnexpectedText {
@@ -183,19 +218,29 @@ impl Builder {
                     at: arrow.into(),
                     help: Some("an input stands alone: `A: bf16[I, J]`".to_owned()),
                 }),
-                None => match using {
-                    Some(method) => Err(SyntaxError::UnexpectedText {
-                        found: "using".to_owned(),
+                None => match (by.map(|pin| ("by", pin.strategy)), using.map(|method| ("using", method))) {
+                    (Some((word, name)), _) | (None, Some((word, name))) => Err(SyntaxError::UnexpectedText {
+                        found: word.to_owned(),
                         expected: "the end of the statement".to_owned(),
-                        at: method.span.into(),
-                        help: Some("an input has no collectives; name the method where it is used".to_owned()),
+                        at: name.span.into(),
+                        help: Some("an input has no collectives; say this where it is used".to_owned()),
                     }),
-                    None => self.input(left, typing),
+                    (None, None) => self.input(left, typing),
                 },
             },
-            (None, Some((_, target))) => Ok(StatementKind::Assign { target: self.target(target)?, value: left, using }),
-            (None, None) => self.value_alone(left, using),
+            (None, Some((_, target))) => {
+                Ok(StatementKind::Assign { target: self.target(target)?, value: left, by, using })
+            }
+            (None, None) => self.value_alone(left, by, using),
         }
+    }
+
+    /// `by gather(A)`
+    fn pin(&self, pair: Pair<'_, Rule>) -> PinRef {
+        let strategy = find(pair.clone(), Rule::strategy).expect("`by` is followed by a word");
+        let operands = find(pair, Rule::pinned).into_iter().flat_map(Pair::into_inner);
+        let operands = operands.filter(|part| part.as_rule() == Rule::array_name).map(|part| self.name(&part));
+        PinRef { strategy: self.name(&strategy), operands: operands.collect() }
     }
 
     /// `A: bf16[I_X, J]`
@@ -212,7 +257,7 @@ impl Builder {
 
     /// A collective says by itself what it gives, and an array with brackets what its layout is, as in the book;
     /// any other value wants a name.
-    fn value_alone(&self, value: Expr, using: Option<Name>) -> Result<StatementKind> {
+    fn value_alone(&self, value: Expr, by: Option<PinRef>, using: Option<Name>) -> Result<StatementKind> {
         match &value.kind {
             ExprKind::Collective { .. } => {}
             ExprKind::Array(array) if array.brackets.is_some() => {}
@@ -224,7 +269,7 @@ impl Builder {
             | ExprKind::Call { .. } => return Err(SyntaxError::NoResult { at: value.span.into() }),
         }
         let target = Target { name: None, dtype: None, brackets: None, span: value.span };
-        Ok(StatementKind::Assign { target, value, using })
+        Ok(StatementKind::Assign { target, value, by, using })
     }
 
     /// What stands on the left of `=` or `:`, read as the result it is meant to be.

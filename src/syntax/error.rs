@@ -90,7 +90,7 @@ pub enum SyntaxError {
     #[diagnostic(
         code("unknown-statement"),
         help(
-            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..` or `output C`"
+            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
         )
     )]
     UnknownStatement {
@@ -151,6 +151,13 @@ pub enum SyntaxError {
         why: String,
         units: String,
         #[label(primary, "this amount")]
+        at: SourceSpan,
+    },
+    #[error("a link cannot be at {number}% of its rate")]
+    #[diagnostic(code("bad-percent"), help("it is at 1% to 100%; a link that carries nothing is `down`"))]
+    BadPercent {
+        number: String,
+        #[label(primary, "not from 1 to 100")]
         at: SourceSpan,
     },
     #[error("the name `{name}` has a `_`")]

@@ -118,7 +118,7 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
         "_" if text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()) => {
             Some("names of dims and axes have no `_`: the first `_` after a dim starts its sharding".to_owned())
         }
-        "by" | "using" if at > 0 => Some(format!("what begins with `{found}` is not known")),
+        "by" | "using" if at > 0 => Some("`by` and then `using` stand behind the whole statement".to_owned()),
         "=" if text[..at].ends_with('=') => Some("a result is written with one `=`".to_owned()),
         _ => None,
     }
@@ -153,6 +153,13 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::output_statement | Rule::output_word => (0, "`output`"),
         Rule::expect_statement | Rule::expect_word => (0, "`expect`"),
         Rule::repeat_statement | Rule::repeat_word => (0, "`repeat`"),
+        Rule::link_statement | Rule::link_word => (0, "`link`"),
+        Rule::ends | Rule::place => (1, "a device such as `(0,1)`"),
+        Rule::both_ways => (4, "`<->`"),
+        Rule::down => (1, "`down`"),
+        Rule::at_word => (1, "`at`"),
+        Rule::share | Rule::percent => (1, "a number of hundredths"),
+        Rule::percent_sign => (3, "`%`"),
         Rule::limit_statement | Rule::limit_word => (0, "`limit`"),
         Rule::no_communication | Rule::no_word => (2, "`no communication`"),
         Rule::communication => (2, "`communication`"),
@@ -175,6 +182,8 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::size_plus | Rule::size_times => (8, "an operator"),
         Rule::by_sign => (8, "`x`"),
         Rule::wiring => (5, "a wiring"),
+        Rule::over | Rule::over_word => (8, "`over`"),
+        Rule::network => (1, "the name of a network"),
         Rule::hardware => (1, "the name of a hardware"),
         Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
@@ -194,6 +203,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
             (7, "`{`")
         }
         Rule::on | Rule::on_word => (8, "`on`"),
+        Rule::by | Rule::by_word => (8, "`by`"),
+        Rule::strategy => (1, "`gather`, `reduce` or `slice`"),
+        Rule::pinned => (7, "`(`"),
         Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),
         Rule::WHITESPACE | Rule::COMMENT | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),

@@ -49,8 +49,10 @@ impl Walk<'_> {
                 pair.into_inner().filter(said).for_each(|part| self.take(part));
             }
             Rule::brackets => self.word(&pair, Kind::Brackets, brackets(pair.clone())),
-            // A number and its unit are one word, and so is a size.
-            Rule::amount | Rule::size_sum | Rule::parts => self.word(&pair, Kind::Word, joined(pair.clone())),
+            // A number and its unit are one word, and so are a size and the ends of a link.
+            Rule::amount | Rule::size_sum | Rule::parts | Rule::ends | Rule::share => {
+                self.word(&pair, Kind::Word, joined(pair.clone()))
+            }
             Rule::product_sign => self.word(&pair, Kind::Sign, product_sign(pair.clone())),
             Rule::named_move => self.word(&pair, Kind::Word, head(pair.clone())),
             Rule::collective => self.collective(pair),
@@ -182,6 +184,8 @@ fn joined(pair: Pair<'_, Rule>) -> String {
     match pair.as_rule() {
         Rule::size_times if pair.as_str() == "/" => "/".to_owned(),
         Rule::size_times | Rule::star => "*".to_owned(),
+        Rule::arrow => "->".to_owned(),
+        Rule::both_ways => "<->".to_owned(),
         _ if parts.peek().is_none() => name(&pair),
         _ => parts.map(joined).collect(),
     }

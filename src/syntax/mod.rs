@@ -14,6 +14,8 @@ mod format_lines;
 mod format_tests;
 mod format_tokens;
 mod grammar;
+mod latex;
+mod lenient;
 mod parse;
 mod print;
 mod set;
@@ -25,6 +27,7 @@ mod tests;
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub use format::format;
+pub use lenient::parse_lenient;
 pub use set::SetError;
 pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 
@@ -32,6 +35,7 @@ pub use parse::{LARGEST_SOURCE, LONGEST_STATEMENT, MOST_ERRORS, MOST_STATEMENTS,
 
 use crate::dtype::DType;
 use crate::function::Scalar;
+use crate::link::LinkState;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,6 +101,8 @@ pub enum StatementKind {
         target: Target,
         /// What it is assigned.
         value: Expr,
+        /// `by gather(A)`: how its product is to be done.
+        by: Option<PinRef>,
         /// `using meet_in_middle_ring`: the method of its collectives.
         using: Option<Name>,
     },
@@ -111,6 +117,8 @@ pub enum StatementKind {
     },
     /// `expect time < 500us`
     Expect(Expectation),
+    /// `link (0,0)->(1,0) down`
+    Link(LinkDecl),
     /// `limit memory 300MB`
     Limit {
         /// Of what.
@@ -118,6 +126,15 @@ pub enum StatementKind {
         /// How much.
         amount: Amount,
     },
+}
+
+/// `by gather(A)`
+#[derive(Clone, Debug, PartialEq)]
+pub struct PinRef {
+    /// `gather`, as it was written.
+    pub strategy: Name,
+    /// The operands it is for.
+    pub operands: Vec<Name>,
 }
 
 /// `X: 4 ring`
@@ -131,6 +148,21 @@ pub struct AxisDecl {
     pub more: Vec<SizeExpr>,
     /// The wiring, if it is written.
     pub wiring: Option<Spanned<Wiring>>,
+    /// The network it lies over, if it is written: `over dcn`.
+    pub over: Option<Name>,
+}
+
+/// `link (0,0)->(1,0) down`, `link (0,0)<->(1,0) at 50%`
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkDecl {
+    /// The device that sends, by its coordinates.
+    pub from: Spanned<Vec<u64>>,
+    /// The device that receives.
+    pub to: Spanned<Vec<u64>>,
+    /// `<->`: the link back as well.
+    pub both_ways: bool,
+    /// What is wrong with it.
+    pub state: LinkState,
 }
 
 /// `Q: 4`

@@ -153,7 +153,8 @@ fn in_body(statement: &Statement) -> bool {
         | StatementKind::Dims(_)
         | StatementKind::Output(_)
         | StatementKind::Expect(_)
-        | StatementKind::Limit { .. } => false,
+        | StatementKind::Limit { .. }
+        | StatementKind::Link(_) => false,
     }
 }
 
@@ -261,7 +262,7 @@ fn first_word(text: &str) -> &str {
 
 /// Whether this is a statement of the wider language that has no meaning here; the words are names elsewhere.
 fn is_unknown(word: &str, rest: &str) -> bool {
-    if !matches!(word, "link" | "by" | "using" | "on") {
+    if !matches!(word, "by" | "using" | "on") {
         return false;
     }
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{');
@@ -280,6 +281,7 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
         "repeat" if opens_block(word, rest) => Rule::repeat_statement,
         "expect" if name_follows => Rule::expect_statement,
         "limit" if name_follows => Rule::limit_statement,
+        "link" if name_follows || rest.starts_with('(') => Rule::link_statement,
         _ => Rule::array_statement,
     }
 }

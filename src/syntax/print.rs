@@ -1,8 +1,8 @@
 //! Prints a tree in the canonical spelling; what is printed reads back as the same tree.
 
 use super::{
-    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, Name,
-    OpenRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
+    ArrayRef, Ast, BinaryOp, Brackets, CollectiveName, Contraction, DimName, DimRef, DimSize, Expr, ExprKind, LinkDecl,
+    Name, OpenRef, PinRef, SizeExpr, SizeKind, Statement, StatementKind, Subscript, Target,
 };
 use itertools::Itertools;
 use std::fmt::{self, Display, Formatter};
@@ -20,11 +20,12 @@ impl Display for Statement {
             StatementKind::Mesh { axes, hardware } => {
                 let axes = axes.iter().map(|axis| {
                     let wiring = axis.wiring.iter().format_with("", |wiring, f| f(&format_args!(" {}", wiring.node)));
+                    let over = axis.over.iter().format_with("", |name, f| f(&format_args!(" over {}", name.node)));
                     // `4x4` is as it is written; a name beside the sign would become one word with it.
                     let numbers = |size: &SizeExpr| matches!(size.kind, SizeKind::Number(_));
                     let sign = if numbers(&axis.size) && axis.more.iter().all(numbers) { "x" } else { " x " };
                     let more = axis.more.iter().format_with("", |size, f| f(&format_args!("{sign}{size}")));
-                    format!("{}: {}{more}{wiring}", axis.name.node, axis.size)
+                    format!("{}: {}{more}{wiring}{over}", axis.name.node, axis.size)
                 });
                 let on = hardware.iter().format_with("", |name, f| f(&format_args!(" on {}", name.node)));
                 write!(f, "mesh {{{}}}{on}", axes.format(", "))
@@ -43,12 +44,13 @@ impl Display for Statement {
                 write!(f, "dims {{{}}}", dims.format(", "))
             }
             StatementKind::Input { name, dtype, brackets } => write!(f, "{}: {}{brackets}", name.node, dtype.node),
-            StatementKind::Assign { target, value, using } => {
+            StatementKind::Assign { target, value, by, using } => {
                 match (&target.name, &target.brackets) {
                     (Some(_), _) => write!(f, "{target} = {value}")?,
                     (None, Some(_)) => write!(f, "{value} -> {target}")?,
                     (None, None) => write!(f, "{value}")?,
                 }
+                by.iter().try_for_each(|pin| write!(f, " by {pin}"))?;
                 using.iter().try_for_each(|method| write!(f, " using {}", method.node))
             }
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
@@ -63,8 +65,21 @@ impl Display for Statement {
                 f.write_str("}")
             }
             StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),
+            StatementKind::Link(LinkDecl { from, to, both_ways, state }) => {
+                let arrow = if *both_ways { "<->" } else { "->" };
+                let place = |place: &[u64]| place.iter().join(",");
+                write!(f, "link ({}){arrow}({}) {state}", place(&from.node), place(&to.node))
+            }
             StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }
+    }
+}
+
+impl Display for PinRef {
+    /// `gather(A)`
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.strategy.node)?;
+        if self.operands.is_empty() { Ok(()) } else { write!(f, "({})", words(&self.operands)) }
     }
 }
 

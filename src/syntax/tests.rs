@@ -173,9 +173,9 @@ fn each_mistake_has_its_word_and_place() {
         ("C = 1e999 * A", "number-too-large: the number `1e999` is too large | 1e999 | more than can be counted"),
         ("repeat 4 {\n  A = B\n", "unclosed-bracket: `{` is not closed | B | expected `}` after this"),
         ("repeat {\n  A = B\n}", "unexpected-text: unexpected `{` | { | expected a size"),
-        ("link (0,0)->(1,0) down", {
-            "unknown-statement: statements that begin with `link` are not known | link | not a statement"
-        }),
+        ("link (0,0)->(1,0) slow", "unexpected-text: unexpected `slow` | slow | expected `at` or `down`"),
+        ("link (0,0)->(1,0) at 50", "unexpected-end: the statement is not complete | 50 | expected `%` after this"),
+        ("link (0)->(1) at 101%", { "bad-percent: a link cannot be at 101% of its rate | 101 | not from 1 to 100" }),
         ("A = \0", "not-text: the source is not text: it has the byte 0x00 | \0 | here"),
         ("AllGather_X -> C", "unexpected-text: unexpected `->` | -> | expected an array, `:` or `(`"),
         ("C[I,\n J] = A", "unclosed-bracket: `[` is not closed | , | expected `]` on the same line"),
@@ -400,8 +400,17 @@ pub(super) mod properties {
     pub(in crate::syntax) fn statement() -> impl Strategy<Value = Statement> {
         let wirings = vec![Wiring::Ring, Wiring::Line, Wiring::Switch];
         let wiring = prop::sample::select(wirings).prop_map(|node| Spanned { node, span: Span::default() });
-        let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring))
-            .prop_map(|(name, size, more, wiring)| AxisDecl { name, size, more, wiring });
+        let over = prop::option::of(prop::sample::select(vec!["dcn", "ib_2"]).prop_map(named));
+        let axis = (plain(), size(), prop::collection::vec(size(), 0..2), prop::option::of(wiring), over)
+            .prop_map(|(name, size, more, wiring, over)| AxisDecl { name, size, more, wiring, over });
+        let device = || prop::collection::vec(0u64..9, 1..4).prop_map(|node| Spanned { node, span: Span::default() });
+        let state = prop_oneof![Just(LinkState::Down), (1u8..=100).prop_map(LinkState::Percent)];
+        let link = (device(), device(), any::<bool>(), state).prop_map(|(from, to, both_ways, state)| LinkDecl {
+            from,
+            to,
+            both_ways,
+            state,
+        });
         let hardware = prop::option::of(prop::sample::select(vec!["tpu_v5e", "h100-sxm", "4x4.x"]).prop_map(named));
         let dim_size =
             prop_oneof![size().prop_map(DimSize::Is), prop::collection::vec(plain(), 2..4).prop_map(DimSize::Parts),];
@@ -426,12 +435,20 @@ pub(super) mod properties {
                 dtype,
                 brackets
             }),
-            (target, expr(), prop::option::of(plain())).prop_map(|(target, value, using)| StatementKind::Assign {
+            (
                 target,
-                value,
-                using
-            }),
+                expr(),
+                prop::option::of((plain(), prop::collection::vec(name(), 0..3))),
+                prop::option::of(plain())
+            )
+                .prop_map(|(target, value, by, using)| StatementKind::Assign {
+                    target,
+                    value,
+                    by: by.map(|(strategy, operands)| PinRef { strategy, operands }),
+                    using
+                }),
             prop::collection::vec(name(), 1..4).prop_map(StatementKind::Output),
+            link.prop_map(StatementKind::Link),
         ]
         .prop_map(|kind| Statement { kind, span: Span::default() })
     }

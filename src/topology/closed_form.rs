@@ -12,7 +12,7 @@
 
 use super::Topology;
 use crate::mesh::{AxisId, AxisSet, Wiring};
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, Rate, Time, TimeScale};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -59,9 +59,9 @@ impl ClosedForm {
 /// Which of an axis's wirings a formula goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// What is declared, parts of an axis as rings of their size: the book.
+    /// What is declared, parts of an axis as rings of their size: the book. All devices of a node use its links.
     Declared,
-    /// The links that are there; parts of an axis share them.
+    /// The links that are there; parts of an axis share them. The group alone uses the links of its nodes.
     Links,
 }
 
@@ -73,6 +73,10 @@ struct Stage {
     hop: Time,
     /// Links between neighbours, each shared by as many groups.
     apart: u64,
+    /// Hops through a switch.
+    crossing: u64,
+    /// As many devices send over each link, where the devices of a node share them.
+    sharers: u64,
 }
 
 impl Stage {
@@ -88,8 +92,13 @@ impl Stage {
         match self.wiring {
             Wiring::Ring => fraction(self.hop * (sum * self.apart), 1, 2),
             Wiring::Line => self.hop * ((sum - axes) * self.apart),
-            Wiring::Switch => self.hop * axes,
+            Wiring::Switch => self.hop * (axes * self.crossing),
         }
+    }
+
+    /// The time of so many bytes of each device that sends over a link.
+    fn bytes(&self, scale: TimeScale, bytes: u64) -> Time {
+        scale.at_rate(u128::from(bytes).saturating_mul(u128::from(self.sharers)), self.one_way)
     }
 
     /// The fullest link of an AllGather, as a fraction of the gathered array.
@@ -157,7 +166,7 @@ impl Topology {
         let stages = self.stages(axes, By::Declared);
         let group: u64 = stages.iter().map(Stage::members).product();
         let exchange = |stage: Stage| {
-            let local = fraction(self.scale.at_rate(u128::from(full.0), stage.one_way), 1, group);
+            let local = fraction(stage.bytes(self.scale, full.0), 1, group);
             self.form(full, stage.latency(), stage.exchange(local))
         };
         stages.into_iter().map(exchange).fold(ClosedForm::default(), ClosedForm::then)
@@ -168,7 +177,7 @@ impl Topology {
     pub fn permute(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let latency = stages.iter().map(Stage::latency).sum();
-        let bandwidth = stages.iter().map(|stage| self.scale.at_rate(u128::from(local.0), stage.one_way)).max();
+        let bandwidth = stages.iter().map(|stage| stage.bytes(self.scale, local.0)).max();
         self.form(local, latency, bandwidth.unwrap_or_default())
     }
 
@@ -180,7 +189,7 @@ impl Topology {
         for stage in stages {
             outside /= stage.members();
             let (share, of) = stage.gather_share();
-            let bytes = self.scale.at_rate(u128::from(full.0), stage.one_way);
+            let bytes = stage.bytes(self.scale, full.0);
             let bandwidth = fraction(bytes, share * stage.apart, of.saturating_mul(outside));
             total = total.then(self.form(full, stage.latency(), bandwidth));
         }
@@ -192,7 +201,7 @@ impl Topology {
         if bytes == Bytes(0) { ClosedForm::default() } else { ClosedForm::new(latency, bandwidth) }
     }
 
-    /// The axes by their wiring: lines, switches, rings. Neighbouring parts of an axis count as one; others of the
+    /// The axes by their network, those between nodes first, then by their wiring: lines, switches, rings. Neighbouring parts of an axis count as one; others of the
     /// same axis use the same links, one stage after the other.
     fn stages(&self, axes: impl IntoIterator<Item = AxisId>, by: By) -> Vec<Stage> {
         let axes: AxisSet = axes.into_iter().filter(|axis| self.mesh.size(*axis) > 1).collect();
@@ -201,6 +210,7 @@ impl Topology {
             Wiring::Switch => 1,
             Wiring::Ring => 2,
         };
+        let inside = self.mesh.group_size(axes.iter().filter(|axis| self.links(*axis).network == 0));
         let mut stages: BTreeMap<_, Stage> = BTreeMap::new();
         let mut used: BTreeMap<AxisId, usize> = BTreeMap::new();
         for run in self.mesh.runs(axes.in_order()) {
@@ -214,9 +224,15 @@ impl Topology {
                 std::mem::replace(before, *before + 1)
             });
             let apart = u64::from(if wiring == Wiring::Switch { 1 } else { apart });
-            let stage = stages.entry((order(wiring), Reverse(apart), before)).or_insert_with(|| {
-                let (one_way, hop) = (links.one_way, links.hop_latency);
-                Stage { wiring, sizes: Vec::new(), one_way, hop, apart }
+            let key = (Reverse(links.network), order(wiring), Reverse(apart), before);
+            let stage = stages.entry(key).or_insert_with(|| {
+                let (one_way, hop, crossing) = (links.one_way, links.hop_latency, links.switch.hops());
+                let sharers = match (by, run.last()) {
+                    (By::Declared, Some(axis)) => self.sharers(axis),
+                    (By::Links, Some(axis)) if self.sharers(axis) > 1 => links.sharers * inside,
+                    (By::Declared | By::Links, _) => 1,
+                };
+                Stage { wiring, sizes: Vec::new(), one_way, hop, apart, crossing, sharers }
             });
             stage.sizes.push(run.group_size(&self.mesh));
         }
@@ -294,7 +310,7 @@ mod tests {
         {
             let torus = topology("tpu_v5e", &sizes, Some(Wiring::Ring));
             let form = torus.all_to_all(axes(sizes.len()), full);
-            let over_both_ways = torus.scale.at_rate(u128::from(full.0) / 2, torus.hardware.one_way);
+            let over_both_ways = torus.scale.at_rate(u128::from(full.0) / 2, torus.hardware.network.one_way);
             assert_eq!(form.time * part, over_both_ways);
         }
     }
@@ -306,7 +322,7 @@ mod tests {
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(4096 * 65536 * 2))), 1043.916);
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(1024 * 16384 * 2))), 65.245);
         let exchange = node.all_to_all(axes(1), Bytes(64 << 30));
-        assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.one_way));
+        assert_eq!(exchange.time, node.scale.at_rate(7 << 30, node.hardware.network.one_way));
     }
 
     #[test]
@@ -316,7 +332,7 @@ mod tests {
             let crossing = (1..size).map(|left| left * (size - left)).max().unwrap();
             let block = 1_000_000;
             let form = line.all_to_all(axes(1), Bytes(block * size * size));
-            assert_eq!(form.bandwidth, line.scale.at_rate(u128::from(crossing * block), line.hardware.one_way));
+            assert_eq!(form.bandwidth, line.scale.at_rate(u128::from(crossing * block), line.hardware.network.one_way));
         }
     }
 
@@ -331,7 +347,7 @@ mod tests {
 
     #[test]
     fn different_wirings_are_stages() {
-        let axis = |name: &str, size, wiring| Axis { name: name.to_owned(), size, wiring: Some(wiring) };
+        let axis = |name: &str, size, wiring| Axis { name: name.to_owned(), size, wiring: Some(wiring), over: None };
         let mesh = Mesh::new(vec![axis("X", 4, Wiring::Ring), axis("Y", 3, Wiring::Line)]).unwrap();
         let mixed = Topology::new(mesh, Hardware::named("tpu_v5e").unwrap()).unwrap();
         let form = mixed.all_gather(axes(2), Bytes(36_000_000));

@@ -25,6 +25,54 @@ pub enum WiringRule {
     RingsOfMultiple(u32),
 }
 
+/// How a message goes through a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchKind {
+    /// Its head leaves while its tail comes in: one hop, for which the port out and the port in are busy at once.
+    CutThrough,
+    /// The switch has it whole before it sends it on: two hops, one through each port.
+    StoreAndForward,
+}
+
+impl SwitchKind {
+    /// The hops from a device to another one.
+    pub fn hops(self) -> u64 {
+        match self {
+            SwitchKind::CutThrough => 1,
+            SwitchKind::StoreAndForward => 2,
+        }
+    }
+}
+
+/// Who has a port, or links, of its own in a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// Every device.
+    Device,
+    /// The devices of a node share one port. A node is the devices that differ only along axes over the network
+    /// inside, the first of the profile.
+    Node,
+}
+
+/// A network of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// As it is named in `D: 4 over dcn`.
+    pub name: String,
+    /// Bytes a second of one link, one way; on a switch of one port, one way.
+    pub one_way: Rate,
+    /// Least time of a hop, in picoseconds.
+    pub hop_latency: u64,
+    /// Added to every message once, in picoseconds.
+    pub message_overhead: u64,
+    /// Which axes wrap around unless the program says otherwise.
+    pub wiring: WiringRule,
+    /// What its switches do, where an axis is wired by one.
+    pub switch: SwitchKind,
+    /// Who has a port.
+    pub attached: Attachment,
+}
+
 /// What it costs a device to add, slice and assemble blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalMoves {
@@ -49,16 +97,12 @@ pub struct Hardware {
     pub hbm_bytes: Bytes,
     /// Bytes a second between a device and its memory.
     pub hbm_bandwidth: Rate,
-    /// Bytes a second of one link, one way; on a switch of one port, one way.
-    pub one_way: Rate,
-    /// Least time of a hop, in picoseconds.
-    pub hop_latency: u64,
-    /// Added to every message once, in picoseconds.
-    pub message_overhead: u64,
-    /// How the two make the time of a hop.
+    /// The network inside a node, over which axes lie unless the program says otherwise.
+    pub network: Network,
+    /// The networks between nodes: `D: 4 over dcn`.
+    pub beyond: Vec<Network>,
+    /// How latency and bytes make the time of a hop.
     pub hop_rule: HopRule,
-    /// Which axes wrap around unless the program says otherwise.
-    pub wiring: WiringRule,
     /// What additions and copies within a device cost.
     pub local_moves: LocalMoves,
 }
@@ -94,6 +138,17 @@ impl Hardware {
             Some((_, text)) if Hardware::named(&self.name).as_ref() == Some(self) => (*text).to_owned(),
             Some(_) | None => profile::write(self),
         }
+    }
+
+    /// All networks, the one inside a node first.
+    pub fn networks(&self) -> impl Iterator<Item = &Network> {
+        std::iter::once(&self.network).chain(&self.beyond)
+    }
+
+    /// All that it does in a second: computing, memory, and links.
+    pub fn rates(&self) -> impl Iterator<Item = Rate> {
+        let links = self.networks().map(|network| network.one_way);
+        [self.hbm_bandwidth, self.bf16_flops, self.int8_flops].into_iter().chain(links)
     }
 
     /// Operations a second on elements of this type.

@@ -4,19 +4,23 @@
 //! line each device has one link up and one link down; on a switch each device has one port out and one port in.
 
 pub mod closed_form;
+mod detour;
 pub mod hardware;
 mod profile;
 mod quantity;
 pub mod routes;
 
 pub use closed_form::{ClosedForm, Limit};
-pub use hardware::{Hardware, HopRule, LocalMoves, WiringRule};
+pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 pub use profile::ProfileError;
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh, Wiring};
+use crate::link::{DegradedLink, LinkState};
+use crate::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
 use crate::units::{Rate, Time, TimeScale};
-use miette::Diagnostic;
+use itertools::Itertools;
+use miette::{Diagnostic, SourceSpan};
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A mesh on a certain hardware.
@@ -32,6 +36,8 @@ pub struct Topology {
     pub axes: Vec<AxisLinks>,
     /// The tick in which all times are counted.
     pub scale: TimeScale,
+    /// The links that are not as they should be.
+    degraded: BTreeMap<LinkId, LinkState>,
 }
 
 /// The links along one axis, all alike.
@@ -41,6 +47,16 @@ pub struct AxisLinks {
     pub wiring: Wiring,
     /// What the program or the hardware's rule says, before that of two devices; the book's formulas go by it.
     pub declared: Wiring,
+    /// The network it lies over, by its place in [`Hardware::networks`].
+    pub network: usize,
+    /// What its switch does, if it is wired by one.
+    pub switch: SwitchKind,
+    /// The axis whose ports it uses: a device has one port into a switch, for all axes of the network.
+    pub port: AxisId,
+    /// Whether the devices of a node share its links.
+    per_node: bool,
+    /// In a part of a mesh: how many devices share a link and are alike, of which the part has one.
+    pub sharers: u64,
     /// Bytes per second of a link, one way.
     pub one_way: Rate,
     /// Least time of a hop.
@@ -62,6 +78,50 @@ pub enum TopologyError {
         /// The name of the profile.
         hardware: String,
     },
+    /// An axis lies over a network that the hardware has not.
+    #[error("`{hardware}` has no network `{network}` for the axis `{axis}`")]
+    #[diagnostic(code("unknown-network"), help("the networks of `{hardware}` are {known}"))]
+    UnknownNetwork {
+        /// The network that is asked for.
+        network: String,
+        /// The axis that asks for it.
+        axis: String,
+        /// The name of the profile.
+        hardware: String,
+        /// The networks that it has.
+        known: String,
+        /// Where it is written.
+        #[label("not a network of `{hardware}`")]
+        at: Option<SourceSpan>,
+    },
+    /// A link is said to be degraded that is not there.
+    #[error("there is no link from {from} to {to}: {why}")]
+    #[diagnostic(code("no-link"), help("a link leads from a device to its neighbour along a ring or a line"))]
+    NoLink {
+        /// The coordinates of the device that would send.
+        from: String,
+        /// The coordinates of the other.
+        to: String,
+        /// What is missing.
+        why: String,
+        /// The two devices.
+        link: (DeviceId, DeviceId),
+        /// Where it is written.
+        #[label("no such link")]
+        at: Option<SourceSpan>,
+    },
+    /// The links that are down leave the mesh in two pieces.
+    #[error("the links that are down leave no way from {from} to {to}")]
+    #[diagnostic(code("mesh-cut"), help("a mesh is in one piece: leave a link, or take a smaller mesh"))]
+    CutOff {
+        /// The coordinates of a device.
+        from: String,
+        /// Those of one that it cannot reach.
+        to: String,
+        /// Where the last link is written.
+        #[label("nothing is left after this")]
+        at: Option<SourceSpan>,
+    },
     /// The tables of links would not fit.
     #[error("the mesh has {links} links, the most is {most}", most = Topology::MOST_LINKS)]
     #[diagnostic(code("mesh-too-large"), help("use a smaller mesh, or fewer axes"))]
@@ -69,6 +129,26 @@ pub enum TopologyError {
         /// As many as it would have.
         links: u64,
     },
+}
+
+impl TopologyError {
+    /// Whether it is the program that asks for what is not there.
+    pub fn is_written(&self) -> bool {
+        match self {
+            TopologyError::UnknownNetwork { .. } | TopologyError::NoLink { .. } | TopologyError::CutOff { .. } => true,
+            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => false,
+        }
+    }
+
+    /// Says where it is written.
+    pub fn set_place(&mut self, place: Option<SourceSpan>) {
+        match self {
+            TopologyError::UnknownNetwork { at, .. }
+            | TopologyError::NoLink { at, .. }
+            | TopologyError::CutOff { at, .. } => *at = place,
+            TopologyError::NoCommonTick { .. } | TopologyError::TooManyLinks { .. } => {}
+        }
+    }
 }
 
 impl Topology {
@@ -81,30 +161,136 @@ impl Topology {
     /// If the rates of the hardware have no common tick ([`TimeScale::for_rates`]), or there are more than
     /// [`Topology::MOST_LINKS`] links.
     pub fn new(mesh: Mesh, hardware: Hardware) -> Result<Topology, TopologyError> {
+        Topology::with_degraded(mesh, hardware, &[])
+    }
+
+    /// The same with some links down or slower; of two things said of a link the worse holds.
+    ///
+    /// # Errors
+    /// As [`Topology::new`], or if there is no such link, or the links that are down cut the mesh in two.
+    pub fn with_degraded(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
+        let mut topology = Topology::wire(mesh, hardware, degraded)?;
+        for link in degraded {
+            let id = topology.link_between(link.from, link.to)?;
+            let state = topology.degraded.entry(id).or_insert(link.state);
+            *state = link.state.min(*state);
+        }
+        let is_down = |state: &LinkState| *state == LinkState::Down;
+        match topology.degraded.values().any(is_down).then(|| topology.cut()).flatten() {
+            Some((from, to)) => Err(topology.cut_off(from, to)),
+            None => Ok(topology),
+        }
+    }
+
+    /// All links as they should be; but the tick is made for the slower ones as well.
+    fn wire(mesh: Mesh, hardware: Hardware, degraded: &[DegradedLink]) -> Result<Topology, TopologyError> {
         let machine = mesh.machine();
         let links = 2 * machine.axes().len() as u64 * mesh.device_count() as u64;
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
-        let rates = [hardware.one_way, hardware.hbm_bandwidth, hardware.bf16_flops, hardware.int8_flops];
-        let scale =
-            TimeScale::for_rates(rates).map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
+        let states: BTreeSet<LinkState> = degraded.iter().map(|link| link.state).collect();
+        let slower =
+            hardware.networks().cartesian_product(&states).filter_map(|(on, state)| part_of(on.one_way, *state));
+        let scale = TimeScale::for_rates(hardware.rates().chain(slower))
+            .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
+        let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
         let axes = machine
             .axes()
             .iter()
-            .map(|axis| {
-                let declared = axis.wiring.unwrap_or_else(|| hardware.wiring.of(&machine, axis.size));
+            .zip(machine.axis_ids())
+            .zip(&networks)
+            .map(|((axis, id), (place, network))| {
+                let beside = machine.axes().iter().zip(&networks).filter(|(_, (other, _))| other == place);
+                let sizes: Vec<u32> = beside.map(|(axis, _)| axis.size).collect();
+                let declared = axis.wiring.unwrap_or_else(|| network.wiring.of(&sizes, axis.size));
                 AxisLinks {
                     wiring: physical(declared, axis.size),
                     declared,
-                    one_way: hardware.one_way,
-                    hop_latency: scale.picoseconds(hardware.hop_latency),
-                    message_overhead: scale.picoseconds(hardware.message_overhead),
+                    network: *place,
+                    switch: network.switch,
+                    port: id,
+                    per_node: network.attached == Attachment::Node,
+                    sharers: 1,
+                    one_way: network.one_way,
+                    hop_latency: scale.picoseconds(network.hop_latency),
+                    message_overhead: scale.picoseconds(network.message_overhead),
                     apart: 1,
                 }
             })
             .collect();
-        Ok(Topology { mesh, hardware, machine, axes, scale })
+        Ok(Topology { mesh, machine, axes: with_ports(axes), hardware, scale, degraded: BTreeMap::new() })
+    }
+
+    /// Whether some link is down or slower than it should be.
+    pub fn is_degraded(&self) -> bool {
+        !self.degraded.is_empty()
+    }
+
+    /// The links that are down or slower, in the order of their indices.
+    pub fn degraded(&self) -> impl Iterator<Item = (LinkId, LinkState)> + '_ {
+        self.degraded.iter().map(|(link, state)| (*link, *state))
+    }
+
+    /// Bytes a second of a link that is there, one way; none if it is down.
+    pub fn rate(&self, id: LinkId) -> Option<Rate> {
+        let one_way = self.axes[self.link(id).axis.index()].one_way;
+        self.degraded.get(&id).map_or(Some(one_way), |state| part_of(one_way, *state))
+    }
+
+    /// Whether the link is down.
+    fn is_down(&self, link: Link) -> bool {
+        self.degraded.get(&self.link_id(link)) == Some(&LinkState::Down)
+    }
+
+    /// The link from one device to the next.
+    fn link_between(&self, from: DeviceId, to: DeviceId) -> Result<LinkId, TopologyError> {
+        let mesh = &self.machine;
+        let no_link = |why: &str| TopologyError::NoLink {
+            from: mesh.place(from),
+            to: mesh.place(to),
+            why: why.to_owned(),
+            link: (from, to),
+            at: None,
+        };
+        let differs = |axis: &AxisId| mesh.coordinate(from, *axis) != mesh.coordinate(to, *axis);
+        let (axis, size) = match mesh.axis_ids().filter(differs).exactly_one() {
+            Ok(axis) => (axis, mesh.axis(axis).size),
+            Err(_) => return Err(no_link("they do not differ in exactly one coordinate")),
+        };
+        let (here, there) = (mesh.coordinate(from, axis), mesh.coordinate(to, axis));
+        let name = &mesh.axis(axis).name;
+        let wiring = self.axes[axis.index()].wiring;
+        if wiring == Wiring::Switch {
+            return Err(no_link(&format!("`{name}` is a switch, whose devices have ports and no links between them")));
+        }
+        let up = Link { axis, side: LinkSide::Up, device: from };
+        let down = Link { axis, side: LinkSide::Down, device: from };
+        match (here + 1) % size == there && self.exists(up) {
+            true => Ok(self.link_id(up)),
+            false if (there + 1) % size == here && self.exists(down) => Ok(self.link_id(down)),
+            false => Err(no_link(&format!("they are no neighbours along `{name}`, a {wiring} of {size}"))),
+        }
+    }
+
+    fn cut_off(&self, from: DeviceId, to: DeviceId) -> TopologyError {
+        TopologyError::CutOff { from: self.machine.place(from), to: self.machine.place(to), at: None }
+    }
+
+    /// The network that an axis lies over.
+    pub fn network(&self, axis: AxisId) -> &Network {
+        self.hardware.networks().nth(self.links(axis).network).expect("looked up when the topology was made")
+    }
+
+    /// How many devices of a node share a link of this axis, if all of them use it.
+    pub fn sharers(&self, axis: AxisId) -> u64 {
+        let links = self.links(axis);
+        if links.per_node { links.sharers * self.machine.group_size(self.inside()) } else { links.sharers }
+    }
+
+    /// The axes of the machine over the network inside a node: the devices of a node differ along them only.
+    pub(super) fn inside(&self) -> impl Iterator<Item = AxisId> + '_ {
+        self.machine.axis_ids().filter(|axis| self.axes[axis.index()].network == 0)
     }
 
     /// The links along one axis, or along a [run](Mesh::runs) of parts.
@@ -129,12 +315,56 @@ impl Topology {
     }
 
     /// The part of the machine along these axes, of an axis in parts all of it, and the axes in the order of their
-    /// new ids: along all other axes it looks alike.
+    /// new ids: along all other axes it looks alike, and what shares links with it is taken to do the same.
+    ///
+    /// Where links are degraded nothing looks alike, and the part is all of the machine.
     pub fn only(&self, axes: AxisSet) -> (Topology, Vec<AxisId>) {
+        if self.is_degraded() {
+            return (self.clone(), self.mesh.axis_ids().collect());
+        }
         let (mesh, kept) = self.mesh.only(axes);
         let wired: AxisSet = kept.iter().map(|axis| self.mesh.physical(*axis)).collect();
-        let links = wired.iter().map(|axis| self.axes[axis.index()]).collect();
-        (Topology { machine: mesh.machine(), mesh, axes: links, ..self.clone() }, kept)
+        let alike = self.machine.group_size(self.inside().filter(|axis| !wired.contains(*axis)));
+        let links = wired.iter().map(|axis| {
+            let links = self.axes[axis.index()];
+            AxisLinks { sharers: if links.per_node { links.sharers * alike } else { links.sharers }, ..links }
+        });
+        (Topology { machine: mesh.machine(), mesh, axes: with_ports(links.collect()), ..self.clone() }, kept)
+    }
+}
+
+/// The network that an axis lies over, and its place among those of the hardware.
+fn network_of<'h>(axis: &Axis, hardware: &'h Hardware) -> Result<(usize, &'h Network), TopologyError> {
+    let Some(over) = &axis.over else { return Ok((0, &hardware.network)) };
+    let known = || hardware.networks().map(|network| format!("`{}`", network.name)).join(", ");
+    let found = hardware.networks().enumerate().find(|(_, network)| network.name == *over);
+    found.ok_or_else(|| TopologyError::UnknownNetwork {
+        network: over.clone(),
+        axis: axis.name.clone(),
+        hardware: hardware.name.clone(),
+        known: known(),
+        at: None,
+    })
+}
+
+/// The axes of one network that are wired by a switch share the ports of the first of them.
+fn with_ports(mut axes: Vec<AxisLinks>) -> Vec<AxisLinks> {
+    for place in 0..axes.len() {
+        let on_same_switch = |other: &AxisLinks| other.wiring == Wiring::Switch && other.network == axes[place].network;
+        let first = axes[..place].iter().position(on_same_switch).filter(|_| axes[place].wiring == Wiring::Switch);
+        axes[place].port = AxisId::new(first.unwrap_or(place));
+    }
+    axes
+}
+
+/// What a link in this state carries, at least a byte a second; none if it is down.
+fn part_of(one_way: Rate, state: LinkState) -> Option<Rate> {
+    match state {
+        LinkState::Down => None,
+        LinkState::Percent(percent) => {
+            let rate = u128::from(one_way.per_second()) * u128::from(percent) / 100;
+            Rate::new(u64::try_from(rate).unwrap_or(u64::MAX).max(1))
+        }
     }
 }
 
@@ -147,14 +377,13 @@ fn physical(declared: Wiring, size: u32) -> Wiring {
 }
 
 impl WiringRule {
-    /// How an axis of `size` devices is wired in this mesh. Axes of one device have no links and do not count.
-    fn of(self, mesh: &Mesh, size: u32) -> Wiring {
+    /// How an axis of `size` devices is wired, among the axes of its network. Axes of one device have no links and do
+    /// not count.
+    fn of(self, sizes: &[u32], size: u32) -> Wiring {
         let ring = match self {
             WiringRule::Always(wiring) => return wiring,
             WiringRule::RingOfSize(full) => size == full,
-            WiringRule::RingsOfMultiple(cube) => {
-                mesh.axes().iter().all(|axis| axis.size == 1 || axis.size.is_multiple_of(cube))
-            }
+            WiringRule::RingsOfMultiple(cube) => sizes.iter().all(|size| *size == 1 || size.is_multiple_of(cube)),
         };
         if ring { Wiring::Ring } else { Wiring::Line }
     }
@@ -163,11 +392,10 @@ impl WiringRule {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::mesh::Axis;
 
     /// A mesh with all axes wired alike.
     pub(crate) fn topology(hardware: &str, axes: &[(&str, u32)], wiring: Option<Wiring>) -> Topology {
-        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring });
+        let axes = axes.iter().map(|(name, size)| Axis { name: (*name).to_owned(), size: *size, wiring, over: None });
         let mesh = Mesh::new(axes.collect()).expect("a small mesh");
         Topology::new(mesh, Hardware::named(hardware).expect("a shipped profile")).expect("a common tick")
     }

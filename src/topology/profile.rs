@@ -1,9 +1,10 @@
 //! Hardware profiles as TOML documents.
 
-use super::hardware::{Hardware, HopRule, LocalMoves, WiringRule};
+use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::quantity::{BANDWIDTH, BYTES, FLOPS, Kind, TIME};
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
+use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -52,18 +53,40 @@ struct Document {
     hbm_bytes: Bytes,
     #[serde(deserialize_with = "read_bandwidth")]
     hbm_bandwidth: Rate,
+    network: NetworkDocument,
+    #[serde(default)]
+    beyond: Vec<NetworkDocument>,
+    #[serde(default = "book_rule", deserialize_with = "read_hop_rule")]
+    hop_rule: HopRule,
+    #[serde(default = "book_moves", deserialize_with = "read_local_moves")]
+    local_moves: LocalMoves,
+}
+
+/// A network as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NetworkDocument {
+    #[serde(deserialize_with = "read_network_name")]
+    name: String,
     #[serde(deserialize_with = "read_bandwidth")]
     one_way: Rate,
     #[serde(deserialize_with = "read_time")]
     hop_latency: u64,
     #[serde(default, deserialize_with = "read_time")]
     message_overhead: u64,
-    #[serde(default = "book_rule", deserialize_with = "read_hop_rule")]
-    hop_rule: HopRule,
     #[serde(deserialize_with = "read_wiring")]
     wiring: WiringRule,
-    #[serde(default = "book_moves", deserialize_with = "read_local_moves")]
-    local_moves: LocalMoves,
+    #[serde(default = "plain_switch", deserialize_with = "read_switch")]
+    switch: SwitchKind,
+    #[serde(default = "each_device", deserialize_with = "read_attachment")]
+    attached: Attachment,
+}
+
+impl From<NetworkDocument> for Network {
+    fn from(document: NetworkDocument) -> Network {
+        let NetworkDocument { name, one_way, hop_latency, message_overhead, wiring, switch, attached } = document;
+        Network { name, one_way, hop_latency, message_overhead, wiring, switch, attached }
+    }
 }
 
 /// Reads a profile; see [`Hardware::from_toml`].
@@ -72,20 +95,23 @@ pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
         message: error.message().trim_end().replace('\n', "; "),
         span: error.span().map(SourceSpan::from),
     })?;
-    Ok(Hardware {
+    let hardware = Hardware {
         name: document.name,
         description: document.description,
         bf16_flops: document.bf16_flops,
         int8_flops: document.int8_flops,
         hbm_bytes: document.hbm_bytes,
         hbm_bandwidth: document.hbm_bandwidth,
-        one_way: document.one_way,
-        hop_latency: document.hop_latency,
-        message_overhead: document.message_overhead,
+        network: document.network.into(),
+        beyond: document.beyond.into_iter().map(Network::from).collect(),
         hop_rule: document.hop_rule,
-        wiring: document.wiring,
         local_moves: document.local_moves,
-    })
+    };
+    let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
+    match twice {
+        Some(name) => Err(ProfileError { message: format!("two networks are called `{name}`"), span: None }),
+        None => Ok(hardware),
+    }
 }
 
 /// Writes a profile that [`read`] understands.
@@ -97,14 +123,37 @@ pub(super) fn write(hardware: &Hardware) -> String {
         ("int8_flops", hardware.int8_flops.per_second().to_string()),
         ("hbm_bytes", hardware.hbm_bytes.0.to_string()),
         ("hbm_bandwidth", hardware.hbm_bandwidth.per_second().to_string()),
-        ("one_way", hardware.one_way.per_second().to_string()),
-        ("hop_latency", quoted(&time_text(hardware.hop_latency))),
-        ("message_overhead", quoted(&time_text(hardware.message_overhead))),
         ("hop_rule", quoted(hop_rule_text(hardware.hop_rule))),
-        ("wiring", quoted(&wiring_text(hardware.wiring))),
         ("local_moves", quoted(local_moves_text(hardware.local_moves))),
     ];
+    let beyond = hardware.beyond.iter().map(|network| format!("\n[[beyond]]\n{}", network_text(network)));
+    format!("{}\n[network]\n{}{}", lines(&fields), network_text(&hardware.network), beyond.collect::<String>())
+}
+
+fn network_text(network: &Network) -> String {
+    lines(&[
+        ("name", quoted(&network.name)),
+        ("one_way", network.one_way.per_second().to_string()),
+        ("hop_latency", quoted(&time_text(network.hop_latency))),
+        ("message_overhead", quoted(&time_text(network.message_overhead))),
+        ("wiring", quoted(&wiring_text(network.wiring))),
+        ("switch", quoted(switch_text(network.switch))),
+        ("attached", quoted(attachment_text(network.attached))),
+    ])
+}
+
+fn lines(fields: &[(&str, String)]) -> String {
     fields.iter().map(|(field, value)| format!("{field} = {value}\n")).collect()
+}
+
+/// As it can be written in `D: 4 over dcn`.
+fn read_network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let begins = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    if !begins || !name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+        return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"dcn\"")));
+    }
+    Ok(name)
 }
 
 fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -159,6 +208,44 @@ fn hop_rule_text(rule: HopRule) -> &'static str {
     match rule {
         HopRule::Larger => "max",
         HopRule::Sum => "sum",
+    }
+}
+
+fn plain_switch() -> SwitchKind {
+    SwitchKind::CutThrough
+}
+
+fn read_switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SwitchKind, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "cut_through" => Ok(SwitchKind::CutThrough),
+        "store_and_forward" => Ok(SwitchKind::StoreAndForward),
+        other => Err(D::Error::custom(format!("a switch is \"cut_through\" or \"store_and_forward\", not `{other}`"))),
+    }
+}
+
+fn switch_text(switch: SwitchKind) -> &'static str {
+    match switch {
+        SwitchKind::CutThrough => "cut_through",
+        SwitchKind::StoreAndForward => "store_and_forward",
+    }
+}
+
+fn each_device() -> Attachment {
+    Attachment::Device
+}
+
+fn read_attachment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attachment, D::Error> {
+    match String::deserialize(deserializer)?.as_str() {
+        "device" => Ok(Attachment::Device),
+        "node" => Ok(Attachment::Node),
+        other => Err(D::Error::custom(format!("a network is attached to each \"device\" or \"node\", not `{other}`"))),
+    }
+}
+
+fn attachment_text(attached: Attachment) -> &'static str {
+    match attached {
+        Attachment::Device => "device",
+        Attachment::Node => "node",
     }
 }
 
@@ -235,8 +322,7 @@ mod tests {
             assert!(hardware.description.contains("How To Scale Your Model"));
             assert_eq!(hardware.to_toml(), text);
             assert_eq!(read(&write(&hardware)), Ok(hardware.clone()));
-            let rates = [hardware.one_way, hardware.hbm_bandwidth, hardware.bf16_flops, hardware.int8_flops];
-            TimeScale::for_rates(rates).unwrap_or_else(|error| panic!("{name}: {error}"));
+            TimeScale::for_rates(hardware.rates()).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         assert!(Hardware::named(Hardware::DEFAULT).is_some());
     }
@@ -244,7 +330,9 @@ mod tests {
     #[test]
     fn a_changed_profile_is_written_anew() {
         let mut hardware = Hardware::named("h100").expect("shipped");
-        hardware.message_overhead = 1_500;
+        hardware.network.message_overhead = 1_500;
+        hardware.network.switch = SwitchKind::StoreAndForward;
+        hardware.beyond[0].attached = Attachment::Node;
         hardware.hop_rule = HopRule::Sum;
         hardware.local_moves = LocalMoves::Memory;
         hardware.description = "with \"quotes\", a \\ and a\ttab".to_owned();
@@ -275,6 +363,11 @@ mod tests {
         assert!(message.contains("missing field `name`"), "{message}");
         let (message, _) = error_of("hbm_bytes = 16e9", "hbm_bytes = -1");
         assert!(message.contains("`-1` is not a whole number of bytes"), "{message}");
+        let (message, place) = error_of("attached = \"device\"", "attached = \"rack\"");
+        assert!(message.contains("not `rack`"), "{message}");
+        assert_eq!(place, "\"rack\"");
+        assert_eq!(error_of("\"dcn\"", "\"ici\"").0, "two networks are called `ici`");
+        assert!(error_of("\"dcn\"", "\"d c n\"").0.contains("is not one word"));
         assert!(read("[[[").is_err());
     }
 }

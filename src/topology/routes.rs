@@ -1,6 +1,6 @@
 //! Which links a message takes.
 
-use super::Topology;
+use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
 use crate::schedule::Route;
 use std::fmt;
@@ -46,12 +46,12 @@ pub struct Link {
 pub struct Hop {
     /// The axis of [`Topology::machine`] along which it goes.
     pub axis: AxisId,
-    /// The link, or the port out on a switch.
+    /// The link, or the port out on a switch; on the second hop through a switch that stores, the port in.
     pub link: LinkId,
-    /// The port in on a switch.
+    /// The port in that is busy at the same time, on a switch that cuts through.
     pub port_in: Option<LinkId>,
-    /// The device it reaches.
-    pub to: DeviceId,
+    /// The device it reaches; none while it is stored in a switch.
+    pub to: Option<DeviceId>,
 }
 
 /// A way that does not exist.
@@ -77,6 +77,14 @@ pub enum RouteError {
         /// The name of the axis.
         axis: String,
     },
+    /// All ways need links that are down.
+    #[error("the links that are down leave no way from {from} to {to}")]
+    NoWay {
+        /// The source.
+        from: DeviceId,
+        /// The destination.
+        to: DeviceId,
+    },
     /// The hops need a link that is not there.
     #[error("{hops} hops from {from} pass an end of `{axis}`, which is a line")]
     OffTheEnd {
@@ -98,11 +106,15 @@ struct Leg {
 }
 
 /// A message on its way, hop by hop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Walk {
     at: DeviceId,
     destination: DeviceId,
     leg: Option<Leg>,
+    /// The rest of the way around links that are down.
+    detour: Option<std::vec::IntoIter<Hop>>,
+    /// The port in that it still has to pass, of the device it is at then: it is stored in the switch.
+    stored: Option<Link>,
 }
 
 impl Topology {
@@ -117,8 +129,36 @@ impl Topology {
             LinkSide::Up | LinkSide::Out => 0,
             LinkSide::Down | LinkSide::In => 1,
         };
-        let index = (2 * link.axis.index() + side) * self.machine.device_count() + link.device.index();
+        let (axis, device) = self.holder(link);
+        let index = (2 * axis.index() + side) * self.machine.device_count() + device.index();
         LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
+    }
+
+    /// Where a link is counted: at the first axis of those that share it, and at the first device.
+    fn holder(&self, link: Link) -> (AxisId, DeviceId) {
+        let links = self.axes[link.axis.index()];
+        if !links.per_node {
+            return (links.port, link.device);
+        }
+        (links.port, self.node_of(link.device))
+    }
+
+    /// Whether the devices of a node share the links along an axis of the machine.
+    pub fn is_shared(&self, axis: AxisId) -> bool {
+        self.axes[axis.index()].per_node
+    }
+
+    /// The first device of the node of a device.
+    pub fn node_of(&self, device: DeviceId) -> DeviceId {
+        self.inside().fold(device, |device, axis| self.machine.with_coordinate(device, axis, 0))
+    }
+
+    /// The first of the devices that are on the same switch as a port.
+    pub fn switch_of(&self, port: Link) -> DeviceId {
+        let holder = self.axes[port.axis.index()].port;
+        let first =
+            self.shared_by(holder).fold(port.device, |first, axis| self.machine.with_coordinate(first, axis, 0));
+        if self.is_shared(port.axis) { self.node_of(first) } else { first }
     }
 
     /// The link of an index.
@@ -137,10 +177,21 @@ impl Topology {
 
     /// All links that exist, in the order of their indices.
     pub fn all_links(&self) -> impl Iterator<Item = LinkId> + '_ {
-        (0..).map(LinkId).take(self.link_count()).filter(|id| self.exists(self.link(*id)))
+        let exists = |id: &LinkId| {
+            let link = self.link(*id);
+            self.rate(*id).is_some()
+                && self.link_id(link) == *id
+                && self.shared_by(link.axis).any(|axis| self.exists(Link { axis, ..link }))
+        };
+        (0..).map(LinkId).take(self.link_count()).filter(exists)
     }
 
-    /// Whether there is such a link: a line has none past its ends, and one device alone has none at all.
+    /// The axes that use the ports of this one.
+    fn shared_by(&self, axis: AxisId) -> impl Iterator<Item = AxisId> + '_ {
+        self.machine.axis_ids().filter(move |other| self.axes[other.index()].port == axis)
+    }
+
+    /// Whether the wiring has such a link, be it down: a line has none past its ends, and one device alone none at all.
     pub fn exists(&self, link: Link) -> bool {
         let size = self.machine.axis(link.axis).size;
         let coordinate = self.machine.coordinate(link.device, link.axis);
@@ -182,11 +233,27 @@ impl Topology {
             Route::Hops(_) if source == destination => None,
             Route::Hops(hops) => Some(self.hops_leg(source, destination, hops)?),
         };
-        Ok(Walk { at: source, destination, leg })
+        let mut walk = Walk { at: source, destination, leg, stored: None, detour: None };
+        if self.is_degraded() && self.meets_down(walk.clone()) {
+            let hops = self.detour(source, destination).ok_or(RouteError::NoWay { from: source, to: destination })?;
+            walk.detour = Some(hops.into_iter());
+        }
+        Ok(walk)
+    }
+
+    /// Whether some link of the way is down.
+    fn meets_down(&self, mut walk: Walk) -> bool {
+        std::iter::from_fn(|| self.step(&mut walk)).any(|hop| self.rate(hop.link).is_none())
     }
 
     /// The next hop of a message, none where it has arrived.
     pub fn step(&self, walk: &mut Walk) -> Option<Hop> {
+        if let Some(detour) = &mut walk.detour {
+            return detour.next();
+        }
+        if let Some(port) = walk.stored.take() {
+            return Some(Hop { axis: port.axis, link: self.link_id(port), port_in: None, to: Some(port.device) });
+        }
         if walk.at == walk.destination {
             return None;
         }
@@ -195,9 +262,14 @@ impl Topology {
         let link = self.link_id(Link { axis: leg.axis, side: leg.side, device: walk.at });
         let to = self.neighbour(walk.at, walk.destination, leg);
         walk.at = to;
-        let port_in = match leg.side {
-            LinkSide::Out => Some(self.link_id(Link { axis: leg.axis, side: LinkSide::In, device: to })),
-            LinkSide::Up | LinkSide::Down | LinkSide::In => None,
+        let port = Link { axis: leg.axis, side: LinkSide::In, device: to };
+        let (port_in, to) = match (leg.side, self.axes[leg.axis.index()].switch) {
+            (LinkSide::Out, SwitchKind::CutThrough) => (Some(self.link_id(port)), Some(to)),
+            (LinkSide::Out, SwitchKind::StoreAndForward) => {
+                walk.stored = Some(port);
+                (None, None)
+            }
+            (LinkSide::Up | LinkSide::Down | LinkSide::In, _) => (None, Some(to)),
         };
         Some(Hop { axis: leg.axis, link, port_in, to })
     }
@@ -288,11 +360,8 @@ impl fmt::Display for LinkName<'_> {
 }
 
 impl LinkName<'_> {
-    /// The coordinates of a device: `(0,1)`.
     fn place(&self, device: DeviceId) -> String {
-        let coordinates: Vec<String> =
-            self.mesh.axis_ids().map(|axis| self.mesh.coordinate(device, axis).to_string()).collect();
-        format!("({})", coordinates.join(","))
+        self.mesh.place(device)
     }
 }
 
@@ -341,7 +410,7 @@ mod tests {
                     let hops = topology.route(from, to, Route::Shortest).unwrap();
                     let distance: u32 = topology.mesh.axis_ids().map(|axis| distance(&topology, from, to, axis)).sum();
                     assert_eq!(hops.len(), distance as usize);
-                    assert_eq!(hops.last().map_or(from, |hop| hop.to), to);
+                    assert_eq!(hops.last().map_or(Some(from), |hop| hop.to), Some(to));
                     assert!(
                         hops.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten().all(|id| all.contains(&id))
                     );

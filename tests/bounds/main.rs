@@ -221,11 +221,14 @@ fn rounds_that_a_solver_refutes() {
 /// A mesh of these axes; link capacities along each.
 fn product(axes: &[(u32, Wiring, u64)]) -> Topology {
     let named = ["X", "Y", "Z"].iter().zip(axes);
-    let named = named.map(|(name, axis)| Axis { name: (*name).to_owned(), size: axis.0, wiring: Some(axis.1) });
+    let named =
+        named.map(|(name, axis)| Axis { name: (*name).to_owned(), size: axis.0, wiring: Some(axis.1), over: None });
     let mesh = Mesh::new(named.collect()).expect("a small mesh");
     let mut topology = Topology::new(mesh, Hardware::named("tpu_v5e").expect("shipped")).expect("a common tick");
     for (links, axis) in topology.axes.iter_mut().zip(axes) {
-        links.one_way = Rate::new(axis.2 * RATE).expect("not zero");
+        // The axes on one switch share its ports.
+        let rate = if links.wiring == Wiring::Switch { axes[links.port.index()].2 } else { axis.2 };
+        links.one_way = Rate::new(rate * RATE).expect("not zero");
     }
     topology.scale = scale();
     topology

@@ -48,7 +48,7 @@ pub fn schedule(
 
 /// A mesh of one axis.
 pub fn axis(wiring: Wiring, n: u32) -> Mesh {
-    Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring) }]).expect("a small mesh")
+    Mesh::new(vec![Axis { name: "X".into(), size: n, wiring: Some(wiring), over: None }]).expect("a small mesh")
 }
 
 /// One collective by one method on one axis.

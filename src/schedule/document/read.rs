@@ -65,9 +65,9 @@ fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
 }
 
 fn axis(document: AxisDocument) -> Result<Axis, DocumentError> {
-    let AxisDocument { name, size, wiring } = document;
+    let AxisDocument { name, size, wiring, over } = document;
     let wiring = wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", words::wiring(&word)));
-    Ok(Axis { name, size, wiring: wiring.transpose()? })
+    Ok(Axis { name, size, wiring: wiring.transpose()?, over })
 }
 
 fn einsum(place: Place, word: &str) -> Result<Einsum, DocumentError> {

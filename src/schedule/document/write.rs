@@ -29,6 +29,7 @@ fn mesh_document(mesh: &Mesh) -> MeshDocument {
         name: axis.name.clone(),
         size: axis.size,
         wiring: axis.wiring.map(|wiring| wiring.to_string()),
+        over: axis.over.clone(),
     };
     let view = |(whole, parts): (&Axis, Axes)| ViewDocument { axis: axis(whole), parts: names(mesh, parts.iter()) };
     MeshDocument { axes: mesh.axes().iter().map(axis).collect(), views: mesh.views().map(view).collect() }

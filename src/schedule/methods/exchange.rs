@@ -1,11 +1,11 @@
 //! Every message on its own way: AllToAll and permutations.
 
-use super::super::builder::split;
-use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
+use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
-use super::place::{Part, halves, region};
-use super::rotations::{length, shift};
+use super::place::{Place, halves};
+use super::rotations::length;
 use crate::mesh::{Axes, AxisId};
+use std::collections::BTreeMap;
 
 /// Moves a run of axes from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
 ///
@@ -35,71 +35,112 @@ pub fn all_to_all_over(
     let mut value = value;
     for (place, (axes, method)) in runs.iter().enumerate().rev() {
         let major = builder.mesh().group_size(runs[..place].iter().flat_map(|(axes, _)| axes.iter()));
-        let exchange = Exchange { axes: *axes, halves: *method == Method::DirectHalves, from, to, major };
-        if axes.group_size(builder.mesh()) > 1 {
-            value = exchange.build(&mut builder.by(method.name()), value);
-        }
+        let (from, to) = (Place::new(*axes, from), Place { axes: *axes, dim: to, major });
+        value = Exchange { method: *method, from, to }.build(&mut builder.by(method.name()), value);
     }
     value
 }
 
-/// One stage of an AllToAll.
-struct Exchange {
-    axes: Axes,
-    /// Whether messages to the antipode are cut in two.
-    halves: bool,
-    from: usize,
-    to: usize,
-    /// Blocks of the more major runs, which still stand before this one on `to`.
-    major: u64,
+/// One stage of an AllToAll, along one axis.
+pub(super) struct Exchange {
+    pub(super) method: Method,
+    /// Where the blocks that arrive stand.
+    pub(super) from: Place,
+    /// Where the blocks stand that are sent.
+    pub(super) to: Place,
+}
+
+/// Blocks that all go the same number of links.
+struct Message {
+    /// From the device so much further up.
+    by: i64,
+    /// Links, towards higher coordinates if positive; the shorter way if not said.
+    hops: Option<i64>,
+    /// Which half of each block.
+    half: Option<usize>,
 }
 
 impl Exchange {
-    fn build(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
-        let n = self.axes.group_size(builder.mesh());
-        let mut extents = builder.extents(value).to_vec();
-        extents[self.from] *= n;
-        extents[self.to] /= n;
-        let rank = extents.len();
-        let mut pieces = Vec::new();
-        for k in 0..length(builder, self.axes) {
-            let slot = CoordMap::along(builder.mesh(), self.axes, k, true);
-            for (arrived, part) in self.messages(builder, value, k) {
-                pieces.push((arrived, region(rank, self.from, slot.clone(), part.as_ref())));
-            }
+    /// Adds the operations of the stage.
+    pub(super) fn build(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
+        let axes = self.from.axes;
+        let n = axes.group_size(builder.mesh());
+        if n == 1 {
+            return value;
         }
-        let view = split(&extents, self.from, n);
+        let mut extents = builder.extents(value).to_vec();
+        extents[self.to.dim] /= n;
+        let here = CoordMap::along(builder.mesh(), axes, 0, false);
+        let own = self.to.slot(builder, value, here.clone(), None);
+        let mut pieces = vec![(own, self.from.region(&extents, here, None))];
+        if self.method == Method::Line {
+            pieces.extend(self.forwarded(builder, value, &extents));
+        } else {
+            pieces.extend(self.sent(builder, value, &extents));
+        }
+        extents[self.from.dim] *= n;
+        let view = self.from.view(&extents, n);
         builder.assemble(extents, view, pieces)
     }
 
-    /// What comes from the device k further up, whole or in two halves.
-    fn messages(&self, builder: &mut Builder<'_>, value: OpId, k: i64) -> Vec<(OpId, Option<Part>)> {
-        let n = length(builder, self.axes);
-        let block = self.block(builder, value, k);
-        // On an axis of 2 there is only one way.
-        let parts = if self.halves && n > 2 && 2 * k == n { halves(builder.extents(block)) } else { None };
-        let Some(parts) = parts else { return vec![(shift(builder, self.axes, block, k), None)] };
-        let mut messages = Vec::new();
-        for (part, hops) in parts.into_iter().zip([k, -k]) {
-            let half = builder.slice_range(block, part.dim, part.range.clone());
-            // Both halves come from the antipode; the shift says the way round.
-            let sources = Sources::Shift { axes: self.axes, by: -hops, wrap: true };
-            messages.push((builder.shuffle(half, sources, Route::Hops(hops)), Some(part)));
+    /// Each message on its way by itself, the farthest first: nobody waits for them at the end.
+    fn sent(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
+        let axes = self.from.axes;
+        let halves = halves(&self.from.shard_view(extents));
+        let mut pieces = Vec::new();
+        for message in self.messages(length(builder, axes), halves.is_some()) {
+            let part = message.half.zip(halves.as_ref()).map(|(half, parts)| &parts[half]);
+            let slot = |builder: &Builder<'_>, shift| CoordMap::along(builder.mesh(), axes, shift, true);
+            let sent = slot(builder, -message.by);
+            let block = self.to.slot(builder, value, sent, None);
+            let block = self.from.cut(builder, block, part);
+            let sources = Sources::Shift { axes, by: message.by, wrap: true };
+            let arrived = builder.shuffle(block, sources, message.hops.map_or(Route::Shortest, Route::Hops));
+            pieces.push((arrived, self.from.region(extents, slot(builder, message.by), part)));
         }
-        messages
+        pieces
     }
 
-    /// The block for the device k further down: block c - k along `to`, out of each of the major blocks.
-    fn block(&self, builder: &mut Builder<'_>, value: OpId, k: i64) -> OpId {
-        let n = self.axes.group_size(builder.mesh());
-        let slot = CoordMap::along(builder.mesh(), self.axes, -k, true);
-        if self.major == 1 {
-            return builder.slice_block(value, self.to, n, slot);
+    /// Link by link along a line. A link first serves the device before it, then the one before that, and so on, each
+    /// time what goes farthest first: so the links in the middle, which have most to do, are never idle.
+    fn forwarded(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
+        let axes = self.from.axes;
+        let n = length(builder, axes);
+        let mut moving: BTreeMap<(i64, i64), OpId> = BTreeMap::new();
+        for (distance, sign) in (1..n).flat_map(|distance| [(distance, 1), (distance, -1)]) {
+            let slot = CoordMap::along(builder.mesh(), axes, sign * distance, false);
+            let block = self.to.slot(builder, value, slot, None);
+            moving.insert((distance, sign), block);
         }
-        let view = split(&split(builder.extents(value), self.to, self.major), self.to + 1, n);
-        let mut cuts = vec![Cut::Whole; view.len()];
-        cuts[self.to + 1] = Cut::At(slot);
-        builder.slice(value, view, cuts)
+        let mut pieces = Vec::new();
+        for link in 1..n {
+            for (distance, sign) in (link..n).rev().flat_map(|distance| [(distance, 1), (distance, -1)]) {
+                let sources = Sources::Shift { axes, by: -sign, wrap: false };
+                let block = builder.shuffle(moving[&(distance, sign)], sources, Route::Hops(sign));
+                moving.insert((distance, sign), block);
+                if distance == link {
+                    let slot = CoordMap::along(builder.mesh(), axes, -sign * distance, false);
+                    pieces.push((block, self.from.region(extents, slot, None)));
+                }
+            }
+        }
+        pieces
+    }
+
+    /// By falling distance. On an axis of 2 there is only one way.
+    fn messages(&self, n: i64, can_halve: bool) -> Vec<Message> {
+        let plain = |by| Message { by, hops: None, half: None };
+        let halves = self.method == Method::DirectHalves && can_halve && n > 2;
+        let at = |far: i64| match 2 * far == n {
+            // Both halves come from the antipode; the shift says the way round.
+            true if halves => {
+                let half = |(half, hops): (usize, i64)| Message { by: -hops, hops: Some(hops), half: Some(half) };
+                [(0, far), (1, -far)].map(half).into_iter().collect()
+            }
+            true => vec![plain(far)],
+            false => vec![plain(far), plain(n - far)],
+        };
+        (1..=n / 2).rev().flat_map(at).collect()
     }
 }
 

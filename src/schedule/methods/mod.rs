@@ -45,6 +45,7 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
         }
         CollectiveKind::AllToAll => match wiring {
             Wiring::Ring if n.is_multiple_of(2) => vec![Method::DirectHalves, Method::Direct],
+            Wiring::Line if n > 2 => vec![Method::Line, Method::Direct],
             Wiring::Ring | Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],

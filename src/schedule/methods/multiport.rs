@@ -11,6 +11,7 @@
 
 use super::super::builder::split;
 use super::super::{Builder, OpId, Region};
+use super::exchange::Exchange;
 use super::place::{Part, Place, range_region};
 use super::{Method, gather_stage, scatter_stage};
 use crate::mesh::Axes;
@@ -93,6 +94,29 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
+    /// Moves the axes from the dim of the stages to dim `to`: `[.., e, .., n·t, ..] -> [.., n·e, .., t, ..]`.
+    ///
+    /// All stages are on one dim, and the extent of `to` divides by the lengths of the axes.
+    pub fn all_to_all(&self, builder: &mut Builder<'_>, value: OpId, to: usize) -> OpId {
+        let builder = &mut builder.by(Method::Multiport.name());
+        let stages = self.stages.iter().map(|stage| Stage { dim: to, ..*stage }).collect();
+        let leaving = Multiport { stages, ..self.clone() };
+        let extents = leaving.shard_extents(builder, value);
+        let mut portions = self.portions(&extents, value);
+        for portion in &mut portions {
+            let (view, region) = leaving.whole(builder, &extents, &portion.part);
+            portion.value = builder.slice(value, view, region);
+        }
+        for step in 0..self.stages.len() {
+            for portion in &mut portions {
+                let (from, method) = self.place(builder, portion.order, step);
+                let (to, _) = leaving.place_among(builder, portion.order[step], &portion.order[step..]);
+                portion.value = Exchange { method, from, to }.build(builder, portion.value);
+            }
+        }
+        self.joined(builder, &extents, &portions)
+    }
+
     /// Chunk after chunk, in each the colours: ranges of the longest dim of a shard, none of them empty.
     fn portions(&self, shard: &[u64], value: OpId) -> Vec<Portion<'_>> {
         let longest = shard.iter().enumerate().rev().max_by_key(|(_, extent)| **extent);
@@ -149,9 +173,14 @@ impl Multiport {
 
     /// Where the shards of a colour's axis stand once the axes before it are gathered.
     fn place(&self, builder: &Builder<'_>, order: &[usize], step: usize) -> (Place, Method) {
-        let Stage { axes, dim, method } = self.stages[order[step]];
-        let before = order[..step].iter().filter(|stage| **stage < order[step] && self.stages[**stage].dim == dim);
-        let major = before.map(|stage| self.stages[*stage].axes.group_size(builder.mesh())).product();
+        self.place_among(builder, order[step], &order[..step])
+    }
+
+    /// Where the shards of a stage's axis stand among those of some others.
+    fn place_among(&self, builder: &Builder<'_>, stage: usize, others: &[usize]) -> (Place, Method) {
+        let Stage { axes, dim, method } = self.stages[stage];
+        let before = others.iter().filter(|other| **other < stage && self.stages[**other].dim == dim);
+        let major = before.map(|other| self.stages[*other].axes.group_size(builder.mesh())).product();
         (Place { axes, dim, major }, method)
     }
 

@@ -91,6 +91,7 @@ fn candidates_fit_the_wiring() {
     assert!(names(CollectiveKind::AllReduce, ring, 6).contains(&"broadcast"));
     assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct"]);
     assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct"]);
+    assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
 }
 

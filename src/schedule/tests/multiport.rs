@@ -28,7 +28,7 @@ fn judge(mesh: &Mesh, extents: &[u64], task: Task, multiport: &Multiport) {
         Task::Gather { .. } => multiport.all_gather(&mut builder, value),
         Task::Scatter { operator, .. } => multiport.reduce_scatter(&mut builder, value, operator),
         Task::Reduce { operator } => multiport.all_reduce(&mut builder, value, operator),
-        Task::Exchange { .. } => unreachable!("not one of these"),
+        Task::Exchange { to, .. } => multiport.all_to_all(&mut builder, value, to),
     };
     agrees(&schedule, result, &axes, extents, task);
 }
@@ -55,6 +55,22 @@ fn any_colours_and_chunks() {
                     judge(&mesh, &whole, Task::Scatter { dim, operator }, &multiport);
                     judge(&mesh, &whole, Task::Reduce { operator: Operator::Max }, &multiport);
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn exchanges_in_any_order() {
+    let meshes: [&[(&str, u32)]; 4] =
+        [&[("X", 2), ("Y", 3)], &[("X", 4), ("Y", 3)], &[("X", 1), ("Y", 4)], &[("X", 2), ("Y", 3), ("Z", 4)]];
+    for mesh in meshes.map(Mesh::of) {
+        let n = mesh.device_count() as u64;
+        for method in [Method::DirectHalves, Method::Line, Method::Direct] {
+            for (extents, chunks) in [([1, n], 1), ([3, 2 * n], 2), ([2, 5 * n], 2)] {
+                judge(&mesh, &extents, Task::Exchange { from: 0, to: 1 }, &multiport(&mesh, method, 0, chunks));
+                let turned = [extents[1], extents[0]];
+                judge(&mesh, &turned, Task::Exchange { from: 1, to: 0 }, &multiport(&mesh, method, 1, chunks));
             }
         }
     }

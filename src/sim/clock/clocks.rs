@@ -3,9 +3,9 @@
 use super::{Interval, LinkLoad, Timing};
 use crate::mesh::DeviceId;
 use crate::topology::{AxisLinks, Hop, HopRule, LinkId, Topology};
-use crate::units::{Bytes, Time, TimeScale};
+use crate::units::{Bytes, Rate, Time, TimeScale};
 
-/// How long the hops of a message of a certain size take along one axis.
+/// How long the hops of a message of a certain size take over some links that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HopTime {
     /// For how long the link is busy.
@@ -17,14 +17,16 @@ pub(super) struct HopTime {
 }
 
 impl HopTime {
-    /// For messages of `bytes` over these links.
-    pub(super) fn new(rule: HopRule, scale: TimeScale, links: &AxisLinks, bytes: Bytes) -> HopTime {
-        let bandwidth = scale.at_rate(u128::from(bytes.0), links.one_way);
+    /// For messages of `bytes` over links of this rate along an axis; where links are shared, for as many messages one after the other.
+    pub(super) fn new(rule: HopRule, scale: TimeScale, links: &AxisLinks, rate: Rate, bytes: Bytes) -> HopTime {
+        let bandwidth = scale.at_rate(u128::from(bytes.0), rate);
         let (busy, transit) = match rule {
             HopRule::Larger => (bandwidth.max(links.hop_latency), bandwidth.max(links.hop_latency)),
             HopRule::Sum => (bandwidth, links.hop_latency + bandwidth),
         };
-        HopTime { busy, transit, overhead: links.message_overhead }
+        let others = links.sharers - 1;
+        let overhead = links.message_overhead * links.sharers;
+        HopTime { busy: busy * links.sharers, transit: busy * others + transit, overhead }
     }
 }
 

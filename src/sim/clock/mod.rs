@@ -104,6 +104,13 @@ pub enum ClockError {
         /// The operation.
         operation: OpId,
     },
+    /// The closed form of a gather says nothing of links that are slower than others.
+    #[error("operation {} is a gather kept as one, and links of this machine are degraded", operation.index())]
+    #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
+    KeptGather {
+        /// The gather.
+        operation: OpId,
+    },
     /// More bytes, or more ticks, than can be counted.
     #[error("operation {}: its size or its time is beyond what can be counted", operation.index())]
     #[diagnostic(code("schedule-too-long"))]

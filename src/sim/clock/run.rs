@@ -10,6 +10,8 @@ use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
 use crate::topology::{Link, LinkId, LinkSide, Topology};
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
+use std::collections::BTreeMap;
 
 /// The time at which a block that a device never has would be there.
 const ABSENT: Time = Time::MAX;
@@ -145,6 +147,9 @@ impl<'a> Run<'a> {
                 let misses = MayMiss::new(&schedule.mesh, view, region);
                 Ok(self.each_device(operation, &[*operand], |present| present == 1, |device| misses.at(device)))
             }
+            (OpKind::AllGather { .. }, _) if self.topology.is_degraded() => {
+                Err(ClockError::KeptGather { operation: id })
+            }
             (OpKind::AllGather { axes, .. }, [operand, ..]) => Ok(self.all_gather(*operand, axes, bytes)),
             (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
@@ -233,15 +238,24 @@ impl<'a> Run<'a> {
         let (topology, clocks) = (self.topology, &mut self.clocks);
         let rule = topology.hardware.hop_rule;
         let hop_times: Vec<HopTime> =
-            topology.axes.iter().map(|links| HopTime::new(rule, topology.scale, links, bytes)).collect();
+            topology.axes.iter().map(|links| HopTime::new(rule, topology.scale, links, links.one_way, bytes)).collect();
+        let slower: BTreeMap<LinkId, HopTime> = topology
+            .degraded()
+            .filter_map(|(link, _)| {
+                let links = topology.links(topology.link(link).axis);
+                Some((link, HopTime::new(rule, topology.scale, &links, topology.rate(link)?, bytes)))
+            })
+            .collect();
         let mut first = true;
         while !messages.is_empty() {
             messages.retain_mut(|message| {
                 let Some(hop) = topology.step(&mut message.walk) else { return false };
-                let interval = clocks.send(&hop, hop_times[hop.axis.index()], first, bytes, message.ready);
+                let time = if slower.is_empty() { None } else { slower.get(&hop.link) };
+                let time = *time.unwrap_or(&hop_times[hop.axis.index()]);
+                let interval = clocks.send(&hop, time, first, bytes, message.ready);
                 times.start(interval.start);
                 message.ready = interval.finish;
-                if hop.to == message.destination {
+                if hop.to == Some(message.destination) {
                     times.arrive(message.destination, interval.finish);
                     return false;
                 }
@@ -280,8 +294,8 @@ impl<'a> Run<'a> {
         let topology = self.topology;
         // Of an axis in parts, each link is taken by the group of the device that sends into it: all run side by side.
         let wired: AxisSet = axes.iter().map(|axis| topology.mesh.physical(*axis)).collect();
-        let links: Vec<LinkId> =
-            group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device))).collect();
+        let links = group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device)));
+        let links: Vec<LinkId> = links.unique().collect();
         let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
         // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
         let received = u128::from(full.0) * (group.len() as u128 - 1);

@@ -66,6 +66,15 @@ pub enum Flaw {
         /// What is wrong.
         what: String,
     },
+    /// A message to a device cannot go as it is told to.
+    #[error("{site}: the message has no way: {why}")]
+    #[diagnostic(code("proof-no-way"), help("write the schedule for the links that the machine has"))]
+    NoWay {
+        /// Where it should arrive.
+        site: Site,
+        /// What is in its way.
+        why: String,
+    },
     /// A contribution would be there twice.
     #[error("{site}: {slot} is counted twice: operands {} and {} share a contribution", operands.0, operands.1)]
     #[diagnostic(code("proof-counted-twice"), help("each contribution to a sum must be added once"))]

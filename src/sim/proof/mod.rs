@@ -11,6 +11,7 @@
 //! terms   arrays of the dense computation, equal computations as one
 //! parts   the contributions that a value holds
 //! block   pieces of a block: box, elements, contributions
+//! ways    every message on links that are there
 //! run     one operation after another      compute   products and functions      outputs   the end
 //! ```
 
@@ -24,9 +25,12 @@ mod parts;
 mod run;
 mod terms;
 mod verify;
+mod volume;
+mod ways;
 
 pub use flaw::{Flaw, Site};
 pub use terms::Slot;
+pub use ways::ways;
 
 use crate::schedule::Schedule;
 

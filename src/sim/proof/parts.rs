@@ -7,6 +7,7 @@
 
 use super::boxes::{self, Cuboid, Interval};
 use super::terms::{CoordinateId, Terms};
+use super::volume;
 use crate::operator::Operator;
 use itertools::Itertools;
 use std::collections::BTreeSet;
@@ -29,8 +30,6 @@ pub(super) enum Clash {
     Twice(usize, usize),
     /// The parts are to be combined by this operator, not by the one that was used.
     Operator(Operator),
-    /// The space of contributions has more points than can be counted.
-    TooLarge,
 }
 
 impl Parts {
@@ -78,9 +77,7 @@ impl Parts {
     /// Whether this is one of `n` equal shares of all contributions.
     pub(super) fn is_share(&self, n: u64, terms: &Terms) -> bool {
         let lengths: Vec<u64> = self.coordinates.iter().map(|id| terms.coordinate_length(*id)).collect();
-        let held: Option<u128> = self.boxes.iter().map(|limits| boxes::volume(limits)).sum();
-        let shares = held.and_then(|held| held.checked_mul(u128::from(n)));
-        shares.is_some_and(|shares| boxes::volume(&boxes::whole(&lengths)) == Some(shares))
+        volume::is_share(&boxes::whole(&lengths), &self.boxes, n)
     }
 
     /// The same contributions under other coordinates.
@@ -143,7 +140,8 @@ impl Parts {
         let closed = match overlap {
             Some((left, right)) if !operator.is_idempotent() => return Err(Clash::Twice(owners[left], owners[right])),
             Some(_) => boxes::first_gap(&space, &views).is_none(),
-            None => covers(&space, &boxes).ok_or(Clash::TooLarge)?,
+            // Disjoint boxes fill the space where they have as many points.
+            None => volume::is_share(&space, &boxes, 1),
         };
         if closed {
             return Ok(Parts::closed());
@@ -207,14 +205,6 @@ impl Parts {
         let limits = self.coordinates.iter().copied().zip(gap);
         Some(limits.filter(|(id, interval)| *interval != Interval::whole(terms.coordinate_length(*id))).collect())
     }
-}
-
-/// Whether disjoint boxes fill the space; `None` where it is too large to count.
-fn covers(space: &[Interval], boxes: &[Cuboid]) -> Option<bool> {
-    let total = boxes::volume(space)?;
-    // Disjoint boxes inside the space: no sum can pass its volume.
-    let held: u128 = boxes.iter().map(|limits| boxes::volume(limits)).sum::<Option<u128>>()?;
-    Some(held == total)
 }
 
 #[cfg(test)]

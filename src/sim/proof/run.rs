@@ -358,7 +358,6 @@ impl Run<'_> {
         match clash {
             Clash::Twice(left, right) => Flaw::CountedTwice { site, slot, operands: (place(left), place(right)) },
             Clash::Operator(needed) => Flaw::WrongOperator { site, slot, used, needed },
-            Clash::TooLarge => Flaw::TooLarge { what: format!("the contributions to {slot}") },
         }
     }
 

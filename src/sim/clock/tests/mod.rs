@@ -1,7 +1,10 @@
 //! Schedules built by hand, timed, and compared with figures found otherwise.
 
 mod closed_forms;
+mod degraded;
 mod golden;
+mod methods;
+mod networks;
 mod oracle;
 mod rules;
 
@@ -19,7 +22,7 @@ pub(super) const X: usize = 0;
 
 /// A mesh with all axes wired alike.
 pub(super) fn wired(hardware: Hardware, sizes: &[u32], wiring: Option<Wiring>) -> Topology {
-    let axis = |(name, size): (&str, &u32)| Axis { name: name.to_owned(), size: *size, wiring };
+    let axis = |(name, size): (&str, &u32)| Axis { name: name.to_owned(), size: *size, wiring, over: None };
     let mesh = Mesh::new(["X", "Y", "Z"].into_iter().zip(sizes).map(axis).collect()).expect("a small mesh");
     Topology::new(mesh, hardware).expect("a common tick")
 }
@@ -111,7 +114,7 @@ pub(super) fn line_gather(builder: &mut Builder, operand: OpId, axis: usize, siz
 
 /// Bytes over one link, one way.
 pub(super) fn at_link(topology: &Topology, bytes: u64) -> Time {
-    topology.scale.at_rate(u128::from(bytes), topology.hardware.one_way)
+    topology.scale.at_rate(u128::from(bytes), topology.hardware.network.one_way)
 }
 
 /// A number of microseconds.

@@ -3,8 +3,10 @@
 use super::*;
 use crate::einsum::Einsum;
 use crate::function::Function;
+use crate::link::LinkState;
 use crate::mesh::{DeviceId, Mesh};
-use crate::topology::{HopRule, LocalMoves};
+use crate::topology::{Attachment, HopRule, LinkSide, LocalMoves, Network, SwitchKind};
+use crate::units::Rate;
 use std::collections::HashMap;
 
 /// Something that keeps resources busy once: a hop of a message, or a computation of a device.
@@ -67,10 +69,102 @@ fn coordinates(mesh: &Mesh, device: DeviceId) -> Vec<i64> {
     coordinates
 }
 
-/// The resources of each hop, found by walking one coordinate after another.
-fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<Vec<String>> {
-    let (mut at, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
-    let mut hops = Vec::new();
+/// A hop: the resources that it needs at once, and the network that it goes over.
+#[derive(Clone)]
+struct OneHop<'t> {
+    needs: Vec<String>,
+    network: &'t Network,
+    /// Hundredths of the rate that are left, 0 if the link is down.
+    percent: u64,
+}
+
+/// What is left of the rate of a link, by where it begins and ends.
+fn percent(topology: &Topology, axis: usize, from: &[i64], to: &[i64]) -> u64 {
+    let owners = |from: &[i64], to: &[i64]| (axis, owner(topology, axis, from), owner(topology, axis, to));
+    let states = topology.degraded().filter_map(|(id, state)| {
+        let link = topology.link(id);
+        let at = coordinates(&topology.mesh, link.device);
+        let mut next = at.clone();
+        let size = i64::from(topology.mesh.axis(link.axis).size);
+        let by = if link.side == LinkSide::Up { 1 } else { -1 };
+        next[link.axis.index()] = (next[link.axis.index()] + by).rem_euclid(size);
+        let same = link.axis.index() == axis && owners(&at, &next) == owners(from, to);
+        same.then_some(match state {
+            LinkState::Down => 0,
+            LinkState::Percent(percent) => u64::from(percent),
+        })
+    });
+    states.min().unwrap_or(100)
+}
+
+/// All ways of growing length, tried until one arrives: fewest hops between nodes, then fewest hops, then in order.
+fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>)> {
+    type Tried = (usize, usize, Vec<(usize, usize)>, Vec<(usize, Vec<i64>)>);
+    let mut open: Vec<Tried> = vec![(0, 0, Vec::new(), Vec::new())];
+    let mut seen: Vec<Vec<i64>> = Vec::new();
+    loop {
+        // The least of all that are open, by the length so far and then by the order of the links that were taken.
+        let least = (0..open.len()).min_by_key(|place| {
+            let (between, hops, order, _) = &open[*place];
+            (*between, *hops, order.clone())
+        });
+        let (between, hops, order, way) = open.swap_remove(least.expect("the machine is in one piece"));
+        let at = way.last().map_or(from.to_vec(), |(_, at)| at.clone());
+        if at == to {
+            return way;
+        }
+        if seen.contains(&at) {
+            continue;
+        }
+        seen.push(at.clone());
+        for axis in 0..at.len() {
+            let size = i64::from(topology.mesh.axes()[axis].size);
+            let wiring = topology.axes[axis].wiring;
+            let nexts: Vec<i64> = match wiring {
+                Wiring::Switch => (0..size).filter(|there| *there != at[axis]).collect(),
+                Wiring::Ring => vec![(at[axis] + 1) % size, (at[axis] + size - 1) % size],
+                Wiring::Line => [at[axis] + 1, at[axis] - 1].into_iter().collect(),
+            };
+            for (side, there) in nexts.into_iter().enumerate() {
+                let mut next = at.clone();
+                next[axis] = there;
+                let exists = (0..size).contains(&there) && there != at[axis];
+                if !exists || wiring != Wiring::Switch && percent(topology, axis, &at, &next) == 0 {
+                    continue;
+                }
+                let far = usize::from(topology.mesh.axes()[axis].over.is_some());
+                let (mut order, mut way) = (order.clone(), way.clone());
+                order.push((axis, side));
+                way.push((axis, next));
+                open.push((between + far, hops + 1, order, way));
+            }
+        }
+    }
+}
+
+/// The network that an axis names.
+fn network(topology: &Topology, axis: usize) -> &Network {
+    match &topology.mesh.axes()[axis].over {
+        None => &topology.hardware.network,
+        Some(name) => topology.hardware.networks().find(|network| network.name == *name).expect("a known network"),
+    }
+}
+
+/// Who owns the links of a device: itself, or its node.
+fn owner(topology: &Topology, axis: usize, at: &[i64]) -> Vec<i64> {
+    let mut owner = at.to_vec();
+    if network(topology, axis).attached == Attachment::Node {
+        let inside = topology.mesh.axes().iter().zip(&mut owner).filter(|(axis, _)| axis.over.is_none());
+        inside.for_each(|(_, coordinate)| *coordinate = 0);
+    }
+    owner
+}
+
+/// The hops of a message, found by walking one coordinate after another, or else around what is down.
+fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<OneHop<'_>> {
+    let (start, goal) = (coordinates(&topology.mesh, from), coordinates(&topology.mesh, to));
+    let mut way = Vec::new();
+    let mut at = start.clone();
     for axis in 0..at.len() {
         let size = i64::from(topology.mesh.axes()[axis].size);
         let wiring = topology.axes[axis].wiring;
@@ -85,18 +179,47 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
             (Wiring::Line | Wiring::Switch, Route::Shortest) => direct,
         };
         if wiring == Wiring::Switch && distance != 0 {
-            let out = format!("{axis} out {at:?}");
             at[axis] = goal[axis];
-            hops.push(vec![out, format!("{axis} in {at:?}")]);
+            way.push((axis, at.clone()));
             continue;
         }
         while distance != 0 {
-            hops.push(vec![format!("{axis} {} {at:?}", distance.signum())]);
             at[axis] = (at[axis] + distance.signum()).rem_euclid(size);
             distance -= distance.signum();
+            way.push((axis, at.clone()));
         }
     }
     assert_eq!(at, goal);
+    let walked = walked(topology, &start, &way);
+    if walked.iter().all(|hop| hop.percent > 0) {
+        return walked;
+    }
+    let way = around(topology, &start, &goal);
+    self::walked(topology, &start, &way)
+}
+
+/// The hops of a way from place to place.
+fn walked<'t>(topology: &'t Topology, start: &[i64], way: &[(usize, Vec<i64>)]) -> Vec<OneHop<'t>> {
+    let mut at = start.to_vec();
+    let mut hops = Vec::new();
+    for (axis, next) in way {
+        let (axis, network) = (*axis, network(topology, *axis));
+        let owners = [&at, next].map(|place| owner(topology, axis, place));
+        if topology.axes[axis].wiring == Wiring::Switch {
+            let ports =
+                [format!("{} out {:?}", network.name, owners[0]), format!("{} in {:?}", network.name, owners[1])];
+            match network.switch {
+                SwitchKind::CutThrough => hops.push(OneHop { needs: ports.to_vec(), network, percent: 100 }),
+                SwitchKind::StoreAndForward => {
+                    hops.extend(ports.map(|port| OneHop { needs: vec![port], network, percent: 100 }));
+                }
+            }
+        } else {
+            let needs = vec![format!("{axis} {:?} {:?}", owners[0], owners[1])];
+            hops.push(OneHop { needs, network, percent: percent(topology, axis, &at, next) });
+        }
+        at.clone_from(next);
+    }
     hops
 }
 
@@ -104,7 +227,7 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
 type Holders = Vec<Option<Option<usize>>>;
 
 /// The events of a schedule of inputs, shuffles, sums, slices and maps, and the end of the last.
-fn makespan(schedule: &Schedule, topology: &Topology) -> u128 {
+pub(super) fn makespan(schedule: &Schedule, topology: &Topology) -> u128 {
     let mut events = Events::default();
     let mut values: Vec<Holders> = Vec::new();
     for id in schedule.ids() {
@@ -138,7 +261,7 @@ fn shuffle(
     bytes: u64,
 ) -> Holders {
     let mut holders: Holders = vec![None; operand.len()];
-    let mut ways: Vec<(DeviceId, Vec<Vec<String>>)> = Vec::new();
+    let mut ways: Vec<(DeviceId, Vec<OneHop<'_>>)> = Vec::new();
     for device in topology.mesh.devices() {
         let Some(source) = sources.of(&topology.mesh, device) else { continue };
         holders[device.index()] = operand[source.index()];
@@ -146,17 +269,18 @@ fn shuffle(
             ways.push((device, hops(topology, source, device, route)));
         }
     }
-    let latency = topology.scale.picoseconds(topology.hardware.hop_latency).ticks();
-    let bandwidth = at_link(topology, bytes).ticks();
     for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
-        let overhead = if hop == 0 { topology.hardware.message_overhead } else { 0 };
-        let overhead = topology.scale.picoseconds(overhead).ticks();
-        let (busy, takes) = match topology.hardware.hop_rule {
-            HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
-            HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
-        };
         for (device, hops) in &ways {
-            let Some(needs) = hops.get(hop).cloned() else { continue };
+            let Some(OneHop { needs, network, percent }) = hops.get(hop).cloned() else { continue };
+            let latency = topology.scale.picoseconds(network.hop_latency).ticks();
+            let bandwidth =
+                topology.scale.at_rate(u128::from(bytes) * 100, network.one_way).ticks() / u128::from(percent);
+            let overhead = if hop == 0 { network.message_overhead } else { 0 };
+            let overhead = topology.scale.picoseconds(overhead).ticks();
+            let (busy, takes) = match topology.hardware.hop_rule {
+                HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
+                HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
+            };
             let after = holders[device.index()].flatten().into_iter().collect();
             holders[device.index()] = Some(Some(events.push(Event { needs, after, busy, takes })));
         }
@@ -192,16 +316,27 @@ fn compute(
 }
 
 /// A machine drawn at random.
-fn random_topology(random: &mut fastrand::Rng) -> Topology {
-    let hardware = Hardware {
+pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
+    let mut hardware = Hardware {
         hop_rule: *random.choice(&[HopRule::Larger, HopRule::Sum]).unwrap(),
         local_moves: *random.choice(&[LocalMoves::Free, LocalMoves::Memory]).unwrap(),
-        message_overhead: *random.choice(&[0, 300_000]).unwrap(),
         ..Hardware::named("tpu_v5e").expect("shipped")
     };
-    let wiring = *random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap();
-    let sizes: Vec<u32> = (0..random.usize(1..=3)).map(|_| random.u32(1..=4)).collect();
-    wired(hardware, &sizes, Some(wiring))
+    let far = Network { one_way: Rate::new(6_250_000_000).unwrap(), ..hardware.beyond[0].clone() };
+    hardware.beyond = vec![far];
+    for network in std::iter::once(&mut hardware.network).chain(&mut hardware.beyond) {
+        network.message_overhead = *random.choice(&[0, 300_000]).unwrap();
+        network.switch = *random.choice(&[SwitchKind::CutThrough, SwitchKind::StoreAndForward]).unwrap();
+    }
+    hardware.beyond[0].attached = *random.choice(&[Attachment::Device, Attachment::Node]).unwrap();
+    let axes = ["X", "Y", "Z"].into_iter().take(random.usize(1..=3)).map(|name| Axis {
+        name: name.to_owned(),
+        size: random.u32(1..=4),
+        wiring: Some(*random.choice(&[Wiring::Ring, Wiring::Line, Wiring::Switch]).unwrap()),
+        over: (random.u32(0..3) == 0).then(|| "dcn".to_owned()),
+    });
+    let mesh = Mesh::new(axes.collect()).expect("a small mesh");
+    Topology::new(mesh, hardware).expect("a common tick")
 }
 
 /// A partial permutation of the groups of some axes.
@@ -216,7 +351,7 @@ fn random_sources(random: &mut fastrand::Rng, mesh: &Mesh) -> Sources {
     Sources::Table { axes, entries }
 }
 
-fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedule {
+pub(super) fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedule {
     let mut builder = Builder::new(topology);
     let mut values = vec![builder.input(&[60_000]), builder.input(&[60_000])];
     for _ in 0..random.usize(1..14) {

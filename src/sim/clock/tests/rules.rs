@@ -58,7 +58,8 @@ fn a_link_serves_in_the_order_of_the_list() {
 #[test]
 fn overhead_counts_once_for_a_message() {
     for rule in [HopRule::Larger, HopRule::Sum] {
-        let hardware = Hardware { message_overhead: 5_000_000, hop_rule: rule, ..v5e() };
+        let mut hardware = Hardware { hop_rule: rule, ..v5e() };
+        hardware.network.message_overhead = 5_000_000;
         let topology = wired(hardware, &[6], Some(Wiring::Ring));
         let mut builder = Builder::new(&topology);
         let input = builder.input(&[1]);
@@ -136,7 +137,9 @@ fn what_cannot_be_timed_is_an_error() {
     assert!(matches!(run(&builder.schedule, &topology), Err(ClockError::TooLong { .. })));
 
     let slow = Rate::new(1_000).expect("not zero");
-    let topology = wired(Hardware { one_way: slow, ..v5e() }, &[4], Some(Wiring::Ring));
+    let mut hardware = v5e();
+    hardware.network.one_way = slow;
+    let topology = wired(hardware, &[4], Some(Wiring::Ring));
     let mut builder = Builder::new(&topology);
     let mut last = builder.input(&[u64::MAX]);
     last = builder.up(last, X, true);

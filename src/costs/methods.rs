@@ -1,0 +1,57 @@
+//! The simulated time of a collective by each method: the chosen one and those that lost.
+
+use super::part::Part;
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::lower::{Lowerer, Lowering, simulate};
+use crate::method::Method;
+use crate::topology::Topology;
+use crate::units::Time;
+use itertools::Itertools;
+
+/// A way of doing a collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodTime {
+    /// The methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
+    pub name: String,
+    /// Its time on the simulated links, nothing else being on them.
+    pub time: Time,
+}
+
+/// The way that is taken, and all others by a single method, the fastest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodTimes {
+    /// The one asked for, or the fastest.
+    pub chosen: MethodTime,
+    /// Those that are not taken.
+    pub others: Vec<MethodTime>,
+}
+
+/// Tries all methods on a collective; `None` where nothing is sent, or its operations are too many to be tried.
+pub fn method_times(
+    collective: &Collective,
+    from: &Layout,
+    topology: &Topology,
+    lowering: Lowering,
+    asked: Option<Method>,
+) -> Option<MethodTimes> {
+    if matches!(collective, Collective::Slice { .. }) {
+        return None;
+    }
+    let part = Part::new(topology, collective.axes(&from.sharding));
+    let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
+    let extents = from.local_extents(&part.topology.mesh);
+    let timed = |method: Option<Method>| {
+        let mut lowerer = Lowerer::new(&part.topology, lowering);
+        let mut name = String::new();
+        let time = simulate(&part.topology, from.dtype, &extents, |builder, input| {
+            lowerer.collective(builder, &collective, &from, input, method);
+            name = builder.methods().into_iter().unique().join(" + ");
+        });
+        time.filter(|_| lowerer.applies() && !name.is_empty()).map(|time| MethodTime { name, time })
+    };
+    let chosen = timed(asked)?;
+    let others = Method::ALL.into_iter().filter_map(|method| timed(Some(method)));
+    let others = others.filter(|other| other.name != chosen.name).unique_by(|other| other.name.clone());
+    Some(MethodTimes { others: others.sorted_by_key(|other| other.time).collect(), chosen })
+}

@@ -1,0 +1,63 @@
+//! One collective by itself, on the axes that take part.
+
+use crate::collective::Collective;
+use crate::layout::{Dim, Layout, Sharding};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::topology::Topology;
+
+/// The machine with only some of its axes, and how their ids change.
+pub(super) struct Part {
+    pub(super) topology: Topology,
+    kept: Vec<AxisId>,
+}
+
+impl Part {
+    pub(super) fn new(topology: &Topology, axes: AxisSet) -> Part {
+        let (topology, kept) = topology.only(axes);
+        Part { topology, kept }
+    }
+
+    fn axis(&self, axis: AxisId) -> Option<AxisId> {
+        self.kept.iter().position(|kept| *kept == axis).map(AxisId::new)
+    }
+
+    fn axes(&self, axes: Axes) -> Axes {
+        axes.iter().filter_map(|axis| self.axis(axis)).collect()
+    }
+
+    fn set(&self, axes: AxisSet) -> AxisSet {
+        axes.iter().filter_map(|axis| self.axis(axis)).collect()
+    }
+
+    fn sharding(&self, sharding: &Sharding) -> Sharding {
+        let mut part = sharding.clone();
+        part.dims.iter_mut().for_each(|axes| *axes = self.axes(*axes));
+        part.set_open(self.set(sharding.open));
+        part
+    }
+
+    /// The array that the axes left out have cut already.
+    pub(super) fn layout(&self, layout: &Layout, mesh: &Mesh) -> Layout {
+        let sharding = self.sharding(&layout.sharding);
+        let local = layout.local_extents(mesh);
+        let whole = |((dim, axes), local): ((&Dim, &Axes), u64)| Dim {
+            id: dim.id,
+            size: local * axes.group_size(&self.topology.mesh),
+        };
+        let dims = layout.dims.iter().zip(&sharding.dims).zip(local).map(whole).collect();
+        Layout { dtype: layout.dtype, dims, sharding }
+    }
+
+    pub(super) fn collective(&self, collective: &Collective) -> Collective {
+        match collective {
+            Collective::AllGather { axes } => Collective::AllGather { axes: self.set(*axes) },
+            Collective::AllReduce { axes } => Collective::AllReduce { axes: self.set(*axes) },
+            Collective::ReduceScatter { axes, dim } => Collective::ReduceScatter { axes: self.axes(*axes), dim: *dim },
+            Collective::AllToAll { axes, from, to } => {
+                Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }
+            }
+            Collective::Slice { axes, dim } => Collective::Slice { axes: self.axes(*axes), dim: *dim },
+            Collective::Permute { to } => Collective::Permute { to: self.sharding(to) },
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Products whose way is asked for: `by gather(A)`, `by reduce`, `by slice(B)`.
+
+use super::PlanError;
+use super::assignments::Assignment;
+use super::search::Search;
+use crate::collective::CollectiveKind;
+use crate::program::{Pin, Strategy, ValueId};
+use itertools::Itertools;
+
+impl Search<'_> {
+    /// Whether an assignment does what the statement of a product asks for.
+    pub(super) fn obeys(&self, id: ValueId, assignment: &Assignment) -> bool {
+        self.program.value(id).pin.as_ref().is_none_or(|pin| self.does(id, assignment, pin))
+    }
+
+    fn does(&self, id: ValueId, assignment: &Assignment, pin: &Pin) -> bool {
+        let moved = |kind| pin.operands.iter().all(|place| self.is_moved(id, assignment, *place, kind));
+        match pin.strategy {
+            Strategy::Gather => moved(CollectiveKind::AllGather),
+            Strategy::Slice => moved(CollectiveKind::Slice),
+            Strategy::Reduce => !assignment.result.open.is_empty(),
+        }
+    }
+
+    /// Whether the cheapest way of an operand to its layout has a move of this kind.
+    fn is_moved(&self, id: ValueId, assignment: &Assignment, place: usize, kind: CollectiveKind) -> bool {
+        let operand = self.program.value(id).definition.operands()[place];
+        let node = self.space(operand).known(&assignment.operands[place]);
+        let way = node.and_then(|node| self.found[operand.index()].offered().way(node));
+        way.is_some_and(|way| way.iter().any(|(_, collective, _)| collective.kind() == kind))
+    }
+
+    /// What can be asked of a product instead.
+    pub(super) fn impossible(&mut self, id: ValueId, pin: &Pin) -> PlanError {
+        let assignments = self.assignments(id);
+        let reachable: Vec<Assignment> =
+            assignments.into_iter().filter(|assignment| self.source(id, assignment).is_some()).collect();
+        let choices: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
+        let of = |strategy| choices.map(|operands| Pin { strategy, operands: operands.to_vec() });
+        let reduce = Pin { strategy: Strategy::Reduce, operands: Vec::new() };
+        let pins = of(Strategy::Gather).into_iter().chain([reduce]).chain(of(Strategy::Slice));
+        let possible = pins.filter(|pin| reachable.iter().any(|assignment| self.does(id, assignment, pin)));
+        let program = self.program;
+        let possible = possible.map(|pin| format!("`{}`", program.pin_text(id, &pin))).unique().join(", ");
+        let help = match possible.is_empty() {
+            true => "nothing has to be moved: leave `by` out".to_owned(),
+            false => format!("possible are {possible}; or leave `by` out"),
+        };
+        let value = program.value(id);
+        PlanError::Pin { name: program.name(id), pin: program.pin_text(id, pin), help, span: value.span.into() }
+    }
+}

@@ -1,0 +1,109 @@
+//! `by gather(A)`: how the product of a statement is to be done.
+
+use super::checker::{Checker, quoted};
+use super::error::{CheckError, Checked};
+use super::names::nearest;
+use super::{Definition, Program, ValueId};
+use crate::syntax::PinRef;
+use itertools::Itertools;
+use std::ops::Range;
+
+/// What a product is to do with its operands or its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Strategy {
+    /// Gather an operand before it.
+    Gather,
+    /// Leave the sum open, and reduce what comes out.
+    Reduce,
+    /// Take a slice of an operand, where it holds more than it needs.
+    Slice,
+}
+
+impl Strategy {
+    /// All of them.
+    pub const ALL: [Strategy; 3] = [Strategy::Gather, Strategy::Reduce, Strategy::Slice];
+
+    /// As it is written after `by`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Gather => "gather",
+            Strategy::Reduce => "reduce",
+            Strategy::Slice => "slice",
+        }
+    }
+
+    /// Whether it names operands.
+    fn has_operands(self) -> bool {
+        match self {
+            Strategy::Gather | Strategy::Slice => true,
+            Strategy::Reduce => false,
+        }
+    }
+}
+
+/// A strategy and the operands that it is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pin {
+    /// What is to be done.
+    pub strategy: Strategy,
+    /// To which operands of the product, by their places 0 and 1; none for a reduction.
+    pub operands: Vec<usize>,
+}
+
+impl Program {
+    /// A pin of a product as it is written: `by gather(A)`.
+    pub fn pin_text(&self, product: ValueId, pin: &Pin) -> String {
+        let operands = self.value(product).definition.operands();
+        let names = pin.operands.iter().map(|place| self.name(operands[*place])).join(", ");
+        let names = if names.is_empty() { names } else { format!("({names})") };
+        format!("by {}{names}", pin.strategy.name())
+    }
+}
+
+impl Checker {
+    /// Pins the product among the values of a statement.
+    pub(super) fn pin(&mut self, written: &PinRef, values: Range<usize>) -> Checked<()> {
+        let at = written.strategy.span;
+        let word = &written.strategy.node;
+        let strategy = Strategy::ALL.into_iter().find(|strategy| strategy.name() == word).ok_or_else(|| {
+            let known = || Strategy::ALL.into_iter().map(Strategy::name);
+            let help = match nearest(word, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "write `by gather(A)`, `by reduce` or `by slice(A)`".to_owned(),
+            };
+            CheckError::UnknownStrategy { name: word.clone(), at, help }
+        })?;
+        let products: Vec<usize> =
+            values.filter(|value| matches!(self.values[*value].definition, Definition::Product { .. })).collect();
+        let [product] = products[..] else {
+            return Err(CheckError::PinProduct { found: products.len(), at }.into());
+        };
+        let operands = self.values[product].definition.operands().to_vec();
+        if strategy.has_operands() == written.operands.is_empty() {
+            let name = |id: &ValueId| self.values[id.index()].name.clone().unwrap_or_else(|| "..".to_owned());
+            let help = match strategy.has_operands() {
+                true => format!("say which operand: `by {word}({})`", name(&operands[0])),
+                false => format!("write `by {word}` alone: it is the result that is reduced"),
+            };
+            return Err(CheckError::PinOperand { what: format!("`{word}`"), at, help }.into());
+        }
+        let mut places = Vec::new();
+        for name in &written.operands {
+            let meant = self.lookup(name, "a pin names an operand of the product")?;
+            let found = operands.iter().positions(|operand| *operand == meant).collect_vec();
+            if found.is_empty() {
+                let known = operands.iter().filter_map(|id| self.values[id.index()].name.as_deref()).map(quoted);
+                let known = known.unique().join(" and ");
+                let help = match known.is_empty() {
+                    true => "give the operands names in statements of their own".to_owned(),
+                    false => format!("the product has {known}"),
+                };
+                return Err(CheckError::PinOperand { what: quoted(&name.node), at: name.span, help }.into());
+            }
+            places.extend(found);
+        }
+        let operands = places.into_iter().sorted().dedup().collect();
+        self.values[product].pin = Some(Pin { strategy, operands });
+        Ok(())
+    }
+}

@@ -1,0 +1,23 @@
+//! Every message has a way: on links that the machine has, around those that are down.
+
+use super::flaw::{Flaw, Site};
+use crate::schedule::{OpKind, Schedule};
+use crate::topology::Topology;
+
+/// Shows that each message of a schedule can go as it is told to, for a schedule that is proven.
+///
+/// # Errors
+/// The first message in list order that would pass the end of a line, end elsewhere, or has no link left.
+pub fn ways(schedule: &Schedule, topology: &Topology) -> Result<(), Flaw> {
+    for id in schedule.ids() {
+        let OpKind::Shuffle { sources, route } = &schedule.operation(id).kind else { continue };
+        for device in schedule.mesh.devices() {
+            let Some(source) = sources.of(&schedule.mesh, device) else { continue };
+            topology.start(source, device, *route).map_err(|route| {
+                let site = Site::new(&schedule.mesh, id, device);
+                Flaw::NoWay { site, why: route.to_string() }
+            })?;
+        }
+    }
+    Ok(())
+}

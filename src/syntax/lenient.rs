@@ -1,0 +1,178 @@
+//! A lenient reading, on demand: LaTeX, and subscripts that lost their `_` on the way. What is read is told with the
+//! strict spelling.
+//!
+//! `A[IX, J]` is `A[I_X, J]` where `IX` is no dim, `I` is one, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`.
+
+use super::latex::unwrapped;
+use super::{Ast, Brackets, CollectiveName, DimName, Expr, ExprKind, Name, Statement, StatementKind, Subscript, parse};
+use crate::diag::Diagnostics;
+use crate::span::{Span, Spanned};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// Something that was read otherwise than it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[error("this is read as `{strict}`")]
+#[diagnostic(code("lenient-reading"), severity(warning), help("write `{strict}`"))]
+struct Reading {
+    strict: String,
+    #[label("read leniently")]
+    at: miette::SourceSpan,
+}
+
+/// Reads a program leniently: see [`parse`]. Places are those of the source as it is.
+pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
+    let text = unwrapped(source);
+    let (mut ast, mut diagnostics) = parse(&text);
+    let mut reader = Reader { dims: BTreeSet::new(), axes: BTreeSet::new(), found: Vec::new() };
+    ast.statements.iter().for_each(|statement| reader.know(statement));
+    ast.statements.iter_mut().for_each(|statement| reader.statement(statement));
+    for (strict, at) in reader.found {
+        diagnostics.push(&Reading { strict, at: at.into() });
+    }
+    told_latex(&ast.statements, source, &text, &mut diagnostics);
+    diagnostics.sort();
+    (ast, diagnostics)
+}
+
+/// Tells the statements that were wrapped.
+fn told_latex(statements: &[Statement], source: &str, text: &str, diagnostics: &mut Diagnostics) {
+    for statement in statements {
+        if let StatementKind::Repeat { body, .. } = &statement.kind {
+            told_latex(body, source, text, diagnostics);
+        } else if lines(source, statement.span) != lines(text, statement.span) {
+            let strict = statement.to_string();
+            diagnostics.push(&Reading { strict: strict.trim_end().to_owned(), at: statement.span.into() });
+        }
+    }
+}
+
+/// The lines of a statement: `$` and `\[` may stand around it.
+fn lines(text: &str, span: Span) -> &str {
+    let range = span.range();
+    let start = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let end = text[range.end..].find('\n').map_or(text.len(), |newline| range.end + newline);
+    &text[start..end]
+}
+
+struct Reader {
+    dims: BTreeSet<String>,
+    axes: BTreeSet<String>,
+    /// What was read, in the strict spelling, and where.
+    found: Vec<(String, Span)>,
+}
+
+impl Reader {
+    /// The names that a statement declares.
+    fn know(&mut self, statement: &Statement) {
+        match &statement.kind {
+            StatementKind::Mesh { axes, .. } => self.axes.extend(axes.iter().map(|axis| axis.name.node.clone())),
+            StatementKind::View { parts, .. } => self.axes.extend(parts.iter().map(|part| part.name.node.clone())),
+            StatementKind::Dims(dims) => self.dims.extend(dims.iter().map(|dim| dim.name.node.clone())),
+            StatementKind::Input { .. }
+            | StatementKind::Assign { .. }
+            | StatementKind::Output(_)
+            | StatementKind::Repeat { .. }
+            | StatementKind::Expect(_)
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
+        }
+    }
+
+    fn statement(&mut self, statement: &mut Statement) {
+        match &mut statement.kind {
+            StatementKind::Input { brackets, .. } => self.brackets(brackets),
+            StatementKind::Assign { target, value, .. } => {
+                target.brackets.iter_mut().for_each(|brackets| self.brackets(brackets));
+                self.expr(value);
+            }
+            StatementKind::Repeat { body, .. } => body.iter_mut().for_each(|statement| self.statement(statement)),
+            StatementKind::Mesh { .. }
+            | StatementKind::View { .. }
+            | StatementKind::Dims(_)
+            | StatementKind::Output(_)
+            | StatementKind::Expect(_)
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
+        }
+    }
+
+    /// Expressions are not deeper than the parser lets them be.
+    fn expr(&mut self, expr: &mut Expr) {
+        if let Some(collective) = self.collective(expr) {
+            expr.kind = collective;
+        }
+        match &mut expr.kind {
+            ExprKind::Array(array) => array.brackets.iter_mut().for_each(|brackets| self.brackets(brackets)),
+            ExprKind::Number(_) => {}
+            ExprKind::Product { factors, .. } => factors.iter_mut().for_each(|factor| self.expr(factor)),
+            ExprKind::Binary { left, right, .. } => {
+                self.expr(left);
+                self.expr(right);
+            }
+            ExprKind::Call { arguments, .. } => arguments.iter_mut().for_each(|argument| self.expr(argument)),
+            ExprKind::Neg(argument) | ExprKind::Collective { argument, .. } => self.expr(argument),
+        }
+    }
+
+    /// `AllGatherY(A)` and `AllGatherY[I_Y]`, where `Y` is an axis.
+    fn collective(&mut self, expr: &Expr) -> Option<ExprKind> {
+        let (name, argument) = match &expr.kind {
+            ExprKind::Call { function, subscript, arguments } => match (subscript.as_slice(), arguments.as_slice()) {
+                ([], [argument]) => (function, argument.clone()),
+                (_, _) => return None,
+            },
+            ExprKind::Array(array) if array.brackets.is_some() => {
+                let unnamed = super::ArrayRef { name: None, ..array.clone() };
+                (array.name.as_ref()?, Expr { kind: ExprKind::Array(unnamed), span: expr.span })
+            }
+            ExprKind::Array(_)
+            | ExprKind::Number(_)
+            | ExprKind::Product { .. }
+            | ExprKind::Binary { .. }
+            | ExprKind::Neg(_)
+            | ExprKind::Collective { .. } => return None,
+        };
+        let kinds = [
+            CollectiveName::AllGather,
+            CollectiveName::ReduceScatter,
+            CollectiveName::AllReduce,
+            CollectiveName::AllToAll,
+        ];
+        let kind = kinds.into_iter().find(|kind| name.node.starts_with(&kind.to_string()))?;
+        let word = kind.to_string();
+        let axes = &name.node[word.len()..];
+        if !self.are_axes(axes) {
+            return None;
+        }
+        let cut = name.span.start + u32::try_from(word.len()).ok()?;
+        let subscript = Spanned { node: axes.to_owned(), span: Span { start: cut, ..name.span } };
+        self.found.push((format!("{word}_{}", axes), name.span));
+        let kind = Spanned { node: kind, span: Span { end: cut, ..name.span } };
+        Some(ExprKind::Collective { kind, subscript: vec![subscript], argument: Box::new(argument) })
+    }
+
+    fn brackets(&mut self, brackets: &mut Brackets) {
+        for item in &mut brackets.dims {
+            let (DimName::Named(name), None) = (&item.dim, &item.subscript) else { continue };
+            if self.dims.contains(name) {
+                continue;
+            }
+            let cuts = (1..name.len()).rev().filter(|cut| name.is_char_boundary(*cut));
+            let cut =
+                cuts.map(|cut| name.split_at(cut)).find(|(dim, axes)| self.dims.contains(*dim) && self.are_axes(axes));
+            let Some((dim, axes)) = cut else { continue };
+            let start = item.span.start + u32::try_from(dim.len()).unwrap_or_default();
+            let axes = Name { node: axes.to_owned(), span: Span { start, ..item.span } };
+            self.found.push((format!("{dim}_{}", axes.node), item.span));
+            item.dim = DimName::Named(dim.to_owned());
+            item.subscript = Some(Subscript::Axes(vec![axes]));
+        }
+    }
+
+    /// One axis, or a run of axes of one letter.
+    fn are_axes(&self, text: &str) -> bool {
+        let run = || text.chars().all(|letter| self.axes.contains(&letter.to_string()));
+        !text.is_empty() && (self.axes.contains(text) || run())
+    }
+}

@@ -1,0 +1,136 @@
+//! The way around links that are down.
+
+use super::routes::{Hop, Link, LinkSide};
+use super::{SwitchKind, Topology};
+use crate::mesh::{AxisId, DeviceId, Wiring};
+use std::collections::BTreeSet;
+
+/// Hops over networks between nodes, then all hops.
+type Length = (u32, u32);
+
+/// One step to a neighbour.
+struct Step {
+    axis: AxisId,
+    side: LinkSide,
+    to: DeviceId,
+}
+
+impl Topology {
+    /// The shortest way on links that are not down, as a detour for a message whose own way has one: with the fewest
+    /// hops between nodes, of those with the fewest hops; of equals the one that is first hop by hop, by axis, up
+    /// before down, lower coordinates of a switch first. `None` if there is no way.
+    pub(super) fn detour(&self, from: DeviceId, to: DeviceId) -> Option<Vec<Hop>> {
+        let left = self.lengths_to(to);
+        let mut at = from;
+        let mut hops = Vec::new();
+        left[at.index()]?;
+        while at != to {
+            let step = self.steps(at).into_iter().find(|step| {
+                let rest = left[step.to.index()].map(|rest| self.longer(rest, step.axis));
+                rest.is_some() && rest == left[at.index()]
+            })?;
+            self.push_hops(at, &step, &mut hops);
+            at = step.to;
+        }
+        Some(hops)
+    }
+
+    /// Whether every device can send to every other one; if not, two of which the first cannot reach the second.
+    pub(super) fn cut(&self) -> Option<(DeviceId, DeviceId)> {
+        let first = DeviceId(0);
+        let away = self.lengths_to(first).iter().position(Option::is_none);
+        if let Some(away) = away.and_then(|index| u32::try_from(index).ok()) {
+            return Some((DeviceId(away), first));
+        }
+        let mut reached = vec![false; self.machine.device_count()];
+        let mut open = vec![first];
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut reached[at.index()], true) {
+                open.extend(self.steps(at).into_iter().map(|step| step.to));
+            }
+        }
+        let lost = reached.iter().position(|reached| !reached).and_then(|index| u32::try_from(index).ok());
+        lost.map(|index| (first, DeviceId(index)))
+    }
+
+    /// How far each device is from `to`; none where it cannot send there.
+    fn lengths_to(&self, to: DeviceId) -> Vec<Option<Length>> {
+        let mut lengths: Vec<Option<Length>> = vec![None; self.machine.device_count()];
+        let mut open = BTreeSet::from([((0, 0), to)]);
+        while let Some((length, at)) = open.pop_first() {
+            if lengths[at.index()].is_some() {
+                continue;
+            }
+            lengths[at.index()] = Some(length);
+            for before in self.steps_into(at) {
+                if lengths[before.to.index()].is_none() {
+                    open.insert((self.longer(length, before.axis), before.to));
+                }
+            }
+        }
+        lengths
+    }
+
+    fn longer(&self, (between, hops): Length, axis: AxisId) -> Length {
+        (between + u32::from(self.axes[axis.index()].network > 0), hops + 1)
+    }
+
+    /// The neighbours that a device can send to.
+    fn steps(&self, at: DeviceId) -> Vec<Step> {
+        let mut steps = self.neighbours(at);
+        steps.retain(|step| !self.is_down(Link { axis: step.axis, side: step.side, device: at }));
+        steps
+    }
+
+    /// The neighbours that can send to a device.
+    fn steps_into(&self, at: DeviceId) -> Vec<Step> {
+        let mut steps = self.neighbours(at);
+        steps.retain(|step| {
+            let side = match step.side {
+                LinkSide::Up => LinkSide::Down,
+                LinkSide::Down => LinkSide::Up,
+                LinkSide::Out | LinkSide::In => LinkSide::Out,
+            };
+            !self.is_down(Link { axis: step.axis, side, device: step.to })
+        });
+        steps
+    }
+
+    /// The neighbours of a device if no link were down.
+    fn neighbours(&self, at: DeviceId) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for axis in self.machine.axis_ids() {
+            let (size, here) = (self.machine.axis(axis).size, self.machine.coordinate(at, axis));
+            let to = |coordinate: u32| self.machine.with_coordinate(at, axis, coordinate);
+            match self.axes[axis.index()].wiring {
+                Wiring::Switch => {
+                    let others = (0..size).filter(|there| *there != here);
+                    steps.extend(others.map(|there| Step { axis, side: LinkSide::Out, to: to(there) }));
+                }
+                Wiring::Ring | Wiring::Line => {
+                    for (side, there) in [(LinkSide::Up, here + 1), (LinkSide::Down, here + size - 1)] {
+                        if self.exists(Link { axis, side, device: at }) {
+                            steps.push(Step { axis, side, to: to(there % size) });
+                        }
+                    }
+                }
+            }
+        }
+        steps
+    }
+
+    /// One hop, or two through a switch that stores.
+    fn push_hops(&self, at: DeviceId, step: &Step, hops: &mut Vec<Hop>) {
+        let (axis, to) = (step.axis, Some(step.to));
+        let link = self.link_id(Link { axis, side: step.side, device: at });
+        let port = self.link_id(Link { axis, side: LinkSide::In, device: step.to });
+        match (step.side, self.axes[axis.index()].switch) {
+            (LinkSide::Out, SwitchKind::CutThrough) => hops.push(Hop { axis, link, port_in: Some(port), to }),
+            (LinkSide::Out, SwitchKind::StoreAndForward) => {
+                hops.push(Hop { axis, link, port_in: None, to: None });
+                hops.push(Hop { axis, link: port, port_in: None, to });
+            }
+            (LinkSide::Up | LinkSide::Down | LinkSide::In, _) => hops.push(Hop { axis, link, port_in: None, to }),
+        }
+    }
+}
