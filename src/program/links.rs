@@ -19,15 +19,15 @@ impl Checker {
                 self.links.extend(links.map(|node| Spanned { node, span }));
             }
             (from, to) => {
-                [from, to].into_iter().filter_map(Result::err).for_each(|error| self.diagnostics.push(&error))
+                [from, to].into_iter().filter_map(Result::err).for_each(|error| self.diagnostics.push(&*error))
             }
         }
     }
 }
 
 /// The device at these coordinates.
-fn device(mesh: &Mesh, place: &Spanned<Vec<u64>>) -> Result<DeviceId, CheckError> {
-    let wrong = |why: String| CheckError::NoDevice { mesh: mesh.to_string(), why, at: place.span };
+fn device(mesh: &Mesh, place: &Spanned<Vec<u64>>) -> Result<DeviceId, Box<CheckError>> {
+    let wrong = |why: String| Box::new(CheckError::NoDevice { mesh: mesh.to_string(), why, at: place.span });
     if place.node.len() != mesh.axes().len() {
         return Err(wrong(format!("of {} coordinates, for {} axes", place.node.len(), mesh.axes().len())));
     }
