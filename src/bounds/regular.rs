@@ -120,7 +120,7 @@ impl<'a> Regular<'a> {
             // Somebody receives a whole shard.
             Collective::Permute { .. } => {
                 let axes = self.roles.group.union(self.roles.idle).union(self.roles.other);
-                let most = self.apart(axes).map(|axis| self.into_one(axis, true)).sum();
+                let most = self.apart(axes).map(|axis| self.capacity_into_one(axis, true)).sum();
                 vec![(Load::new(self.n, most), Counted::Shard)]
             }
             Collective::Slice { .. } => Vec::new(),
@@ -187,7 +187,9 @@ impl<'a> Regular<'a> {
     /// All places but those of a box need what the box adds to their blocks; of replicas only as many as in the box.
     fn rest(&self, whole: AxisSet) -> (Load, Counted) {
         let (places, replicas) = (self.places(whole), self.devices(whole) / self.places(whole));
-        let one = |axes: AxisSet| self.apart(axes.without(whole)).map(|axis| self.into_one(axis, false)).sum::<u128>();
+        let one = |axes: AxisSet| {
+            self.apart(axes.without(whole)).map(|axis| self.capacity_into_one(axis, false)).sum::<u128>()
+        };
         let border = one(self.roles.group) * places + one(self.roles.idle) * (self.n - places);
         (Load::new(self.n - places, border * replicas), Counted::AllBut(whole))
     }
@@ -222,7 +224,7 @@ impl<'a> Regular<'a> {
     /// The capacity into, or out of, a box, along the axes of the group and of its replicas.
     fn border(&self, whole: AxisSet) -> u128 {
         let axes = self.roles.group.union(self.roles.idle).without(whole);
-        self.apart(axes).map(|axis| self.into_one(axis, false)).sum::<u128>() * self.devices(whole)
+        self.apart(axes).map(|axis| self.capacity_into_one(axis, false)).sum::<u128>() * self.devices(whole)
     }
 
     /// Of these axes one for each kind of links: those on one switch share its ports, which count once.
@@ -247,7 +249,7 @@ impl<'a> Regular<'a> {
         }
     }
 
-    fn into_one(&self, axis: AxisId, middle: bool) -> u128 {
+    fn capacity_into_one(&self, axis: AxisId, middle: bool) -> u128 {
         u128::from(self.links_into_one(axis, middle)) * self.one_way(axis)
     }
 

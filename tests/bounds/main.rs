@@ -274,7 +274,10 @@ fn closed_forms_are_what_the_search_finds() {
                 for kind in KINDS {
                     let (closed, found) = both_bounds(kind, &topology, with(0), with(2));
                     let case = format!("{kind} {axes:?} group {:?} other {:?}: {}", with(0), with(2), found.reason);
-                    assert_eq!(closed.bound.latency, found.bound.latency, "{case}");
+                    // Messages go along one axis after the other, also where all are on one switch.
+                    let on_one_switch = axes.iter().filter(|axis| axis.1 == Wiring::Switch).count() > 1;
+                    assert!(closed.bound.latency >= found.bound.latency, "{case}");
+                    assert!(on_one_switch || closed.bound.latency == found.bound.latency, "{case}");
                     assert!(closed.bound.bandwidth <= found.bound.bandwidth, "above the truth: {case}");
                     if closed.largest {
                         assert_eq!(closed.bound.bandwidth, found.bound.bandwidth, "{case}");
