@@ -4,7 +4,7 @@ use super::clocks::{Clocks, HopTime};
 use super::cost::{block_bytes, compute_time};
 use super::presence::MayMiss;
 use super::{ClockError, Interval, Timing};
-use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
+use crate::mesh::{AxisId, AxisSet, DeviceId};
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
     ) -> Result<Times, crate::topology::RouteError> {
         let mut times = self.nowhere();
         let mut messages = std::mem::take(&mut self.messages);
-        let route = in_links(&self.topology.mesh, sources, route);
+        let route = self.topology.in_links(sources, route);
         for destination in self.topology.mesh.devices() {
             let Some(source) = sources.of(&self.schedule.mesh, destination) else { continue };
             let ready = self.ready(operand, source);
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         let slower: BTreeMap<LinkId, HopTime> = topology
             .degraded()
             .filter_map(|(link, _)| {
-                let links = topology.links(topology.link(link).axis);
+                let links = topology.axes[topology.link(link).axis.index()];
                 Some((link, HopTime::new(rule, topology.scale, &links, topology.rate(link)?, bytes)))
             })
             .collect();
@@ -312,17 +312,6 @@ fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterato
     let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
     let links = sides.into_iter().map(move |side| Link { axis, side, device });
     links.filter(|link| topology.exists(*link)).map(|link| topology.link_id(link))
-}
-
-/// The same route with its hops counted in links of the machine.
-fn in_links(mesh: &Mesh, sources: &Sources, route: Route) -> Route {
-    match (sources, route) {
-        (Sources::Shift { axes, .. }, Route::Hops(ranks)) => {
-            let apart = axes.last().map_or(1, |axis| i64::from(mesh.links_apart(axis)));
-            Route::Hops(ranks.saturating_mul(apart))
-        }
-        (Sources::Shift { .. }, Route::Shortest) | (Sources::Table { .. }, _) => route,
-    }
 }
 
 /// Whether an operation can have so many operands.

@@ -11,9 +11,10 @@ use crate::topology::Topology;
 pub fn ways(schedule: &Schedule, topology: &Topology) -> Result<(), Flaw> {
     for id in schedule.ids() {
         let OpKind::Shuffle { sources, route } = &schedule.operation(id).kind else { continue };
+        let route = topology.in_links(sources, *route);
         for device in schedule.mesh.devices() {
             let Some(source) = sources.of(&schedule.mesh, device) else { continue };
-            topology.start(source, device, *route).map_err(|route| {
+            topology.start(source, device, route).map_err(|route| {
                 let site = Site::new(&schedule.mesh, id, device);
                 Flaw::NoWay { site, why: route.to_string() }
             })?;
