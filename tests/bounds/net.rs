@@ -111,7 +111,7 @@ impl Net {
 
     /// Shards: every device has one and needs all.
     pub(crate) fn all_gather(&self) -> Fraction {
-        let n = self.devices as u32;
+        let n = u32::try_from(self.devices).unwrap();
         let (needed, capacity) = self.over_all_sets(|set| if set == 0 { 0 } else { u128::from(n - set.count_ones()) });
         (needed, capacity * u128::from(n))
     }
@@ -129,7 +129,7 @@ impl Net {
 
     /// A block from each device to each.
     pub(crate) fn all_to_all(&self) -> Fraction {
-        let n = self.devices as u32;
+        let n = u32::try_from(self.devices).unwrap();
         let blocks = |set: u32| u128::from(set.count_ones() * (n - set.count_ones()));
         let (needed, capacity) = self.over_all_sets(blocks);
         (needed, capacity * u128::from(n * n))

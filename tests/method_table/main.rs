@@ -12,7 +12,6 @@ use shardc::compiler::{self, Options};
 use shardc::report::{step_bound, step_methods, step_reason};
 use shardc::sim::clock;
 use std::fmt::Write as _;
-use std::time::Instant;
 
 /// One line of the table.
 struct Row {
@@ -84,9 +83,7 @@ fn document() -> String {
             }
             for kind in KINDS {
                 for size in 0..SIZES.len() {
-                    let start = Instant::now();
                     writeln!(text, "{}", row(machine, kind, size).text).expect("a string");
-                    eprintln!("{} {kind} {}: {:?}", machine.name, SIZES[size], start.elapsed());
                 }
             }
         }
