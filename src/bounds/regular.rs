@@ -275,7 +275,7 @@ impl<'a> Regular<'a> {
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
             | Collective::AllToAll { .. }
-            | Collective::Slice { .. } => axes.map(|axis| self.diameter(axis)).sum(),
+            | Collective::Slice { .. } => self.apart(self.roles.group).map(|axis| self.diameter(axis)).sum(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Links that are down or slower: their ends are devices of the mesh. Whether they are neighbours the hardware knows.
 
 use super::checker::Checker;
-use super::error::CheckError;
+use super::error::{CheckError, Checked, Failure};
 use crate::link::DegradedLink;
 use crate::mesh::{DeviceId, Mesh};
 use crate::span::{Span, Spanned};
@@ -18,16 +18,14 @@ impl Checker {
                 let links = ways.into_iter().flatten().map(|(from, to)| DegradedLink { from, to, state: decl.state });
                 self.links.extend(links.map(|node| Spanned { node, span }));
             }
-            (from, to) => {
-                [from, to].into_iter().filter_map(Result::err).for_each(|error| self.diagnostics.push(&*error))
-            }
+            (from, to) => [from, to].into_iter().filter_map(Result::err).for_each(|failure| self.tell(failure)),
         }
     }
 }
 
 /// The device at these coordinates.
-fn device(mesh: &Mesh, place: &Spanned<Vec<u64>>) -> Result<DeviceId, Box<CheckError>> {
-    let wrong = |why: String| Box::new(CheckError::NoDevice { mesh: mesh.to_string(), why, at: place.span });
+fn device(mesh: &Mesh, place: &Spanned<Vec<u64>>) -> Checked<DeviceId> {
+    let wrong = |why: String| Failure::from(CheckError::NoDevice { mesh: mesh.to_string(), why, at: place.span });
     if place.node.len() != mesh.axes().len() {
         return Err(wrong(format!("of {} coordinates, for {} axes", place.node.len(), mesh.axes().len())));
     }

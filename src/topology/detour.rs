@@ -104,8 +104,12 @@ impl Topology {
             let to = |coordinate: u32| self.machine.with_coordinate(at, axis, coordinate);
             match self.axes[axis.index()].wiring {
                 Wiring::Switch => {
-                    let others = (0..size).filter(|there| *there != here);
-                    steps.extend(others.map(|there| Step { axis, side: LinkSide::Out, to: to(there) }));
+                    // All devices on the switch, at the first of its axes.
+                    let on: Vec<AxisId> = self.shared_by(axis).collect();
+                    let ranks = 0..self.machine.group_size(on.iter().copied());
+                    let others = ranks.map(|rank| self.machine.with_rank(at, on.iter().copied(), rank));
+                    let others = others.filter(|other| *other != at);
+                    steps.extend(others.map(|to| Step { axis, side: LinkSide::Out, to }));
                 }
                 Wiring::Ring | Wiring::Line => {
                     for (side, there) in [(LinkSide::Up, here + 1), (LinkSide::Down, here + size - 1)] {

@@ -187,7 +187,7 @@ impl Topology {
     }
 
     /// The axes that use the ports of this one.
-    fn shared_by(&self, axis: AxisId) -> impl Iterator<Item = AxisId> + '_ {
+    pub(super) fn shared_by(&self, axis: AxisId) -> impl Iterator<Item = AxisId> + '_ {
         self.machine.axis_ids().filter(move |other| self.axes[other.index()].port == axis)
     }
 
@@ -285,10 +285,15 @@ impl Topology {
         Some(Hop { axis: leg.axis, link, port_in, to })
     }
 
-    /// The device at the other end of the next hop; a switch goes to the destination's coordinate at once.
+    /// The device at the other end of the next hop; a switch goes to the destination's coordinates on all its axes.
     fn neighbour(&self, at: DeviceId, destination: DeviceId, leg: Leg) -> DeviceId {
         let size = self.machine.axis(leg.axis).size;
         let coordinate = self.machine.coordinate(at, leg.axis);
+        if leg.side == LinkSide::Out {
+            let port = self.axes[leg.axis.index()].port;
+            let there = |at, axis| self.machine.with_coordinate(at, axis, self.machine.coordinate(destination, axis));
+            return self.shared_by(port).fold(at, there);
+        }
         let next = match leg.side {
             LinkSide::Up if coordinate + 1 == size => 0,
             LinkSide::Up => coordinate + 1,
@@ -419,7 +424,9 @@ mod tests {
                 assert!(all.iter().all(|id| topology.link_id(topology.link(*id)) == *id));
                 for (from, to) in topology.mesh.devices().flat_map(|d| topology.mesh.devices().map(move |e| (d, e))) {
                     let hops = topology.route(from, to, Route::Shortest).unwrap();
-                    let distance: u32 = topology.mesh.axis_ids().map(|axis| distance(&topology, from, to, axis)).sum();
+                    let along = topology.mesh.axis_ids().map(|axis| distance(&topology, from, to, axis));
+                    // All devices are on one switch, whatever the axes.
+                    let distance = if wiring == Wiring::Switch { along.max().unwrap_or(0) } else { along.sum() };
                     assert_eq!(hops.len(), distance as usize);
                     assert_eq!(hops.last().map_or(Some(from), |hop| hop.to), Some(to));
                     assert!(

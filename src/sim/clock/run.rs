@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
         let slower: BTreeMap<LinkId, HopTime> = topology
             .degraded()
             .filter_map(|(link, _)| {
-                let links = topology.links(topology.link(link).axis);
+                let links = topology.axes[topology.link(link).axis.index()];
                 Some((link, HopTime::new(rule, topology.scale, &links, topology.rate(link)?, bytes)))
             })
             .collect();

@@ -120,15 +120,24 @@ fn around(topology: &Topology, from: &[i64], to: &[i64]) -> Vec<(usize, Vec<i64>
         for axis in 0..at.len() {
             let size = i64::from(topology.mesh.axes()[axis].size);
             let wiring = topology.axes[axis].wiring;
-            let nexts: Vec<i64> = match wiring {
-                Wiring::Switch => (0..size).filter(|there| *there != at[axis]).collect(),
-                Wiring::Ring => vec![(at[axis] + 1) % size, (at[axis] + size - 1) % size],
-                Wiring::Line => [at[axis] + 1, at[axis] - 1].into_iter().collect(),
-            };
-            for (side, there) in nexts.into_iter().enumerate() {
+            let moved = |there: i64| {
                 let mut next = at.clone();
                 next[axis] = there;
-                let exists = (0..size).contains(&there) && there != at[axis];
+                next
+            };
+            let nexts: Vec<Vec<i64>> = match wiring {
+                Wiring::Switch => {
+                    let on = on_switch(topology, axis);
+                    let places = topology.mesh.devices().map(|device| coordinates(&topology.mesh, device));
+                    let alike =
+                        |place: &Vec<i64>| (0..at.len()).all(|axis| on.contains(&axis) || place[axis] == at[axis]);
+                    places.filter(alike).collect()
+                }
+                Wiring::Ring => vec![moved((at[axis] + 1) % size), moved((at[axis] + size - 1) % size)],
+                Wiring::Line => vec![moved(at[axis] + 1), moved(at[axis] - 1)],
+            };
+            for (side, next) in nexts.into_iter().enumerate() {
+                let exists = (0..size).contains(&next[axis]) && next != at;
                 if !exists || wiring != Wiring::Switch && percent(topology, axis, &at, &next) == 0 {
                     continue;
                 }
@@ -148,6 +157,13 @@ fn network(topology: &Topology, axis: usize) -> &Network {
         None => &topology.hardware.network,
         Some(name) => topology.hardware.networks().find(|network| network.name == *name).expect("a known network"),
     }
+}
+
+/// The axes on the same switch.
+fn on_switch(topology: &Topology, axis: usize) -> Vec<usize> {
+    let name = &network(topology, axis).name;
+    let switches = (0..topology.axes.len()).filter(|axis| topology.axes[*axis].wiring == Wiring::Switch);
+    switches.filter(|axis| network(topology, *axis).name == *name).collect()
 }
 
 /// Who owns the links of a device: itself, or its node.
@@ -179,7 +195,7 @@ fn hops(topology: &Topology, from: DeviceId, to: DeviceId, route: Route) -> Vec<
             (Wiring::Line | Wiring::Switch, Route::Shortest) => direct,
         };
         if wiring == Wiring::Switch && distance != 0 {
-            at[axis] = goal[axis];
+            on_switch(topology, axis).into_iter().for_each(|axis| at[axis] = goal[axis]);
             way.push((axis, at.clone()));
             continue;
         }
