@@ -69,7 +69,7 @@ pub struct Certificate {
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     match Shape::of(topology) {
         Shape::Regular => regular::bound(collective, from, topology),
-        Shape::Degraded => certificate(collective, from, topology).bound,
+        Shape::Degraded | Shape::Shared => certificate(collective, from, topology).bound,
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     }
 }
@@ -77,8 +77,11 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 /// The bound of one collective, and what it counts.
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
-        Shape::Regular => regular::certificate(collective, from, topology),
-        Shape::Graph | Shape::Degraded => {
+        Shape::Regular => {
+            let certificate = regular::certificate(collective, from, topology);
+            Certificate { largest: certificate.largest && !(topology.is_degraded() || shares(topology)), ..certificate }
+        }
+        Shape::Graph | Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
             irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
         }
@@ -90,9 +93,6 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
     }
 }
 
-/// The most devices of a machine of which degraded links are looked at.
-const MOST_DEGRADED: usize = 64;
-
 /// How the bounds of a machine are found.
 enum Shape {
     /// No axis is in parts.
@@ -100,6 +100,8 @@ enum Shape {
     /// Some links of a small machine are down or slow. Of a large one they are not looked at: its bound is that of the
     /// whole machine.
     Degraded,
+    /// The devices of a node share links, and the machine is small; in a large one each counts as if it had its own.
+    Shared,
     /// Anything else of which all links are known and few.
     Graph,
     /// What is left.
@@ -109,8 +111,10 @@ enum Shape {
 impl Shape {
     fn of(topology: &Topology) -> Shape {
         let whole = topology.axes.iter().all(|links| links.apart == 1);
-        if whole && topology.is_degraded() && topology.machine.device_count() <= MOST_DEGRADED {
+        if whole && topology.is_degraded() && topology.machine.device_count() <= irregular::MOST_DEVICES {
             Shape::Degraded
+        } else if whole && shares(topology) && topology.machine.device_count() <= irregular::MOST_DEVICES {
+            Shape::Shared
         } else if whole && topology.mesh.views().next().is_none() {
             Shape::Regular
         } else if whole && topology.machine.device_count() <= irregular::MOST_DEVICES {
@@ -119,4 +123,9 @@ impl Shape {
             Shape::Rest
         }
     }
+}
+
+/// Whether devices of a node share links.
+fn shares(topology: &Topology) -> bool {
+    topology.machine.axis_ids().any(|axis| topology.is_shared(axis))
 }

@@ -120,7 +120,7 @@ impl<'a> Regular<'a> {
             // Somebody receives a whole shard.
             Collective::Permute { .. } => {
                 let axes = self.roles.group.union(self.roles.idle).union(self.roles.other);
-                let most = self.apart(axes).map(|axis| self.into_one(axis, true)).sum();
+                let most = self.apart(axes).map(|axis| self.to_one(axis, true)).sum();
                 vec![(Load::new(self.n, most), Counted::Shard)]
             }
             Collective::Slice { .. } => Vec::new(),
@@ -187,7 +187,7 @@ impl<'a> Regular<'a> {
     /// All places but those of a box need what the box adds to their blocks; of replicas only as many as in the box.
     fn rest(&self, whole: AxisSet) -> (Load, Counted) {
         let (places, replicas) = (self.places(whole), self.devices(whole) / self.places(whole));
-        let one = |axes: AxisSet| self.apart(axes.without(whole)).map(|axis| self.into_one(axis, false)).sum::<u128>();
+        let one = |axes: AxisSet| self.apart(axes.without(whole)).map(|axis| self.to_one(axis, false)).sum::<u128>();
         let border = one(self.roles.group) * places + one(self.roles.idle) * (self.n - places);
         (Load::new(self.n - places, border * replicas), Counted::AllBut(whole))
     }
@@ -222,7 +222,7 @@ impl<'a> Regular<'a> {
     /// The capacity into, or out of, a box, along the axes of the group and of its replicas.
     fn border(&self, whole: AxisSet) -> u128 {
         let axes = self.roles.group.union(self.roles.idle).without(whole);
-        self.apart(axes).map(|axis| self.into_one(axis, false)).sum::<u128>() * self.devices(whole)
+        self.apart(axes).map(|axis| self.to_one(axis, false)).sum::<u128>() * self.devices(whole)
     }
 
     /// Of these axes one for each kind of links: those on one switch share its ports, which count once.
@@ -239,7 +239,7 @@ impl<'a> Regular<'a> {
     }
 
     /// Links into one device along the axis; on a line into one at an end, or one in its middle.
-    fn links_into_one(&self, axis: AxisId, middle: bool) -> u64 {
+    fn links_to_one(&self, axis: AxisId, middle: bool) -> u64 {
         match self.topology.links(axis).wiring {
             Wiring::Ring => 2,
             Wiring::Line if middle && self.size(axis) > 2 => 2,
@@ -247,8 +247,8 @@ impl<'a> Regular<'a> {
         }
     }
 
-    fn into_one(&self, axis: AxisId, middle: bool) -> u128 {
-        u128::from(self.links_into_one(axis, middle)) * self.one_way(axis)
+    fn to_one(&self, axis: AxisId, middle: bool) -> u128 {
+        u128::from(self.links_to_one(axis, middle)) * self.one_way(axis)
     }
 
     /// Links of one ring, line or switch; of a switch the ports out.
@@ -311,7 +311,7 @@ impl<'a> Regular<'a> {
                 Reason::Along { links: format!("the links along {name}"), each: bytes(each, units) }
             }
             Counted::Shard => {
-                let links = self.apart(both.union(self.roles.other)).map(|axis| self.links_into_one(axis, true)).sum();
+                let links = self.apart(both.union(self.roles.other)).map(|axis| self.links_to_one(axis, true)).sum();
                 let bytes = bytes(Load::new(self.n, 1), units);
                 let devices = "some device".to_owned();
                 Reason::Into(Region { devices, single: true, bytes, share: None, links })
@@ -330,7 +330,7 @@ impl<'a> Regular<'a> {
             1 => format!("the device at {place}"),
             _ => format!("the {devices} devices at {place}"),
         };
-        let links = self.apart(fixed).map(|axis| self.links_into_one(axis, false)).sum::<u64>();
+        let links = self.apart(fixed).map(|axis| self.links_to_one(axis, false)).sum::<u64>();
         self.with_share(name, devices, u128::from(links) * devices, load, units)
     }
 
@@ -345,7 +345,7 @@ impl<'a> Regular<'a> {
             false => format!("the {devices} devices at {} but not at {but}", self.place(idle)),
         };
         let links =
-            |axes: AxisSet| self.apart(axes).map(|axis| u128::from(self.links_into_one(axis, false))).sum::<u128>();
+            |axes: AxisSet| self.apart(axes).map(|axis| u128::from(self.links_to_one(axis, false))).sum::<u128>();
         let border = links(group) * places + links(idle) * (self.n - places);
         self.with_share(name, devices, border * replicas, load, units)
     }

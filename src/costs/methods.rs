@@ -44,11 +44,11 @@ pub fn method_times(
     let timed = |method: Option<Method>| {
         let mut lowerer = Lowerer::new(&part.topology, lowering);
         let mut name = String::new();
-        let time = simulate(&part.topology, from.dtype, &extents, |builder, input| {
+        let trial = simulate(&part.topology, from.dtype, &extents, |builder, input| {
             lowerer.collective(builder, &collective, &from, input, method);
             name = builder.methods().into_iter().unique().join(" + ");
         });
-        time.filter(|_| lowerer.applies() && !name.is_empty()).map(|time| MethodTime { name, time })
+        trial.filter(|_| lowerer.applies() && !name.is_empty()).map(|trial| MethodTime { name, time: trial.time })
     };
     let chosen = timed(asked)?;
     let others = Method::ALL.into_iter().filter_map(|method| timed(Some(method)));

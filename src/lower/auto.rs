@@ -28,6 +28,15 @@ pub(super) fn is_larger_than(schedule: &Schedule, part: usize) -> bool {
     work.saturating_mul(schedule.mesh.device_count()) > MOST_WORK / part
 }
 
+/// What the clock says of the operations of one collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// When the last device has its value.
+    pub time: Time,
+    /// How long the busiest link is busy: in however many chunks, it takes no less.
+    pub load: Time,
+}
+
 /// The simulated time of some operations on a value of these extents that all devices have; `None` if there are too
 /// many, or a message has no way.
 pub fn simulate(
@@ -35,7 +44,7 @@ pub fn simulate(
     dtype: DType,
     extents: &[u64],
     build: impl FnOnce(&mut Builder<'_>, OpId),
-) -> Option<Time> {
+) -> Option<Trial> {
     let mut schedule = Schedule::new(topology.mesh.clone());
     schedule.arrays.push(Array {
         name: String::new(),
@@ -51,35 +60,43 @@ pub fn simulate(
     if is_larger_than(&schedule, 1) {
         return None;
     }
-    clock::run(&schedule, topology).ok().map(|timing| timing.makespan)
+    let timing = clock::run(&schedule, topology).ok()?;
+    Some(Trial { time: timing.makespan, load: timing.busiest_link_time() })
 }
 
 /// The fastest of the candidates, the first of equals, and its number of chunks.
 pub(super) fn fastest(
     candidates: &[Method],
     extents: &[u64],
-    time: impl Fn(Method, u64) -> Option<Time>,
+    run: impl Fn(Method, u64) -> Option<Trial>,
 ) -> Option<(Method, u64)> {
     if let [only] = candidates
         && !only.in_chunks()
     {
         return Some((*only, 1));
     }
-    let timed = candidates.iter().filter_map(|method| {
-        let (time, chunks) = if method.in_chunks() {
-            best_chunks(extents, |chunks| time(*method, chunks))?
-        } else {
-            (time(*method, 1)?, 1)
+    let mut best: Option<(Time, (Method, u64))> = None;
+    for method in candidates {
+        let Some(trial) = run(*method, 1) else { continue };
+        let slower = |time: Time| best.is_some_and(|(least, _)| time >= least);
+        let (time, chunks) = match method.in_chunks() {
+            // What is too much for a link in one chunk is so in many.
+            true if slower(trial.load) => continue,
+            true => best_chunks(extents, trial.time, |chunks| Some(run(*method, chunks)?.time)),
+            false => (trial.time, 1),
         };
-        Some((time, (*method, chunks)))
-    });
-    timed.reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, way)| way)
+        if !slower(time) {
+            best = Some((time, (*method, chunks)));
+        }
+    }
+    best.map(|(_, way)| way)
 }
 
-/// A good number of chunks, of those into which some dim divides, and its time.
-fn best_chunks(extents: &[u64], time: impl Fn(u64) -> Option<Time>) -> Option<(Time, u64)> {
+/// A good number of chunks, of those into which some dim divides, and its time; `whole` is that of one chunk.
+fn best_chunks(extents: &[u64], whole: Time, time: impl Fn(u64) -> Option<Time>) -> (Time, u64) {
     let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| divisors(*extent)).chain([1]).collect();
-    more_chunks(|chunks| counts.range(chunks..).next().copied(), time)
+    let time = |chunks| if chunks == 1 { Some(whole) } else { time(chunks) };
+    more_chunks(|chunks| counts.range(chunks..).next().copied(), time).unwrap_or((whole, 1))
 }
 
 /// Goes to twice as many chunks or more as long as each time that saves a little: 1 part in 128.

@@ -6,7 +6,7 @@ mod colours;
 mod permute;
 mod several;
 
-pub use auto::simulate;
+pub use auto::{Trial, simulate};
 pub use collective::Lowerer;
 
 use crate::function::Function;

@@ -117,9 +117,10 @@ impl<'k> Contest<'k> {
     }
 
     fn simulated(&self, build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId) -> Option<Time> {
-        simulate(&self.part, self.dtype, self.extents, |builder, input| {
+        let trial = simulate(&self.part, self.dtype, self.extents, |builder, input| {
             build(builder, input);
-        })
+        });
+        trial.map(|trial| trial.time)
     }
 }
 

@@ -127,7 +127,13 @@ fn totals(plan: &Plan, topology: &Topology) -> String {
     let optimal = if plan.exact {
         "no plan of these moves is faster under these costs".to_owned()
     } else {
-        format!("no plan takes less than {}; values with several uses were settled one by one", show(plan.lower_bound))
+        let pinned = plan.choices.iter().any(|choice| choice.pinned.is_some());
+        let why = if pinned {
+            "products were done as they were pinned"
+        } else {
+            "values with several uses were settled one by one"
+        };
+        format!("no plan takes less than {}; {why}", show(plan.lower_bound))
     };
     writeln!(text, "{optimal}").expect("a string");
     text

@@ -108,6 +108,8 @@ impl Reader {
         let Some(Block { head, count, body }) = self.blocks.pop() else { return };
         match count {
             Some(count) => self.push(Statement { kind: StatementKind::Repeat { count, body }, span: head.join(end) }),
+            // What is lost with a block around it is lost with that one: no text is looked at twice.
+            None if self.blocks.last().is_some_and(|around| around.count.is_none()) => {}
             None => {
                 let span = head.join(end);
                 lose(&mut self.ast, span, span.text(source));

@@ -223,7 +223,7 @@ impl Topology {
         Ok(hops)
     }
 
-    /// The route of a shuffle with its hops counted in links: along a major part of an axis neighbours lie apart.
+    /// The route of a shuffle, which counts ranks, with its hops counted in links of the machine.
     pub fn in_links(&self, sources: &Sources, route: Route) -> Route {
         match (sources, route) {
             (Sources::Shift { axes, .. }, Route::Hops(ranks)) => {

@@ -1,6 +1,6 @@
 //! How near the methods come to the bounds: `docs/methods.md`, and what is aimed at.
 //!
-//! `SHARDC_METHODS=write cargo test --release --test method_table` writes the document. Without it small machines are
+//! `SHARDC_METHODS=write cargo test --test method_table` writes the document. Without it small machines are
 //! timed anew and must agree with what is written.
 
 #[path = "../common/mod.rs"]
@@ -63,10 +63,10 @@ const HEAD: &str = "\
 # Methods against their bounds
 
 What `shardc` chooses for each collective over all axes of a machine, how long it takes on the simulated links, and
-what no schedule can beat. Made by `SHARDC_METHODS=write cargo test --release --test method_table`.
+what no schedule can beat. Made by `SHARDC_METHODS=write cargo test --test method_table`.
 
 V, the whole array, is one byte an element. With n devices it has 4n rows of 1 column (*small*), 4n of 256 (*middle*)
-or 16n of 65536 (*large*); for an AllToAll the columns are rounded up to a multiple of n. The *cut* is what the bound
+or 16n of 256 · 65537 (*large*); for an AllToAll the columns are rounded up to a multiple of n. The *cut* is what the bound
 counts: links that carry all this cannot be done sooner. A target is set where bytes take at least a hundred times as
 long as hops; *not yet* marks those that are missed.
 ";

@@ -1,0 +1,153 @@
+//! `by gather(A)`, `by reduce`, `by slice(B)`: for all 27 single-axis layouts of `A`, `B` and `C` each pin is obeyed at
+//! the least cost, or refused where no way to do the product obeys it.
+#![allow(missing_docs)]
+
+use itertools::iproduct;
+use miette::Diagnostic as _;
+use shardc::collective::CollectiveKind;
+use shardc::compiler::{self, Options};
+use shardc::costs::CostModel;
+use shardc::lower::Lowering;
+use shardc::plan::{self, Costs, Plan, StepOp};
+use shardc::program::Program;
+use shardc::topology::Topology;
+use shardc::units::Time;
+use std::collections::BTreeSet;
+
+const PINS: [&str; 7] = ["gather(A)", "gather(B)", "gather(A, B)", "reduce", "slice(A)", "slice(B)", "slice(A, B)"];
+
+fn checked(source: &str) -> Program {
+    let (program, diagnostics) = compiler::check(source);
+    program.unwrap_or_else(|| panic!("{diagnostics:?}\n{source}"))
+}
+
+fn machine(source: &str) -> Topology {
+    compiler::machine(&checked(source), &Options::default()).expect("a machine")
+}
+
+/// The plan, or the code of the error. One cost model for all programs prices each move once.
+fn planned(source: &str, costs: &dyn Costs) -> Result<Plan, String> {
+    plan::plan(&checked(source), costs).map_err(|error| error.code().expect("a code").to_string())
+}
+
+fn source(layouts: (&str, &str, &str), size: u64, pin: &str) -> String {
+    let (a, b, c) = layouts;
+    let dims = format!("dims {{I: {size}, J: 2*{size}, K: 4*{size}}}");
+    format!("mesh {{X: 4 ring}} on tpu_v5e\n{dims}\nA: bf16[{a}]\nB: bf16[{b}]\nC[{c}] = A * B {pin}\n")
+}
+
+/// What the steps of a plan do, as the pins say it.
+fn done(plan: &Plan) -> BTreeSet<(&'static str, String)> {
+    let mut done = BTreeSet::new();
+    for id in plan.ids() {
+        let StepOp::Collective(collective) = &plan.step(id).op else { continue };
+        let what = match collective.kind() {
+            CollectiveKind::AllGather => "gather",
+            CollectiveKind::ReduceScatter | CollectiveKind::AllReduce => "reduce",
+            CollectiveKind::Slice => "slice",
+            CollectiveKind::AllToAll | CollectiveKind::Permute => "move",
+        };
+        done.insert((what, plan.program.name(plan.step(id).value)));
+    }
+    done
+}
+
+/// The same of the moves of a way that was not taken, from their names: `AllGather_X(A[I, J_X])`.
+fn told(moves: &[String]) -> BTreeSet<(&'static str, String)> {
+    let one = |text: &String| {
+        let (head, array) = text.split_once('(').expect("a move of an array");
+        let what = match head.split('_').next() {
+            Some("AllGather") => "gather",
+            Some("ReduceScatter" | "AllReduce") => "reduce",
+            Some("Slice") => "slice",
+            _ => "move",
+        };
+        (what, array[..1].to_owned())
+    };
+    moves.iter().map(one).collect()
+}
+
+fn obeys(done: &BTreeSet<(&'static str, String)>, pin: &str) -> bool {
+    match pin.split_once('(') {
+        None => done.contains(&("reduce", "C".to_owned())),
+        Some((strategy, names)) => {
+            let mut names = names.trim_end_matches(')').split(", ");
+            names.all(|name| done.iter().any(|(what, array)| *what == strategy && array == name))
+        }
+    }
+}
+
+fn time(plan: &Plan) -> Time {
+    plan.totals().time()
+}
+
+#[test]
+fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
+    let layouts =
+        || iproduct!(["I, J", "I_X, J", "I, J_X"], ["J, K", "J_X, K", "J, K_X"], ["I, K", "I_X, K", "I, K_X"]);
+    let (mut obeyed, mut refused) = (0, 0);
+    let topology = machine(&source(("I, J", "J, K", "I, K"), 16, ""));
+    let models = [CostModel::Book, CostModel::Exact].map(|model| model.on(&topology, Lowering::default()));
+    for (layouts, size, costs) in iproduct!(layouts(), [16, 4096], &models) {
+        let costs = costs.as_ref();
+        let free = planned(&source(layouts, size, ""), costs).expect("a plan");
+        let ways = &free.choices[0].alternatives;
+        assert!(ways.len() < 8, "all ways are told");
+        for pin in PINS {
+            let source = source(layouts, size, &format!("by {pin}"));
+            let least = ways.iter().filter(|way| obeys(&told(&way.moves), pin)).map(|way| way.time).min();
+            match (planned(&source, costs), least) {
+                (Ok(plan), Some(least)) => {
+                    assert!(obeys(&done(&plan), pin), "{source}{plan}");
+                    assert_eq!(time(&plan), least, "{source}{plan}");
+                    let pinned = plan.choices[0].pinned.as_ref().expect("it is told");
+                    assert_eq!((pinned.text.as_str(), pinned.best.time), (&*format!("by {pin}"), time(&free)));
+                    assert!(!plan.exact && plan.lower_bound <= least);
+                    obeyed += 1;
+                }
+                (Err(codes), None) => {
+                    assert_eq!(codes, "pin-impossible", "{source}");
+                    refused += 1;
+                }
+                (Ok(plan), None) => panic!("nothing does that\n{source}{plan}"),
+                (Err(codes), Some(_)) => panic!("{codes}\n{source}"),
+            }
+        }
+    }
+    assert!(obeyed > 200 && refused > 200, "{obeyed} {refused}");
+}
+
+/// What the error says to be possible is possible.
+#[test]
+fn what_is_offered_instead_is_possible() {
+    for pin in PINS {
+        let source = |pin: &str| source(("I, J", "J, K_X", "I, K"), 64, &format!("by {pin}"));
+        let topology = machine(&source(pin));
+        let costs = CostModel::Book.on(&topology, Lowering::default());
+        let Err(error) = plan::plan(&checked(&source(pin)), costs.as_ref()) else { continue };
+        let help = error.help().expect("a help").to_string();
+        let offered: Vec<&str> = help.split('`').filter_map(|part| part.strip_prefix("by ")).collect();
+        assert!(!offered.is_empty(), "{help}");
+        for other in offered.into_iter().filter(|other| !other.is_empty()) {
+            assert!(planned(&source(other), costs.as_ref()).is_ok(), "{pin}: {help}");
+        }
+    }
+}
+
+/// Two operands that are one array, a product inside a function, and one whose result is moved on.
+#[test]
+fn pins_in_larger_programs() {
+    let head = "mesh {X: 4 ring, Y: 2} on tpu_v5e\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J_Y]\nB: bf16[J_Y, K]\n";
+    for (text, wanted) in [
+        ("C[I_X, K] = relu(A * B) by gather(A)", ("gather", "A")),
+        ("C[I_X, K] = relu(A * B) by gather(B)", ("gather", "B")),
+        ("T = A * B by gather(A)\nC[I_X, K_Y] = T + T", ("gather", "A")),
+        ("A * B -> C[I_X, K_Y] by reduce using line", ("reduce", "C")),
+        ("repeat 3 {\nW: bf16[J, K_X]\nA = rename_{K->J}(A * W)\n}\nC[I_X, K] = A * B by gather(B)", ("gather", "B")),
+    ] {
+        let source = format!("{head}{text}\noutput C\n");
+        let topology = machine(&source);
+        let plan = planned(&source, CostModel::Book.on(&topology, Lowering::default()).as_ref()).expect("a plan");
+        assert!(done(&plan).contains(&(wanted.0, wanted.1.to_owned())), "{text}\n{plan}");
+    }
+}
