@@ -26,7 +26,9 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
-const SIZES: [(&str, &str); 14] = [
+const SIZES: [(&str, &str); 16] = [
+    ("machines/two_levels", "B: 4, M: 2, F: 4"),
+    ("machines/degraded", "I: 16, J: 1"),
     ("padded_attention", "S: 3, T: 6, H: 5"),
     ("flash_decoding", "B: 2, N: 1, T: 16, H: 4"),
     ("lora", "B: 4, D: 16, F: 8, R: 2"),
