@@ -61,6 +61,10 @@ pub(super) struct Checker {
     pub(super) target: Option<String>,
     /// Words of statements that could not be read.
     pub(super) lost: BTreeSet<String>,
+    /// Whether the sizes of the mesh are those that are written.
+    pub(super) sound: bool,
+    /// Whether parts of an axis could not be read.
+    pub(super) parts_lost: bool,
     /// See [`Ast::rebound`].
     pub(super) rebound: BTreeMap<String, u32>,
     /// See [`Ast::nameless`].
@@ -91,7 +95,7 @@ impl Checker {
     pub(super) const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
-        let Ground { mesh, hardware, networks, dims, named_dims, parts, views } = ground;
+        let Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views } = ground;
         Checker {
             mesh,
             hardware,
@@ -106,6 +110,8 @@ impl Checker {
             method: None,
             target: None,
             lost: ast.lost.clone(),
+            sound,
+            parts_lost,
             rebound: ast.rebound.clone(),
             nameless: ast.nameless,
             told_layouts: BTreeSet::new(),

@@ -13,6 +13,10 @@ use std::collections::BTreeMap;
 /// What the declarations say.
 pub(super) struct Ground {
     pub(super) mesh: Mesh,
+    /// Whether its sizes are those that are written.
+    pub(super) sound: bool,
+    /// Whether parts of an axis could not be read: their names may stand anywhere.
+    pub(super) parts_lost: bool,
     pub(super) hardware: Option<Name>,
     /// The networks that axes lie over.
     pub(super) networks: Vec<Name>,
@@ -78,9 +82,10 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     let (_, grid, hardware) = mesh?;
     let mut grid = grid?;
     views.into_iter().for_each(|(axis, parts, span)| grid.view(axis, parts, span, &ast.lost, diagnostics));
-    let Grid { mesh, views, .. } = grid;
+    let Grid { mesh, views, sound, parts_lost, .. } = grid;
+    let parts_lost = parts_lost || ast.lost.contains("axis");
     let Sizes { dims, named: named_dims, parts, .. } = sizes;
-    Some(Ground { mesh, hardware, networks, dims, named_dims, parts, views })
+    Some(Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views })
 }
 
 /// A size, 1 or more; `None` and a report if it has none.

@@ -22,7 +22,9 @@ pub(super) struct Grid<'a> {
     /// The sizes that go by a name.
     sizes: BTreeMap<&'a str, u64>,
     /// Whether the sizes of the mesh are those that are written.
-    sound: bool,
+    pub(super) sound: bool,
+    /// Whether an axis that is not there was to be put in parts: their names may stand anywhere.
+    pub(super) parts_lost: bool,
 }
 
 impl<'a> Grid<'a> {
@@ -81,7 +83,7 @@ impl<'a> Grid<'a> {
             axes.iter_mut().for_each(|axis| axis.size = 1);
             sound = false;
         }
-        Some(Grid { mesh: Mesh::new(axes)?, views, places, sizes, sound })
+        Some(Grid { mesh: Mesh::new(axes)?, views, places, sizes, sound, parts_lost: false })
     }
 
     /// Puts an axis in parts: `axis R = {Q: 4, P: 4}`. After an error the parts are known all the same.
@@ -95,6 +97,7 @@ impl<'a> Grid<'a> {
     ) {
         let name = axis.node.clone();
         let Some(id) = self.mesh.axis_named(&name) else {
+            self.parts_lost = true;
             if let Some(parts) = self.views.get(&name) {
                 let parts = parts.iter().map(|axis| format!("`{}`", self.mesh.axis(*axis).name)).join(", ");
                 diagnostics.push(&CheckError::ViewOfParts { name, parts, at: axis.span });

@@ -10,6 +10,9 @@ use crate::syntax::LinkDecl;
 impl Checker {
     /// One statement about a link, or about both links of a cable.
     pub(super) fn link(&mut self, decl: &LinkDecl, span: Span) {
+        if !self.sound {
+            return;
+        }
         // Links are of the axes as they are wired, not of their parts.
         let machine = self.mesh.machine();
         match (device(&machine, &decl.from), device(&machine, &decl.to)) {

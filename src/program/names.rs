@@ -52,7 +52,7 @@ impl Checker {
     }
 
     fn unknown_axis(&mut self, word: &Name) -> Failure {
-        if self.lost.contains(&word.node) {
+        if self.parts_lost || self.lost.contains(&word.node) {
             return Failure::Told;
         }
         let letter = self.unknown_letter(word);
