@@ -28,6 +28,7 @@ pub mod link;
 pub mod mesh;
 pub mod method;
 pub mod operator;
+mod parallel;
 pub mod passes;
 pub mod span;
 pub mod units;

@@ -7,6 +7,7 @@ use super::grammar::{Rule, ShardParser};
 use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
 use super::{Ast, SizeExpr, Statement, StatementKind};
 use crate::diag::Diagnostics;
+use crate::parallel::in_parallel;
 use crate::span::Span;
 use pest::Parser;
 use pest::iterators::Pair;
@@ -29,14 +30,31 @@ pub fn parse(source: &str) -> (Ast, Diagnostics) {
         reader.diagnostics.push(&error);
         return (Ast::default(), reader.diagnostics);
     }
-    for piece in pieces(source) {
-        if let Some(error) = refuse_more(piece.span, reader.statements, reader.errors) {
-            reader.diagnostics.push(&error);
-            break;
+    let mut pieces = pieces(source);
+    let mut batch: Vec<Piece> = pieces.by_ref().take(FIRST).collect();
+    while !batch.is_empty() {
+        for (piece, read) in statements(source, &batch) {
+            if let Some(error) = refuse_more(piece.span, reader.statements, reader.errors) {
+                reader.diagnostics.push(&error);
+                return reader.finish(source);
+            }
+            reader.take(source, piece, read);
         }
-        reader.take(source, piece);
+        batch = pieces.by_ref().take(BATCH).collect();
     }
     reader.finish(source)
+}
+
+/// So many statements are read on one thread: most programs have no more.
+const FIRST: usize = 128;
+/// So many are read at a time after them, on all threads: when there are too many errors, no more than these are read
+/// in vain.
+const BATCH: usize = 8192;
+
+/// What is read of each piece; none of a `}`, of which the blocks around it say what it is.
+fn statements(source: &str, batch: &[Piece]) -> Vec<(Piece, Option<Result<Statement, SyntaxError>>)> {
+    let read = |piece: Piece| (piece, (piece.span.text(source) != "}").then(|| statement(source, piece)));
+    if batch.len() <= FIRST { batch.iter().copied().map(read).collect() } else { in_parallel(batch.to_vec(), read) }
 }
 
 /// The statements so far, and the blocks that are open.
@@ -60,7 +78,7 @@ struct Block {
 }
 
 impl Reader {
-    fn take(&mut self, source: &str, piece: Piece) {
+    fn take(&mut self, source: &str, piece: Piece, read: Option<Result<Statement, SyntaxError>>) {
         let text = piece.span.text(source);
         if text == "}" && self.unknown > 0 {
             self.unknown -= 1;
@@ -70,7 +88,7 @@ impl Reader {
             return self.close(source, piece.span);
         }
         self.statements += 1;
-        match statement(source, piece) {
+        match read.unwrap_or_else(|| statement(source, piece)) {
             Ok(Statement { kind: StatementKind::Repeat { count, .. }, span }) => {
                 let fits = self.blocks.len() < DEEPEST;
                 if !fits {

@@ -3,9 +3,7 @@
 //! Devices do not see each other within an operation, so which thread computes which of them changes no number.
 
 use crate::mesh::DeviceId;
-use itertools::Itertools;
-use std::num::NonZero;
-use std::thread;
+use crate::parallel::in_parallel;
 
 /// Below so many elements or multiplications in all, starting threads takes longer than the work.
 const WORTH_A_THREAD: u64 = 1 << 20;
@@ -19,24 +17,10 @@ pub(super) fn on_devices<I: Send, O: Send>(
     work: impl Fn(DeviceId, I) -> O + Sync,
 ) -> Vec<O> {
     let numbered = (0u32..).map(DeviceId).zip(inputs);
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    if threads == 1 || size < WORTH_A_THREAD {
+    if size < WORTH_A_THREAD {
         return numbered.map(|(device, input)| work(device, input)).collect();
     }
-    let numbered = numbered.collect_vec();
-    let share = numbered.len().div_ceil(threads).max(1);
-    let chunks: Vec<Vec<(DeviceId, I)>> =
-        numbered.into_iter().chunks(share).into_iter().map(|chunk| chunk.collect()).collect();
-    let work = &work;
-    thread::scope(|scope| {
-        let run =
-            |chunk: Vec<(DeviceId, I)>| chunk.into_iter().map(|(device, input)| work(device, input)).collect_vec();
-        let running: Vec<_> = chunks.into_iter().map(|chunk| scope.spawn(move || run(chunk))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Vec<O>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        running.into_iter().flat_map(join).collect()
-    })
+    in_parallel(numbered.collect(), |(device, input)| work(device, input))
 }
 
 #[cfg(test)]
