@@ -9,8 +9,9 @@ use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::ops::Add;
 use std::rc::Rc;
 
@@ -86,7 +87,7 @@ pub(super) struct Space {
     dtype: DType,
     dims: Vec<Dim>,
     shardings: Vec<Sharding>,
-    nodes: HashMap<Sharding, Node>,
+    nodes: FxHashMap<Sharding, Node>,
     edges: Vec<Option<Vec<Edge>>>,
 }
 
@@ -147,7 +148,7 @@ impl<Origin> Distances<Origin> {
 
 impl Space {
     pub(super) fn new(dtype: DType, dims: Vec<Dim>) -> Space {
-        Space { dtype, dims, shardings: Vec::new(), nodes: HashMap::new(), edges: Vec::new() }
+        Space { dtype, dims, shardings: Vec::new(), nodes: FxHashMap::default(), edges: Vec::new() }
     }
 
     /// The node of a sharding.
