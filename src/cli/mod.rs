@@ -31,7 +31,7 @@ struct Cli {
 enum Command {
     /// Tell all errors and warnings
     Check(check::Check),
-    /// Print programs in their canonical spelling, comments kept
+    /// Rewrite programs in their canonical spelling, comments kept
     Fmt(fmt::Fmt),
     /// Tell what moves, what it costs, and what was not chosen
     Plan(plan::Plan),

@@ -214,7 +214,8 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
     if let Some((_, id)) = slowest.max_by_key(|(bound, id)| (*bound, std::cmp::Reverse(*id))) {
         let why = step_reason(&compiled.plan, id, &compiled.topology)
             .unwrap_or_else(|| "operations and memory, not links, take the time".to_owned());
-        writeln!(text, "         the longest step is {}: {why}", step_name(&compiled.plan, id)).expect("a string");
+        writeln!(text, "         the longest step is {}; at best {why}", step_name(&compiled.plan, id))
+            .expect("a string");
     }
     if let Some(link) = timing.busiest {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
