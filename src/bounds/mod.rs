@@ -2,16 +2,16 @@
 //!
 //! Nothing here knows a method. One definition stands behind all: the bytes that a set of devices needs and nobody in
 //! it holds, all groups at once, over the capacity of the links into the set ([`demand`]). To it come the 2(p-1)
-//! sends of an AllReduce between p parts of a group ([`partitions`]), and the bytes times the hops of what is moved
-//! ([`metric`]). Each latency bound counts hops.
+//! sends of an AllReduce between p parts of a group (`partitions.rs`), and the bytes times the hops of what is moved
+//! (`metric.rs`). Each latency bound counts hops.
 //!
 //! Links of an idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of
 //! an axis that shards another dim carry as much for their own groups and cannot.
 //!
-//! A mesh that is a product of rings, lines and switches has closed forms ([`regular`]), which take no time on any
+//! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which take no time on any
 //! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched. The tests hold both
 //! against all sets and all partitions of small graphs. Where axes are parts of longer ones and there are too many
-//! devices for a search, the bound is lower than it could be ([`parts`]), and says so.
+//! devices for a search, the bound is lower than it could be (`parts.rs`), and says so.
 //!
 //! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
 //! AllReduce.

@@ -134,7 +134,7 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
 ///
 /// # Errors
-/// If no such plan is found; [`Plan::unwritten`] tells what an ordinary plan needs.
+/// If no such plan is found; [`Plan::is_unwritten`] tells the steps of an ordinary plan that nobody wrote.
 pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     let plan = plan(program, costs)?;
     if plan.ids().all(|id| !plan.is_unwritten(id)) {
