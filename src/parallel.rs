@@ -4,7 +4,8 @@ use itertools::Itertools;
 use std::num::NonZero;
 use std::thread;
 
-/// `work` on each of the things, in their order; so many at a time that starting a thread pays.
+/// `work` on each of the things; the results come in their order. Each thread has an equal share of neighbours. Starting
+/// threads takes some tens of microseconds, so it is for work that takes longer.
 pub(crate) fn in_parallel<I: Send, O: Send>(things: Vec<I>, work: impl Fn(I) -> O + Sync) -> Vec<O> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = things.len().div_ceil(threads).max(1);

@@ -154,10 +154,10 @@ impl Part {
     }
 
     fn einsum<'a>(&self, schedule: &'a Schedule) -> Result<&'a Einsum, RunError> {
-        match &schedule.operation(self.of).kind {
-            OpKind::MatMul { einsum } => Ok(einsum),
-            _ => Err(RunError::operation(self.of, "it is no product".to_owned())),
-        }
+        let OpKind::MatMul { einsum } = &schedule.operation(self.of).kind else {
+            return Err(RunError::operation(self.of, "it is no product"));
+        };
+        Ok(einsum)
     }
 
     fn value(&self) -> OpId {
@@ -174,8 +174,8 @@ impl Part {
     fn is_only_sliced(&self, schedule: &Schedule) -> bool {
         let from = self.slices.len().checked_sub(2).map_or(self.of, |last| self.slices[last]);
         let own = schedule.operation(self.value());
-        let keeps_its_dims = box_lengths(schedule.operation(from), own).is_some()
-            && box_lengths(schedule.operation(from), own) == addressable(&own.extents);
+        let lengths = box_lengths(schedule.operation(from), own);
+        let keeps_its_dims = lengths.is_some() && lengths == addressable(&own.extents);
         keeps_its_dims && self.einsum(schedule).is_ok_and(|einsum| only_sliced(schedule, self.value(), einsum))
     }
 
