@@ -41,13 +41,15 @@ pub enum Method {
     Direct,
     /// The same, but what goes to the antipode of a ring goes in two halves, one each way.
     DirectHalves,
+    /// The first device sends each other one its part, and all gather the parts.
+    ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 20] = [
+    pub const ALL: [Method; 21] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -67,6 +69,7 @@ impl Method {
         Method::FuriosaDiagonal,
         Method::Direct,
         Method::DirectHalves,
+        Method::ScatterGather,
         Method::Multiport,
     ];
 
@@ -92,6 +95,7 @@ impl Method {
             Method::FuriosaDiagonal => "furiosa_diagonal",
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
+            Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
         }
     }

@@ -44,8 +44,8 @@ fn done(plan: &Plan) -> BTreeSet<(&'static str, String)> {
         let what = match collective.kind() {
             CollectiveKind::AllGather => "gather",
             CollectiveKind::ReduceScatter | CollectiveKind::AllReduce => "reduce",
-            CollectiveKind::Slice => "slice",
-            CollectiveKind::AllToAll | CollectiveKind::Permute => "move",
+            CollectiveKind::Slice | CollectiveKind::Open => "slice",
+            CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Broadcast => "move",
         };
         done.insert((what, plan.program.name(plan.step(id).value)));
     }

@@ -3,6 +3,7 @@
 
 use super::Lowering;
 use super::auto::{along, fastest, simulate};
+use super::broadcast::{Broadcast, Way};
 use super::permute;
 use super::several::Several;
 use crate::collective::{Collective, CollectiveKind};
@@ -27,6 +28,8 @@ pub struct Lowerer<'a> {
     chosen: HashMap<Stage, (Method, u64)>,
     /// For collectives over several axes: the best way that is not stage by stage.
     pub(super) several: HashMap<Several, Option<methods::Multiport>>,
+    /// How broadcasts are done.
+    pub(super) broadcasts: HashMap<Broadcast, Way>,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
@@ -47,7 +50,8 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), frugal: false, flaw: None }
+        let (chosen, several, broadcasts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Lowerer { topology, lowering, chosen, several, broadcasts, frugal: false, flaw: None }
     }
 
     /// One that makes few operations.
@@ -78,7 +82,9 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { .. }
             | Collective::AllToAll { .. }
             | Collective::Permute { .. }
-            | Collective::Slice { .. } => None,
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => None,
         };
         let value = match reduced {
             Some(_) if operator == Operator::SquareAdd => builder.map_each(Function::Square, value),
@@ -116,6 +122,8 @@ impl<'a> Lowerer<'a> {
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
                 methods::permute(stages.builder, axes, value, sources)
             }
+            Collective::Broadcast { axes } => stages.broadcast(value, axes.in_order()),
+            Collective::Open { axes } => stages.builder.mask(value, axes.iter().collect()),
             Collective::Slice { axes, dim } => {
                 let axes: Vec<AxisId> = axes.iter().collect();
                 let mesh = stages.builder.mesh();
@@ -235,7 +243,7 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     /// Lists of axes go by runs: neighbouring parts of an axis are one ring or line again.
-    fn runs(&self, axes: Axes) -> Vec<Axes> {
+    pub(super) fn runs(&self, axes: Axes) -> Vec<Axes> {
         self.builder.mesh().runs(axes)
     }
 

@@ -1,6 +1,7 @@
 //! Plan to [`Schedule`]: every step becomes operations, collectives by the method that is simulated fastest.
 
 mod auto;
+mod broadcast;
 mod collective;
 mod colours;
 mod permute;

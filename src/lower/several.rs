@@ -90,7 +90,7 @@ impl<'k> Contest<'k> {
             CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, input, self.operator),
             CollectiveKind::AllReduce => multiport.all_reduce(builder, input, self.operator),
             CollectiveKind::AllToAll => multiport.all_to_all(builder, input, self.to),
-            CollectiveKind::Permute | CollectiveKind::Slice => input,
+            CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => input,
         })
     }
 
@@ -109,7 +109,9 @@ impl<'k> Contest<'k> {
                     | CollectiveKind::AllReduce
                     | CollectiveKind::AllToAll
                     | CollectiveKind::Permute
-                    | CollectiveKind::Slice,
+                    | CollectiveKind::Broadcast
+                    | CollectiveKind::Slice
+                    | CollectiveKind::Open,
                     _,
                 ) => input,
             }

@@ -16,7 +16,7 @@ pub mod unroll;
 
 pub use print::collective_name;
 
-use crate::collective::{Collective, CollectiveKind};
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -256,7 +256,7 @@ impl Plan {
     /// Whether a step sends anything: a slice does not.
     pub fn communicates(&self, id: StepId) -> bool {
         match &self.step(id).op {
-            StepOp::Collective(collective) => collective.kind() != CollectiveKind::Slice,
+            StepOp::Collective(collective) => collective.kind().sends(),
             StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
                 false
             }

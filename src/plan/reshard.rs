@@ -3,10 +3,11 @@
 //! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
 
 use super::{Allowed, Cost, Costs, Objective};
-use crate::collective::{Collective, CollectiveKind};
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::operator::Operator;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
@@ -77,7 +78,7 @@ impl Pricing<'_> {
     fn allows(&self, collective: &Collective) -> bool {
         match self.allowed {
             Allowed::Moves => true,
-            Allowed::Slices => collective.kind() == CollectiveKind::Slice,
+            Allowed::Slices => !collective.kind().sends(),
         }
     }
 }
@@ -242,7 +243,10 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     let mut moves = Vec::new();
     let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
     moves.extend(from.dim_axes().subsets().map(|axes| Collective::AllGather { axes }));
-    for axes in from.open.subsets() {
+    if from.operator == Operator::Root {
+        moves.extend(from.open.subsets().map(|axes| Collective::Broadcast { axes }));
+    }
+    for axes in from.open.subsets().filter(|_| from.operator != Operator::Root) {
         moves.push(Collective::AllReduce { axes });
         for dim in 0..dims.len() {
             moves.extend(orders(axes).into_iter().map(|axes| Collective::ReduceScatter { axes, dim }));

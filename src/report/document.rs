@@ -317,7 +317,10 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
                 }
                 Collective::ReduceScatter { dim, .. } | Collective::Slice { dim, .. } => Some(*dim),
                 Collective::AllToAll { to, .. } => Some(*to),
-                Collective::AllReduce { .. } | Collective::Permute { .. } => None,
+                Collective::AllReduce { .. }
+                | Collective::Permute { .. }
+                | Collective::Broadcast { .. }
+                | Collective::Open { .. } => None,
             };
             (collective.kind().name(), names(collective.axes(from)), dim)
         }

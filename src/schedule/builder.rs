@@ -162,6 +162,12 @@ impl<'a> Builder<'a> {
         self.push_like(value, OpKind::Fill { dim, valid, with, block }, extents)
     }
 
+    /// The first device along the axes keeps its block, the others get zeros.
+    pub fn mask(&mut self, value: OpId, axes: Vec<AxisId>) -> OpId {
+        let extents = self.extents(value).to_vec();
+        self.push_like(value, OpKind::Mask { axes }, extents)
+    }
+
     fn result_extents(&self, operands: &[OpId], einsum: &Einsum) -> Vec<u64> {
         let extents: Vec<Vec<u64>> = operands.iter().map(|operand| self.extents(*operand).to_vec()).collect();
         let lengths = einsum.lengths(&extents).expect("blocks that meet have equal extents");

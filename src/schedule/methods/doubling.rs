@@ -71,6 +71,7 @@ pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
         | Method::FuriosaDiagonal
         | Method::Direct
         | Method::DirectHalves
+        | Method::ScatterGather
         | Method::Multiport => None,
     }
 }

@@ -71,6 +71,7 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
         | Method::FuriosaDiagonal
         | Method::Direct
         | Method::DirectHalves
+        | Method::ScatterGather
         | Method::Multiport => None,
     }
 }

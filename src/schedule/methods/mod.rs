@@ -4,14 +4,17 @@
 //! several runs goes stage by stage, for a gather the minor run first. A run of length 1 costs nothing: the value
 //! itself is the answer.
 
+mod broadcast;
 mod doubling;
 mod exchange;
 mod flows;
 mod multiport;
 mod place;
 mod rotations;
+mod spanning;
 mod trees;
 
+pub use broadcast::{broadcast, broadcast_over, broadcasts_in_chunks};
 pub use exchange::{all_to_all, all_to_all_over, permute};
 pub use multiport::{Colour, Multiport, Stage};
 
@@ -49,7 +52,8 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             Wiring::Ring | Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
-        CollectiveKind::Slice => Vec::new(),
+        CollectiveKind::Broadcast => broadcast::candidates(wiring, n),
+        CollectiveKind::Slice | CollectiveKind::Open => Vec::new(),
     }
 }
 

@@ -52,6 +52,7 @@ fn trees(method: Method, n: usize) -> Vec<Tree> {
         | Method::FuriosaDiagonal
         | Method::Direct
         | Method::DirectHalves
+        | Method::ScatterGather
         | Method::Multiport => Vec::new(),
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn compute_time(topology: &Topology, operation: &Operation, operands:
             topology.scale.at_rate(einsum.flops(&extents), rate).max(traffic)
         }
         OpKind::Map { .. } | OpKind::Fill { .. } | OpKind::Reduce { .. } => traffic,
+        OpKind::Mask { .. } => moved(traffic),
         OpKind::Add { .. } | OpKind::Assemble { .. } => moved(traffic),
         // Of the operand only what is kept is read.
         OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),

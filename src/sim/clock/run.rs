@@ -4,6 +4,7 @@ use super::clocks::{Clocks, HopTime};
 use super::cost::{block_bytes, compute_time};
 use super::presence::MayMiss;
 use super::{ClockError, Interval, Timing};
+use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId};
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
 use crate::topology::closed_form::By;
@@ -138,7 +139,7 @@ impl<'a> Run<'a> {
         let operation = schedule.operation(id);
         let bytes = block_bytes(operation).map(Bytes).ok_or(ClockError::TooLong { operation: id })?;
         match (&operation.kind, operands) {
-            (OpKind::Input { .. }, _) => Ok(self.input()),
+            (OpKind::Input { sharding, .. }, _) => Ok(self.input(sharding)),
             (OpKind::Shuffle { sources, route }, [operand, ..]) => {
                 let route_error = |route| ClockError::Route { operation: id, route };
                 self.shuffle(*operand, sources, *route, bytes).map_err(route_error)
@@ -154,19 +155,27 @@ impl<'a> Run<'a> {
             (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
             }
-            (OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } | OpKind::Fill { .. }, _) => {
-                Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false))
-            }
+            (
+                OpKind::MatMul { .. }
+                | OpKind::Reduce { .. }
+                | OpKind::Map { .. }
+                | OpKind::Fill { .. }
+                | OpKind::Mask { .. },
+                _,
+            ) => Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false)),
             (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
                 Err(ClockError::Operands { operation: id })
             }
         }
     }
 
-    /// Inputs are there from the start, on every device.
-    fn input(&mut self) -> Times {
+    /// Inputs are there from the start, on every device that has some of them.
+    fn input(&mut self, sharding: &Sharding) -> Times {
         let mut times = self.nowhere();
-        times.ready.fill(Time::ZERO);
+        let mesh = &self.schedule.mesh;
+        for device in mesh.devices().filter(|device| sharding.is_on(*device, mesh)) {
+            times.ready[device.index()] = Time::ZERO;
+        }
         times.interval = Some(Interval::default());
         times
     }
@@ -318,7 +327,11 @@ fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterato
 fn arity_fits(operation: &Operation, operands: usize) -> bool {
     match &operation.kind {
         OpKind::Input { .. } => operands == 0,
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Fill { .. } => operands == 1,
+        OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => operands == 1,
         OpKind::Add { .. } => operands > 0,
         OpKind::Assemble { places, .. } => operands == places.len(),
         OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {

@@ -5,6 +5,7 @@ use super::flaw::Flaw;
 use super::run::{Run, Value};
 use super::terms::TermId;
 use crate::mesh::{Axes, DeviceId};
+use crate::operator::Operator;
 use crate::schedule::Output;
 use std::rc::Rc;
 
@@ -12,13 +13,17 @@ impl Run<'_> {
     /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
     pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Flaw> {
         let schedule = self.schedule;
-        let open: Axes = output.sharding.open.in_order();
+        // Of what only the first device has there is nothing to combine.
+        let root = output.sharding.operator == Operator::Root;
+        let open = if root { Axes::NONE } else { output.sharding.open.in_order() };
         let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));
         let (term, operator) = self.open_term(output.array, operator, group, !open.is_empty());
-        for device in schedule.mesh.devices() {
+        let on = |device: &DeviceId| output.sharding.is_on(*device, &schedule.mesh);
+        for device in schedule.mesh.devices().filter(on) {
             self.output_place(output, term, value, device)?;
         }
-        for device in schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
+        let firsts = schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0);
+        for device in firsts.filter(on) {
             let members: Vec<DeviceId> = (0..open.group_size(&schedule.mesh))
                 .map(|rank| schedule.mesh.with_rank(device, open.iter(), rank))
                 .collect();

@@ -9,7 +9,7 @@ use super::parts::{Clash, Parts};
 use super::terms::{Pending, TermId, Terms};
 use super::verify::cut_extents;
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, DeviceId, Mesh};
+use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule, Sources};
 use std::rc::Rc;
@@ -117,7 +117,10 @@ impl Run<'_> {
         let mut value = Value::with_capacity(schedule.mesh.device_count());
         for device in schedule.mesh.devices() {
             let block = match &operation.kind {
-                OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
+                OpKind::Input { array, sharding } if sharding.is_on(device, &schedule.mesh) => {
+                    Some(self.input(id, *array, sharding, device))
+                }
+                OpKind::Input { .. } => None,
                 OpKind::Slice { view, region } => self.slice(operation, view, region, device, at(device)[0])?,
                 OpKind::Shuffle { .. } => None,
                 OpKind::Add { operator } => self.add(id, device, *operator, &at(device))?,
@@ -131,6 +134,7 @@ impl Run<'_> {
                 OpKind::Reduce { operator, einsum } => {
                     compute::reduce(self, id, device, *operator, einsum, &at(device))?.map(Rc::new)
                 }
+                OpKind::Mask { axes } => compute::mask(self, id, device, axes, at(device)[0])?.map(Rc::new),
                 OpKind::Map { function, einsum } => {
                     compute::map(self, id, device, *function, einsum, &at(device))?.map(Rc::new)
                 }
@@ -169,7 +173,8 @@ impl Run<'_> {
             | Operator::And
             | Operator::Or
             | Operator::Mean
-            | Operator::SquareAdd => (term, operator),
+            | Operator::SquareAdd
+            | Operator::Root => (term, operator),
         }
     }
 
@@ -177,7 +182,9 @@ impl Run<'_> {
         let group = sharding.open.group_size(self.mesh());
         let (term, operator) = self.open_term(array, sharding.operator, group, !sharding.open.is_empty());
         let mut limits = Vec::new();
-        for axis in sharding.open.iter() {
+        // What only the first device has, it has whole.
+        let open = if operator == Operator::Root { AxisSet::NONE } else { sharding.open };
+        for axis in open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
             let coordinate = self.terms.open_coordinate(id.index(), axis, &self.schedule.mesh);
             limits.push((coordinate, Interval { start, end: start + 1 }));
