@@ -155,7 +155,7 @@ pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>
 }
 
 /// Whether the boxes of a block, one after the other, are the buffer from its start to its end.
-fn in_a_row(boxes: &[View]) -> bool {
+pub(super) fn in_a_row(boxes: &[View]) -> bool {
     let mut end = 0;
     boxes.iter().all(|part| {
         let follows = part.is_contiguous() && part.offset == end;
