@@ -6,7 +6,7 @@ use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Function, Unary};
 use crate::operator::Operator;
 use std::ops::Range;
 
@@ -19,7 +19,8 @@ pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Option<Tensor> {
     };
     match operator {
         Operator::SquareAdd => {
-            let squares: Option<Vec<Tensor>> = blocks.iter().map(|block| each(Function::Square, block)).collect();
+            let squares: Option<Vec<Tensor>> =
+                blocks.iter().map(|block| each(Function::Unary(Unary::Square), block)).collect();
             add(Operator::Sum, squares?)
         }
         Operator::Mean => each(Function::Over(count), &add(Operator::Sum, blocks)?),
