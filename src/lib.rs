@@ -49,4 +49,5 @@ pub mod cli;
 pub mod compiler;
 pub mod expect;
 pub mod explain;
+pub mod picture;
 pub mod report;
