@@ -11,12 +11,14 @@ mod builder;
 mod display;
 mod document;
 pub mod methods;
+mod symmetry;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
+pub use symmetry::Turn;
 pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;
