@@ -28,6 +28,7 @@ pub mod link;
 pub mod mesh;
 pub mod method;
 pub mod operator;
+pub mod packing;
 mod parallel;
 pub mod passes;
 pub mod span;

@@ -191,7 +191,8 @@ pub enum OpKind {
         /// With this operator, one that folds.
         operator: Operator,
     },
-    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block.
+    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block. All absent gives
+    /// absent.
     Assemble {
         /// The result's extents, refined: some dims split in two or more, major first.
         view: Vec<u64>,
