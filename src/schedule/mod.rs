@@ -13,10 +13,13 @@ mod document;
 pub mod methods;
 #[cfg(test)]
 mod tests;
+mod text;
 mod verify;
+mod words;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
+pub use text::{OperationPlace, Places, Unread, Written, from_text};
 pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;
