@@ -7,7 +7,7 @@ use super::permute;
 use super::several::Several;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
-use crate::function::Function;
+use crate::function::{Function, Unary};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
@@ -81,7 +81,7 @@ impl<'a> Lowerer<'a> {
             | Collective::Slice { .. } => None,
         };
         let value = match reduced {
-            Some(_) if operator == Operator::SquareAdd => builder.map_each(Function::Square, value),
+            Some(_) if operator == Operator::SquareAdd => builder.map_each(Function::Unary(Unary::Square), value),
             Some(_) | None => value,
         };
         let value = self.moved(builder, collective, from, value, method);

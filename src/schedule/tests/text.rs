@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::einsum::Einsum;
-use crate::function::{Function, Scalar};
+use crate::function::{ByNumber, Function, Scalar, Unary};
 use crate::layout::DimId;
 use crate::schedule::{Cut, DocumentError, OpKind, Operation, Sources, Unread, from_json, from_text, to_json};
 use proptest::prelude::*;
@@ -83,7 +83,10 @@ fn mixed() -> Schedule {
     let turned = Einsum::new(&[dims(&[0, 1])], &dims(&[1, 0]));
     let arrays = [
         (vec![8, 8], Dense::Product { operands: [ArrayId(0); 2], einsum: product.clone() }),
-        (vec![4, 8], Dense::Map { function: Function::Neg, operands: vec![ArrayId(0)], einsum: turned.clone() }),
+        (
+            vec![4, 8],
+            Dense::Map { function: Function::Unary(Unary::Neg), operands: vec![ArrayId(0)], einsum: turned.clone() },
+        ),
     ];
     for (extents, definition) in arrays {
         let dims = vec!["I".to_owned(), "J".to_owned()];
@@ -100,10 +103,10 @@ fn mixed() -> Schedule {
     let mut builder = Builder::new(&mut schedule, 2, Span::new(9, 20));
     let kept = builder.all_gather_kept(axes.to_vec(), input, 0);
     let square = builder.mat_mul([kept, kept], product, DType::I64);
-    let turn = builder.map(Function::Scale(Scalar(-0.5)), &[kept], turned.clone());
+    let turn = builder.map(Function::ByNumber(ByNumber::Scale, Scalar(-0.5)), &[kept], turned.clone());
     let cast = builder.map(Function::Cast(DType::F32), &[turn], turned.clone());
     builder.map(Function::Softmax { dim: 1 }, &[cast], turned);
-    let negated = builder.map(Function::Neg, &[kept], Einsum::new(&[dims(&[0, 1])], &dims(&[1, 0])));
+    let negated = builder.map(Function::Unary(Unary::Neg), &[kept], Einsum::new(&[dims(&[0, 1])], &dims(&[1, 0])));
     let table = CoordMap::Table { axes: vec![axes[1]], entries: vec![None, Some(2)] };
     builder.slice(value, vec![1, 4, 4], vec![Cut::Whole, Cut::At(table), Cut::Range { start: 1, end: 3 }]);
     super::super::methods::permute(&mut builder, vec![axes[1]], value, vec![Some(1), None]);
