@@ -14,7 +14,7 @@
 //! reads it back.
 
 use super::text::names::{array_names, coordinate, dim_text};
-use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use itertools::Itertools;
@@ -39,11 +39,20 @@ impl Display for Schedule {
             self.fmt_operation(f, id, operation, &names)?;
         }
         for output in &self.outputs {
-            let array = self.array(output.array);
-            let layout = brackets(&self.mesh, array, &output.sharding);
+            let layout = brackets(&self.mesh, self.array(output.array), &output.sharding);
             writeln!(f, "output %{} = {}{layout}", output.value.index(), names[output.array.index()])?;
         }
         Ok(())
+    }
+}
+
+impl Schedule {
+    /// What an output must be, `C[I_X, K]`, and how that is defined, `A * B by ab,bc->ac`.
+    pub fn show_output(&self, output: &Output) -> (String, String) {
+        let names = array_names(&self.arrays);
+        let array = self.array(output.array);
+        let layout = brackets(&self.mesh, array, &output.sharding);
+        (format!("{}{layout}", names[output.array.index()]), definition(array, &names))
     }
 }
 
@@ -54,18 +63,18 @@ fn fmt_array(f: &mut fmt::Formatter<'_>, array: &Array, name: &str, names: &[Str
         let name = if *name == valid.to_string() { name.clone() } else { format!("{} {valid}", dim_text(name)) };
         if valid == extent { name } else { format!("{name} of {extent}") }
     });
-    let name_of = |id: &super::ArrayId| names[id.index()].as_str();
-    write!(f, "array {name}: {}[{}] = ", array.dtype, dims.format(", "))?;
+    writeln!(f, "array {name}: {}[{}] = {}", array.dtype, dims.format(", "), definition(array, names))
+}
+
+/// `A * B by ab,bc->ac`
+fn definition(array: &Array, names: &[String]) -> String {
+    let name = |id: &super::ArrayId| names[id.index()].as_str();
     match &array.definition {
-        Dense::Input => writeln!(f, "input"),
-        Dense::Product { operands, einsum } => {
-            writeln!(f, "{} * {} by {einsum}", name_of(&operands[0]), name_of(&operands[1]))
-        }
-        Dense::Reduce { operator, operand, einsum } => {
-            writeln!(f, "reduce {operator} {} by {einsum}", name_of(operand))
-        }
+        Dense::Input => "input".to_owned(),
+        Dense::Product { operands: [left, right], einsum } => format!("{} * {} by {einsum}", name(left), name(right)),
+        Dense::Reduce { operator, operand, einsum } => format!("reduce {operator} {} by {einsum}", name(operand)),
         Dense::Map { function, operands, einsum } => {
-            writeln!(f, "{function} {} by {einsum}", operands.iter().map(name_of).format(", "))
+            format!("{function} {} by {einsum}", operands.iter().map(name).format(", "))
         }
     }
 }

@@ -19,7 +19,7 @@ mod words;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
-pub use text::{OperationPlace, Places, Unread, Written, from_text};
+pub use text::{OperationPlace, Places, Unread, Written, from_text, is_schedule};
 pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;

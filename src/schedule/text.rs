@@ -88,6 +88,12 @@ pub fn from_text(source: &str) -> Result<Written, Unread> {
     }
 }
 
+/// Whether a text is a schedule and not a program: a document, or a text that makes values such as `%3`.
+pub fn is_schedule(source: &str) -> bool {
+    let mut lines = source.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    lines.peek().is_some_and(|line| line.starts_with('{')) || lines.any(|line| line.starts_with('%'))
+}
+
 impl Places {
     /// What is malformed, at its place in the text and in its names.
     fn label(&self, malformed: &Malformed) -> Diagnostics {
