@@ -9,6 +9,7 @@ mod input;
 mod plan;
 pub mod render;
 mod run;
+mod schedule;
 mod show;
 
 use crate::compiler::Options;
@@ -44,6 +45,8 @@ enum Command {
     Run(run::Run),
     /// Prove and tell the time only; for any size
     Time(run::Time),
+    /// Prove a schedule that is given, such as one written by hand
+    Prove(schedule::Prove),
     /// List the hardware profiles, or print one as a file to start from
     Hardware(hardware::Hardware),
     /// Tell what the code of an error means, with a wrong and a right program; or list all codes
@@ -107,6 +110,26 @@ impl Common {
     }
 }
 
+impl Common {
+    /// The options that say something of a schedule, which is given as it is.
+    ///
+    /// # Errors
+    /// If others are given.
+    fn options_of_schedule(&self) -> Result<Options, Failure> {
+        let for_programs = [
+            ("--set", !self.sizes.set.is_empty()),
+            ("--strict", self.strict),
+            ("--lenient", self.lenient),
+            ("--keep-allgather", self.keep_allgather),
+            ("--costs", self.costs != CostModel::default()),
+        ];
+        match for_programs.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::Call(format!("`{option}` is for programs, and this is a schedule"))),
+            None => self.options(),
+        }
+    }
+}
+
 /// Why a command stops early.
 #[derive(Debug)]
 enum Failure {
@@ -133,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Compile(compile) => compile.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
+        Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
         Command::Explain(explain) => explain.run(),
     };

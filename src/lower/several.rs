@@ -8,8 +8,8 @@ use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{Method, Multiport, Packed, Stage};
 use crate::schedule::OpId;
+use crate::schedule::methods::{Method, Multiport, Packed, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
 
@@ -198,7 +198,8 @@ impl<'k> Contest<'k> {
             return None;
         }
         let longest = packing::longest(&self.part.mesh, &self.there, self.extents);
-        let next = |from: u64| (from..=packing::MOST_CHUNKS.min(longest)).find(|chunks| longest.is_multiple_of(*chunks));
+        let next =
+            |from: u64| (from..=packing::MOST_CHUNKS.min(longest)).find(|chunks| longest.is_multiple_of(*chunks));
         let (time, chunks) = more_chunks(next, |chunks| Some(self.timed(&in_chunks(chunks))?.0))?;
         let dims = self.whole.dims.clone();
         Some((time, Way::Packed(Packed { axes: self.whole.axes(), dims, chunks, ..there })))

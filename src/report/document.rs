@@ -48,7 +48,7 @@ pub fn check(file: &str, source: &str, diagnostics: &Diagnostics) -> CheckDocume
     CheckDocument { schema: "shardc.check/1", file: file.to_owned(), diagnostics: list(source, diagnostics) }
 }
 
-fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDocument> {
+pub(super) fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDocument> {
     let index = LineIndex::new(source);
     let label = |label: &crate::diag::Label| {
         let (line, column) = index.line_column(source, label.span.start);
@@ -156,7 +156,7 @@ struct PinDocument {
 }
 
 #[derive(Debug, Serialize)]
-struct MeshDocument {
+pub(super) struct MeshDocument {
     axes: Vec<AxisDocument>,
     hardware: String,
 }
@@ -225,21 +225,21 @@ struct OptimalDocument {
 }
 
 #[derive(Debug, Serialize)]
-struct TimeDocument {
-    makespan_s: f64,
-    bound_s: f64,
-    ratio: f64,
-    busiest_link: Option<String>,
+pub(super) struct TimeDocument {
+    pub(super) makespan_s: f64,
+    pub(super) bound_s: f64,
+    pub(super) ratio: f64,
+    pub(super) busiest_link: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct ProofDocument {
-    proven: bool,
-    operations: usize,
+pub(super) struct ProofDocument {
+    pub(super) proven: bool,
+    pub(super) operations: usize,
 }
 
 #[derive(Debug, Serialize)]
-struct NumericsDocument {
+pub(super) struct NumericsDocument {
     equal: bool,
     max_abs_error: f64,
     max_rel_error: f64,
@@ -318,17 +318,23 @@ impl PlanDocument {
     /// Adds the comparison with the dense result.
     pub fn ran(mut self, numerics: &Numerics) -> PlanDocument {
         self.schema = "shardc.run/1";
-        self.numerics = Some(NumericsDocument {
-            equal: numerics.equal,
-            max_abs_error: numerics.max_abs_error,
-            max_rel_error: numerics.max_rel_error,
-            elements: numerics.elements,
-        });
+        self.numerics = Some(numerics.into());
         self
     }
 }
 
-fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
+impl From<&Numerics> for NumericsDocument {
+    fn from(numerics: &Numerics) -> NumericsDocument {
+        NumericsDocument {
+            equal: numerics.equal,
+            max_abs_error: numerics.max_abs_error,
+            max_rel_error: numerics.max_rel_error,
+            elements: numerics.elements,
+        }
+    }
+}
+
+pub(super) fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     let axis = |(axis, id): (&crate::mesh::Axis, AxisId)| {
         let link = topology.links(id).wiring.to_string();
         let physical = vec![PhysicalDocument { size: axis.size, link, network: topology.network(id).name.clone() }];
