@@ -112,7 +112,7 @@ impl<'a> Lowerer<'a> {
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
             Collective::AllToAll { axes, from, to } => stages.all_to_all(value, *axes, *from, *to),
             Collective::Permute { to } => {
-                let axes: Vec<AxisId> = collective.axes(&from.sharding).iter().collect();
+                let axes: Vec<AxisId> = collective.axes(&from.sharding, stages.builder.mesh()).iter().collect();
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
                 methods::permute(stages.builder, axes, value, sources)
             }
