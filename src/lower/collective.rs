@@ -122,7 +122,7 @@ impl<'a> Lowerer<'a> {
                 stages.over_axes(&moved, value)
             }
             Collective::Permute { to } => {
-                let axes: Vec<AxisId> = collective.axes(&from.sharding).iter().collect();
+                let axes: Vec<AxisId> = collective.axes(&from.sharding, stages.builder.mesh()).iter().collect();
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
                 methods::permute(stages.builder, axes, value, sources)
             }

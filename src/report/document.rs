@@ -377,7 +377,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
                 Collective::AllToAll { to, .. } => Some(*to),
                 Collective::AllReduce { .. } | Collective::Permute { .. } => None,
             };
-            (collective.kind().name(), names(collective.axes(from)), dim)
+            (collective.kind().name(), names(collective.axes(from, mesh)), dim)
         }
     };
     let seconds = |time| topology.scale.seconds(time);
