@@ -45,11 +45,13 @@ pub enum Method {
     ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
+    /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
+    TreePacking,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 21] = [
+    pub const ALL: [Method; 22] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -71,6 +73,7 @@ impl Method {
         Method::DirectHalves,
         Method::ScatterGather,
         Method::Multiport,
+        Method::TreePacking,
     ];
 
     /// As it is written after `using`.
@@ -97,6 +100,7 @@ impl Method {
             Method::DirectHalves => "direct_halves",
             Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
+            Method::TreePacking => "tree_packing",
         }
     }
 

@@ -4,6 +4,7 @@ mod auto;
 mod broadcast;
 mod collective;
 mod colours;
+mod packing;
 mod permute;
 mod several;
 

@@ -101,7 +101,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::FuriosaDiagonal
         | Method::DirectHalves
         | Method::ScatterGather
-        | Method::Multiport => vec![tree(&before)],
+        | Method::Multiport
+        | Method::TreePacking => vec![tree(&before)],
     }
 }
 

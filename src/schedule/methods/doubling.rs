@@ -72,7 +72,8 @@ pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
         | Method::Direct
         | Method::DirectHalves
         | Method::ScatterGather
-        | Method::Multiport => None,
+        | Method::Multiport
+        | Method::TreePacking => None,
     }
 }
 

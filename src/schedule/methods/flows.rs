@@ -72,7 +72,8 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
         | Method::Direct
         | Method::DirectHalves
         | Method::ScatterGather
-        | Method::Multiport => None,
+        | Method::Multiport
+        | Method::TreePacking => None,
     }
 }
 

@@ -84,7 +84,7 @@ fn on_rings(sizes: &[usize]) -> Vec<Parents> {
             return None;
         }
         let turns = (0..sizes.len()).map(|turn| (first + turn) % sizes.len());
-        let left = turns.filter(|axis| place[*axis] != 0).last();
+        let left = turns.rev().find(|axis| place[*axis] != 0);
         let along = if place[first] == 0 { first } else { left.unwrap_or(first) };
         let back = if up { sizes[along] - 1 } else { 1 };
         place[along] = (place[along] + back) % sizes[along];

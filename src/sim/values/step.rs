@@ -204,7 +204,7 @@ fn shuffle(mesh: &Mesh, sources: &Sources, blocks: &Blocks) -> Blocks {
 }
 
 /// The view and the places of an assemble that has a meaning.
-fn check_places<'a>(
+pub(super) fn check_places<'a>(
     operation: &Operation,
     view: &[u64],
     places: &'a [Region],
@@ -220,7 +220,8 @@ fn check_places<'a>(
     }
 }
 
-fn put_together(
+/// The block of one device from its pieces.
+pub(super) fn put_together(
     id: OpId,
     operation: &Operation,
     (view, places): &(Vec<usize>, &[Region]),
