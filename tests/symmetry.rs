@@ -11,8 +11,8 @@ use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::operator::Operator;
-use shardc::schedule::methods::{Colour, Method, Multiport, Stage, candidates};
 use shardc::schedule::Schedule;
+use shardc::schedule::methods::{Colour, Method, Multiport, Stage, candidates};
 use shardc::sim::clock;
 use shardc::sim::proof::{Proof, prove, prove_uncollapsed};
 use shardc::topology::{Hardware, Topology};
@@ -72,7 +72,7 @@ fn all_examples() {
         let Ok(compiled) = compiler::preview(&program, &Options::default()) else { continue };
         let name = common::short_name(&path);
         let devices = compiled.schedule.mesh.device_count();
-        if devices * compiled.schedule.operations.node_count() > 1 << 17 {
+        if devices * compiled.schedule.operations.node_count() > 1 << 14 {
             continue;
         }
         let proof = proven(&name, &compiled.schedule);
@@ -89,13 +89,13 @@ fn all_examples() {
 #[test]
 fn all_methods_on_one_axis() {
     for n in 2..=17 {
-        for (kind, wiring) in KINDS.into_iter().flat_map(|kind| {
-            [Wiring::Ring, Wiring::Line, Wiring::Switch].map(|wiring| (kind, wiring))
-        }) {
+        for (kind, wiring) in
+            KINDS.into_iter().flat_map(|kind| [Wiring::Ring, Wiring::Line, Wiring::Switch].map(|wiring| (kind, wiring)))
+        {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let chunks = if method.in_chunks() { 2 } else { 1 };
-                for extents in [[u64::from(n), 1], [u64::from(n), 2 * u64::from(n)], [5 * u64::from(n); 2]] {
-                    if kind == CollectiveKind::AllToAll && extents[1] == 1 {
+                for extents in [[u64::from(n), 1], [5 * u64::from(n), 2 * u64::from(n)]] {
+                    if kind == CollectiveKind::AllToAll && extents[1] == 1 || n > 9 && extents[1] > 1 {
                         continue;
                     }
                     let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, chunks);
@@ -133,7 +133,7 @@ fn all_methods_on_one_axis() {
 
 #[test]
 fn tori_are_followed_on_one_device() {
-    for sizes in [&[3, 4][..], &[4, 4], &[6, 4], &[5, 3], &[3, 4, 5], &[4, 4, 4], &[4, 6, 3]] {
+    for sizes in [&[3, 4][..], &[4, 4], &[6, 4], &[5, 3], &[3, 4, 3], &[4, 4, 4]] {
         let n: u64 = sizes.iter().map(|size| u64::from(*size)).product();
         for kind in KINDS {
             for extents in [[n, n], [n, 3 * n], [4 * n, n], [n, 8 * n], [12 * n, 2 * n]] {
@@ -163,15 +163,15 @@ fn mutants_are_refused_alike() {
         look(name, &schedule, 1);
     }
     for kind in KINDS {
-        for (n, wiring) in [(3, Wiring::Ring), (4, Wiring::Ring), (5, Wiring::Ring), (4, Wiring::Switch)] {
+        for (n, wiring) in [(3, Wiring::Ring), (4, Wiring::Ring), (4, Wiring::Switch)] {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let extents = [u64::from(n), 2 * u64::from(n)];
                 let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, 1);
-                look(&format!("{} by {} on {n}", kind.name(), method.name()), &schedule, 1);
+                look(&format!("{} by {} on {n}", kind.name(), method.name()), &schedule, 2);
             }
         }
         look(&format!("{} on a torus", kind.name()), &multiport(kind, &[3, 4], [12, 48], 1), 7);
     }
     println!("{all} mutants, {refused} refused");
-    assert!(all > 5000 && refused * 2 > all, "{all} mutants, {refused} refused");
+    assert!(all > 3000 && refused * 2 > all, "{all} mutants, {refused} refused");
 }

@@ -170,11 +170,7 @@ impl Block {
     ///
     /// # Panics
     /// If the view is not a refinement of the extents.
-    pub(super) fn fitted(
-        extents: Vec<u64>,
-        mut view: Vec<u64>,
-        pieces: Vec<Piece>,
-    ) -> Result<Block, TooManyPieces> {
+    pub(super) fn fitted(extents: Vec<u64>, mut view: Vec<u64>, pieces: Vec<Piece>) -> Result<Block, TooManyPieces> {
         let mut pieces = merge(pieces);
         if pieces.len() > MOST_PIECES {
             return Err(TooManyPieces);

@@ -12,7 +12,8 @@ use super::block::Block;
 use super::boxes::Cuboid;
 use super::compute;
 use super::digits::{Digit, Digits, lie_apart, unite};
-use super::run::{Run, Stop};
+use super::flaw::Flaw;
+use super::run::{self, Run, Stop};
 use super::symmetry::{cut_by, cuttings};
 use super::terms::TermId;
 use crate::layout::Sharding;
@@ -181,7 +182,9 @@ impl Run<'_> {
             if !lie_apart(&all.collect::<Vec<_>>(), &block.extents) {
                 return Ok(false);
             }
-            if self.turned(block, place, known, 1)? != self.turned(block, place, claim, 1)? {
+            let one = self.turned(block, place, known, 1)?;
+            let other = self.turned(block, place, claim, 1)?;
+            if !same(&one, &other)? {
                 return Ok(false);
             }
         }
@@ -215,8 +218,7 @@ impl Run<'_> {
     /// Of the digits that turn in the array of a block, those that turn in the block and those that it is at one of.
     fn turning_in(&mut self, place: usize, block: &Block) -> Result<(Digits, Digits), Stop> {
         let (axis, n) = (self.symmetry.axes[place].axis, self.symmetry.axes[place].n);
-        let (term, region): (TermId, Cuboid) =
-            compute::place(block, &self.terms).ok_or(Stop::Asymmetric(axis))?;
+        let (term, region): (TermId, Cuboid) = compute::place(block, &self.terms).ok_or(Stop::Asymmetric(axis))?;
         let (mut inside, mut beside) = (Digits::new(), Digits::new());
         for digit in self.term_digits(place, term)?.iter() {
             let range = region[digit.dim];
@@ -290,6 +292,21 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether two blocks hold the same, in whatever pieces.
+fn same(one: &Block, other: &Block) -> Result<bool, Flaw> {
+    if one == other {
+        return Ok(true);
+    }
+    let blocks = run::aligned([(0, one), (1, other)].into_iter())?;
+    // Where there are too many pieces to look for, nothing is said.
+    Ok(run::common_cells(&blocks).is_some_and(|cells| {
+        cells.iter().all(|(at, places)| {
+            let mut held = blocks.iter().zip(places).map(|((_, block), place)| block.pieces[*place].cut(at).holds);
+            held.next() == held.next()
+        })
+    }))
 }
 
 /// Ways to claim a value with these digits: the elements turn as they are known to, all of them, or only some.

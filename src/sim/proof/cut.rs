@@ -9,12 +9,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 /// The region of a view of a block, as a block of these extents.
-pub(super) fn slice(
-    block: &Block,
-    view: &[u64],
-    region: &[Interval],
-    extents: &[u64],
-) -> Result<Block, TooManyPieces> {
+pub(super) fn slice(block: &Block, view: &[u64], region: &[Interval], extents: &[u64]) -> Result<Block, TooManyPieces> {
     let common = common_view(&block.view, view).filter(|common| stays_box(view, common, region));
     let block = match common {
         Some(common) => block.within(&common),
@@ -37,11 +32,7 @@ pub(super) fn slice(
 }
 
 /// A block of these extents of others, each in its region of the view.
-pub(super) fn assemble(
-    extents: &[u64],
-    view: &[u64],
-    parts: &[(&Rc<Block>, Cuboid)],
-) -> Result<Block, TooManyPieces> {
+pub(super) fn assemble(extents: &[u64], view: &[u64], parts: &[(&Rc<Block>, Cuboid)]) -> Result<Block, TooManyPieces> {
     let plain = || view.iter().map(|extent| without_ones(&[*extent])).collect::<Vec<_>>();
     let (finer, flat) = finer(view, parts).map_or_else(|| (plain(), true), |finer| (finer, false));
     let mut pieces = Vec::with_capacity(parts.len());

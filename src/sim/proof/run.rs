@@ -163,9 +163,8 @@ impl Run<'_> {
         let mut blocks = Vec::with_capacity(count);
         for class in 0..count {
             let device = self.symmetry.orbits.representatives()[class];
-            let at = || -> Vec<Option<&Rc<Block>>> {
-                operands.iter().map(|value| value.blocks[class].as_ref()).collect()
-            };
+            let at =
+                || -> Vec<Option<&Rc<Block>>> { operands.iter().map(|value| value.blocks[class].as_ref()).collect() };
             let block = match &operation.kind {
                 OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
                 OpKind::Slice { view, region } => self.slice(operation, view, region, device, at()[0])?,
@@ -363,14 +362,7 @@ impl Run<'_> {
             [(_, only)] => Ok(Some(Rc::clone(only))),
             [(_, first), ..] => {
                 let extents = first.extents.clone();
-                let common = cut::common_to_all(present.iter().map(|(_, block)| block.as_ref()));
-                let present: Vec<(usize, Block)> = match &common {
-                    Some(view) => present.iter().map(|(place, block)| (*place, block.within(view))).collect(),
-                    None => {
-                        let flat = present.iter().map(|(place, block)| Ok((*place, block.flat().map_err(too_many)?)));
-                        flat.collect::<Result<_, Flaw>>()?
-                    }
-                };
+                let present = aligned(present.iter().map(|(place, block)| (*place, block.as_ref())))?;
                 let mut combined = Vec::new();
                 let cells = common_cells(&present).ok_or_else(|| too_many(TooManyPieces))?;
                 self.spend(cells.len().saturating_mul(present.len()))?;
@@ -442,11 +434,21 @@ fn resolve(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Opti
     ranges.collect()
 }
 
+/// Blocks, by their places, in one view.
+pub(super) fn aligned<'a>(
+    blocks: impl Iterator<Item = (usize, &'a Block)> + Clone,
+) -> Result<Vec<(usize, Block)>, Flaw> {
+    match cut::common_to_all(blocks.clone().map(|(_, block)| block)) {
+        Some(view) => Ok(blocks.map(|(place, block)| (place, block.within(&view))).collect()),
+        None => blocks.map(|(place, block)| Ok((place, block.flat().map_err(too_many)?))).collect(),
+    }
+}
+
 /// A box in which no block changes its piece, and the place of that piece in each of the blocks.
-type Cell = (Cuboid, Vec<usize>);
+pub(super) type Cell = (Cuboid, Vec<usize>);
 
 /// The boxes in which no block changes its piece; `None` where there are too many to look for.
-fn common_cells(blocks: &[(usize, Block)]) -> Option<Vec<Cell>> {
+pub(super) fn common_cells(blocks: &[(usize, Block)]) -> Option<Vec<Cell>> {
     let pieces = |block: &Block| block.pieces.iter().map(|piece| piece.at.clone()).enumerate().collect::<Vec<_>>();
     let mut cells: Vec<Cell> = pieces(&blocks[0].1).into_iter().map(|(place, at)| (at, vec![place])).collect();
     for (_, block) in &blocks[1..] {

@@ -61,9 +61,10 @@ pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Ve
             Cutting::new(mesh, axis, (extents(0), view), region, &operation.extents).map(|cutting| vec![cutting])
         }
         OpKind::Assemble { view, places } => {
-            let cuttings = places.iter().enumerate().map(|(place, region)| {
-                Cutting::new(mesh, axis, (&operation.extents, view), region, extents(place))
-            });
+            let cuttings = places
+                .iter()
+                .enumerate()
+                .map(|(place, region)| Cutting::new(mesh, axis, (&operation.extents, view), region, extents(place)));
             cuttings.collect()
         }
         OpKind::Input { .. }

@@ -63,8 +63,7 @@ impl Run<'_> {
     /// The block in a view that has a dim for each digit, and these dims.
     fn with_digits(&self, block: &Block, place: usize, claim: &Claim) -> Result<(Block, Vec<usize>), Stop> {
         let (axis, n) = (self.symmetry.axes[place].axis, self.symmetry.axes[place].n);
-        let split: Vec<(Vec<u64>, usize)> =
-            claim.digits.iter().map(|digit| apart(&block.extents, *digit, n)).collect();
+        let split: Vec<(Vec<u64>, usize)> = claim.digits.iter().map(|digit| apart(&block.extents, *digit, n)).collect();
         let within = |view: &[u64]| {
             let view = split.iter().try_fold(without_ones(view), |view, (split, _)| common_view(&view, split))?;
             let dims = split.iter().map(|(split, dim)| {
@@ -82,13 +81,7 @@ impl Run<'_> {
     }
 
     /// The elements that the pieces of a piece hold then.
-    fn turned_elements(
-        &mut self,
-        piece: Piece,
-        place: usize,
-        claim: &Claim,
-        steps: u64,
-    ) -> Result<Vec<Piece>, Stop> {
+    fn turned_elements(&mut self, piece: Piece, place: usize, claim: &Claim, steps: u64) -> Result<Vec<Piece>, Stop> {
         let (digits, term) = (self.term_digits(place, piece.holds.term)?, piece.holds.term);
         let strides = row_major(self.terms.extents(term));
         let n = signed(self.symmetry.axes[place].n);
@@ -263,8 +256,7 @@ mod tests {
             let steps = random.u64(0..n);
             let found: Vec<u64> =
                 turned_range(range, weight, n, steps).iter().flat_map(|range| range.start..range.end).collect();
-            let expected: Vec<u64> =
-                (range.start..range.end).map(|index| turned(index, weight, n, steps)).collect();
+            let expected: Vec<u64> = (range.start..range.end).map(|index| turned(index, weight, n, steps)).collect();
             assert_eq!(found, expected, "{range:?}, {weight} * {n}, {steps} steps");
         }
     }
@@ -297,9 +289,8 @@ mod tests {
             let places: u64 = extents.iter().product();
             for place in 0..places {
                 let at = crate::sim::proof::block::unravel(signed(place), &extents);
-                let has = |piece: &&Piece| {
-                    piece.at.iter().zip(&at).all(|(range, at)| (range.start..range.end).contains(at))
-                };
+                let has =
+                    |piece: &&Piece| piece.at.iter().zip(&at).all(|(range, at)| (range.start..range.end).contains(at));
                 let found: Vec<&Piece> = done.iter().filter(has).collect();
                 assert_eq!(found.len(), 1);
                 let [before, weight, n, steps] =
