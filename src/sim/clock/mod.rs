@@ -92,7 +92,7 @@ pub enum ClockError {
         topology: String,
     },
     /// A message cannot go as it is told to.
-    #[error("operation {}: {route}", operation.index())]
+    #[error("%{}: {route}", operation.index())]
     #[diagnostic(
         code("schedule-route"),
         help("wire the axis as the schedule expects, or write the schedule for this wiring")
@@ -104,26 +104,39 @@ pub enum ClockError {
         route: RouteError,
     },
     /// The operands do not fit the operation, or come after it.
-    #[error("operation {} lacks an operand that stands before it", operation.index())]
+    #[error("%{} lacks an operand that stands before it", operation.index())]
     #[diagnostic(code("schedule-operands"))]
     Operands {
         /// The operation.
         operation: OpId,
     },
     /// The closed form of a gather says nothing of links that are slower than others.
-    #[error("operation {} is a gather kept as one, and links of this machine are degraded", operation.index())]
+    #[error("%{} is a gather kept as one, and links of this machine are degraded", operation.index())]
     #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
     KeptGather {
         /// The gather.
         operation: OpId,
     },
     /// More bytes, or more ticks, than can be counted.
-    #[error("operation {}: its size or its time is beyond what can be counted", operation.index())]
+    #[error("%{}: its size or its time is beyond what can be counted", operation.index())]
     #[diagnostic(code("schedule-too-long"))]
     TooLong {
         /// The operation.
         operation: OpId,
     },
+}
+
+impl ClockError {
+    /// The operation that it is about.
+    pub fn operation(&self) -> Option<OpId> {
+        match self {
+            ClockError::OtherMesh { .. } => None,
+            ClockError::Route { operation, .. }
+            | ClockError::Operands { operation }
+            | ClockError::KeptGather { operation }
+            | ClockError::TooLong { operation } => Some(*operation),
+        }
+    }
 }
 
 /// Times a schedule. Expects one whose maps and axes belong to its mesh.
