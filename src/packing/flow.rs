@@ -83,7 +83,8 @@ impl Flow {
         {
             let to = self.to[edge];
             let room = self.left[edge].min(limit - sent);
-            let pushed = if room > 0 && levels[to] == levels[at] + 1 { self.push(to, sink, room, levels, next) } else { 0 };
+            let pushed =
+                if room > 0 && levels[to] == levels[at] + 1 { self.push(to, sink, room, levels, next) } else { 0 };
             self.left[edge] -= pushed;
             self.left[edge ^ 1] += pushed;
             sent += pushed;

@@ -7,6 +7,7 @@
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::Method;
+use super::ordered::{Term, combine};
 use super::place::{Part, Place, halves, range_region};
 use crate::mesh::{Axes, Mesh};
 use crate::operator::Operator;
@@ -245,17 +246,17 @@ impl Reduction<'_, '_> {
 pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
     let n = axes.group_size(builder.mesh());
     let Some(flow) = flow(Method::MeetInMiddleRing, n) else { return value };
-    let mut terms = vec![value];
+    let mut terms = vec![Term { value, from: 0 }];
     let (mut up, mut down) = (value, value);
     for step in 1..=flow.up.max(flow.down) {
         if step <= flow.up {
             up = flow.forward(builder, axes, up, 1);
-            terms.push(up);
+            terms.push(Term { value: up, from: -step });
         }
         if step <= flow.down {
             down = flow.forward(builder, axes, down, -1);
-            terms.push(down);
+            terms.push(Term { value: down, from: step });
         }
     }
-    builder.add(&terms, operator)
+    combine(builder, axes, &terms, operator)
 }

@@ -8,6 +8,7 @@ mod doubling;
 mod exchange;
 mod flows;
 mod multiport;
+mod ordered;
 mod packed;
 mod place;
 mod rotations;
@@ -186,6 +187,11 @@ pub fn all_reduce_in_chunks(
         (_, Some(dim)) if method != Method::FuriosaRotation => {
             let part = reduce_scatter(builder, method, axes, value, dim, operator);
             all_gather(builder, method, axes, part, dim)
+        }
+        // The order in which floats are added takes n operations for each of n terms.
+        _ if n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
+            let by = &mut builder.by(Method::Tree.name());
+            trees::all_reduce(by, Method::Tree, axes, value, operator, 1).expect("a tree method")
         }
         _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator),
     }

@@ -4,8 +4,8 @@
 //! weights. All trees flow side by side.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
-use super::waves::{Course, Tree, Wave, Window, flow};
 use super::Method;
+use super::waves::{Course, Tree, Wave, Window, flow};
 use crate::mesh::{Axes, AxisId};
 use crate::operator::Operator;
 use crate::packing::Branching;
