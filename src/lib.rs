@@ -50,4 +50,5 @@ pub mod cli;
 pub mod compiler;
 pub mod expect;
 pub mod explain;
+pub mod picture;
 pub mod report;

@@ -11,12 +11,17 @@ mod builder;
 mod display;
 mod document;
 pub mod methods;
+mod symmetry;
 #[cfg(test)]
 mod tests;
+mod text;
 mod verify;
+mod words;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
+pub use symmetry::Turn;
+pub use text::{OperationPlace, Places, Unread, Written, from_text, is_schedule};
 pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;
