@@ -60,23 +60,11 @@ impl Filler {
     }
 }
 
-/// What a `Map` computes from elements that line up.
+/// A function of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Function {
-    /// The operand itself: transposes where the indices say so.
-    Identity,
-    /// `a + b`
-    Add,
-    /// `a - b`
-    Sub,
-    /// `a / b`
-    Div,
+pub enum Unary {
     /// `-a`
     Neg,
-    /// `c * a`
-    Scale(Scalar),
-    /// `a + c`
-    Shift(Scalar),
     /// `max(a, 0)`
     Relu,
     /// `a * Phi(a)`, by the usual tanh formula
@@ -103,16 +91,120 @@ pub enum Function {
     Recip,
     /// Of a bool, the other one
     Not,
-    /// `a / n`, the end of a mean over n devices
-    Over(u64),
+}
+
+impl Unary {
+    /// All of them.
+    pub const ALL: [Unary; 14] = [
+        Unary::Neg,
+        Unary::Relu,
+        Unary::Gelu,
+        Unary::Exp,
+        Unary::Tanh,
+        Unary::Sigmoid,
+        Unary::Silu,
+        Unary::Sqrt,
+        Unary::Rsqrt,
+        Unary::Abs,
+        Unary::Log,
+        Unary::Square,
+        Unary::Recip,
+        Unary::Not,
+    ];
+
+    /// Its name: `relu`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Unary::Neg => "neg",
+            Unary::Relu => "relu",
+            Unary::Gelu => "gelu",
+            Unary::Exp => "exp",
+            Unary::Tanh => "tanh",
+            Unary::Sigmoid => "sigmoid",
+            Unary::Silu => "silu",
+            Unary::Sqrt => "sqrt",
+            Unary::Rsqrt => "rsqrt",
+            Unary::Abs => "abs",
+            Unary::Log => "log",
+            Unary::Square => "square",
+            Unary::Recip => "recip",
+            Unary::Not => "not",
+        }
+    }
+}
+
+/// A function of two elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    /// `a + b`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a / b`
+    Div,
     /// The larger of two
     Larger,
     /// The smaller of two
     Smaller,
+}
+
+impl Binary {
+    /// All of them.
+    pub const ALL: [Binary; 5] = [Binary::Add, Binary::Sub, Binary::Div, Binary::Larger, Binary::Smaller];
+
+    /// Its name: `larger`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Binary::Add => "add",
+            Binary::Sub => "sub",
+            Binary::Div => "div",
+            Binary::Larger => "larger",
+            Binary::Smaller => "smaller",
+        }
+    }
+}
+
+/// A function of an element and a number of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ByNumber {
+    /// `c * a`
+    Scale,
+    /// `a + c`
+    Shift,
     /// `max(a, c)`
-    AtLeast(Scalar),
+    AtLeast,
     /// `min(a, c)`
-    AtMost(Scalar),
+    AtMost,
+}
+
+impl ByNumber {
+    /// All of them.
+    pub const ALL: [ByNumber; 4] = [ByNumber::Scale, ByNumber::Shift, ByNumber::AtLeast, ByNumber::AtMost];
+
+    /// Its name: `scale`.
+    pub fn word(self) -> &'static str {
+        match self {
+            ByNumber::Scale => "scale",
+            ByNumber::Shift => "shift",
+            ByNumber::AtLeast => "at_least",
+            ByNumber::AtMost => "at_most",
+        }
+    }
+}
+
+/// What a `Map` computes from elements that line up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// The operand itself: transposes where the indices say so.
+    Identity,
+    /// Of one element.
+    Unary(Unary),
+    /// Of two elements.
+    Binary(Binary),
+    /// Of an element and a number.
+    ByNumber(ByNumber, Scalar),
+    /// `a / n`, the end of a mean over n devices
+    Over(u64),
     /// Of a bool and two others: the second where it is true, the third where it is not
     Where,
     /// Of a bool and another: the other where it is true, a number where it is not
@@ -140,30 +232,10 @@ impl Function {
     pub fn word(self) -> &'static str {
         match self {
             Function::Identity => "identity",
-            Function::Add => "add",
-            Function::Sub => "sub",
-            Function::Div => "div",
-            Function::Neg => "neg",
-            Function::Scale(_) => "scale",
-            Function::Shift(_) => "shift",
-            Function::Relu => "relu",
-            Function::Gelu => "gelu",
-            Function::Exp => "exp",
-            Function::Tanh => "tanh",
-            Function::Sigmoid => "sigmoid",
-            Function::Silu => "silu",
-            Function::Sqrt => "sqrt",
-            Function::Rsqrt => "rsqrt",
-            Function::Abs => "abs",
-            Function::Log => "log",
-            Function::Square => "square",
-            Function::Recip => "recip",
-            Function::Not => "not",
+            Function::Unary(unary) => unary.word(),
+            Function::Binary(binary) => binary.word(),
+            Function::ByNumber(by, _) => by.word(),
             Function::Over(_) => "over",
-            Function::Larger => "larger",
-            Function::Smaller => "smaller",
-            Function::AtLeast(_) => "at_least",
-            Function::AtMost(_) => "at_most",
             Function::Where => "where",
             Function::Masked(_) => "masked",
             Function::Softmax { .. } => "softmax",
@@ -176,32 +248,11 @@ impl Function {
     pub fn arity(self) -> usize {
         match self {
             Function::Where => 3,
-            Function::Add
-            | Function::Sub
-            | Function::Div
-            | Function::Larger
-            | Function::Smaller
-            | Function::Masked(_) => 2,
+            Function::Binary(_) | Function::Masked(_) => 2,
             Function::Identity
-            | Function::Neg
-            | Function::Scale(_)
-            | Function::Shift(_)
-            | Function::Relu
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Sqrt
-            | Function::Rsqrt
-            | Function::Abs
-            | Function::Log
-            | Function::Square
-            | Function::Recip
-            | Function::Not
+            | Function::Unary(_)
+            | Function::ByNumber(..)
             | Function::Over(_)
-            | Function::AtLeast(_)
-            | Function::AtMost(_)
             | Function::Softmax { .. }
             | Function::Fill { .. }
             | Function::Cast(_) => 1,
@@ -211,99 +262,62 @@ impl Function {
     /// Whether it has no meaning on integers.
     pub fn needs_float(self) -> bool {
         match self {
-            Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Sqrt
-            | Function::Rsqrt
-            | Function::Log
-            | Function::Recip
-            | Function::Over(_)
-            | Function::Softmax { .. }
-            | Function::Div => true,
+            Function::Unary(unary) => match unary {
+                Unary::Gelu
+                | Unary::Exp
+                | Unary::Tanh
+                | Unary::Sigmoid
+                | Unary::Silu
+                | Unary::Sqrt
+                | Unary::Rsqrt
+                | Unary::Log
+                | Unary::Recip => true,
+                Unary::Neg | Unary::Relu | Unary::Abs | Unary::Square | Unary::Not => false,
+            },
+            Function::Binary(binary) => binary == Binary::Div,
+            Function::Over(_) | Function::Softmax { .. } => true,
             Function::Identity
-            | Function::Add
-            | Function::Sub
-            | Function::Neg
-            | Function::Scale(_)
-            | Function::Shift(_)
-            | Function::Relu
+            | Function::ByNumber(..)
             | Function::Fill { .. }
-            | Function::Abs
-            | Function::Square
-            | Function::Not
-            | Function::Larger
-            | Function::Smaller
-            | Function::AtLeast(_)
-            | Function::AtMost(_)
             | Function::Where
             | Function::Masked(_)
             | Function::Cast(_) => false,
         }
     }
 
+    /// The number of the program that it computes with.
+    pub fn number(self) -> Option<f64> {
+        match self {
+            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) => Some(c),
+            Function::Identity
+            | Function::Unary(_)
+            | Function::Binary(_)
+            | Function::Over(_)
+            | Function::Where
+            | Function::Softmax { .. }
+            | Function::Fill { .. }
+            | Function::Cast(_) => None,
+        }
+    }
+
     /// Those that have neither a number nor a dim nor a dtype.
-    pub const PLAIN: [Function; 21] = [
-        Function::Identity,
-        Function::Add,
-        Function::Sub,
-        Function::Div,
-        Function::Neg,
-        Function::Relu,
-        Function::Gelu,
-        Function::Exp,
-        Function::Tanh,
-        Function::Sigmoid,
-        Function::Silu,
-        Function::Sqrt,
-        Function::Rsqrt,
-        Function::Abs,
-        Function::Log,
-        Function::Square,
-        Function::Recip,
-        Function::Not,
-        Function::Larger,
-        Function::Smaller,
-        Function::Where,
-    ];
+    pub fn plain() -> impl Iterator<Item = Function> {
+        let unary = Unary::ALL.into_iter().map(Function::Unary);
+        let binary = Binary::ALL.into_iter().map(Function::Binary);
+        unary.chain(binary).chain([Function::Identity, Function::Where])
+    }
 }
 
 impl fmt::Display for Function {
     /// One word, with its number or dim: `relu`, `scale(0.5)`, `softmax(1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Function::Scale(Scalar(c))
-            | Function::Shift(Scalar(c))
-            | Function::AtLeast(Scalar(c))
-            | Function::AtMost(Scalar(c))
-            | Function::Masked(Scalar(c)) => write!(f, "{}({c})", self.word()),
+            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) => write!(f, "{}({c})", self.word()),
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
             Function::Over(n) => write!(f, "over({n})"),
-            Function::Identity
-            | Function::Add
-            | Function::Sub
-            | Function::Div
-            | Function::Neg
-            | Function::Relu
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Sqrt
-            | Function::Rsqrt
-            | Function::Abs
-            | Function::Log
-            | Function::Square
-            | Function::Recip
-            | Function::Not
-            | Function::Larger
-            | Function::Smaller
-            | Function::Where => f.write_str(self.word()),
+            Function::Identity | Function::Unary(_) | Function::Binary(_) | Function::Where => f.write_str(self.word()),
         }
     }
 }

@@ -17,7 +17,7 @@
 //! A transposition passes all of them.
 
 use crate::dtype::DType;
-use crate::function::{Filler, Function, Scalar};
+use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use crate::operator::Operator;
 
 /// How an operation passes an open sum.
@@ -48,24 +48,28 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         (_, Function::Fill { with, .. }) => {
             stays(with, operator).then_some(Passage { operands: ONE, result: operator })
         }
-        (Operator::Sum | Operator::Mean, Function::Neg | Function::Over(_)) => passage(ONE, operator),
-        (Operator::Sum | Operator::Mean, Function::Scale(Scalar(c))) => {
+        (Operator::Sum | Operator::Mean, Function::Unary(Unary::Neg) | Function::Over(_)) => passage(ONE, operator),
+        (Operator::Sum | Operator::Mean, Function::ByNumber(ByNumber::Scale, Scalar(c))) => {
             (to.is_float() || c.fract() == 0.0).then_some(Passage { operands: ONE, result: operator })
         }
-        (Operator::Sum | Operator::Mean, Function::Div) => passage(ONE, operator),
-        (Operator::Sum, Function::Add | Function::Sub) if exact => passage(BOTH, operator),
-        (Operator::Mean, Function::Add | Function::Sub) => passage(ANY, operator),
-        (Operator::Mean, Function::Shift(_)) => passage(ONE, operator),
+        (Operator::Sum | Operator::Mean, Function::Binary(Binary::Div)) => passage(ONE, operator),
+        (Operator::Sum, Function::Binary(Binary::Add | Binary::Sub)) if exact => passage(BOTH, operator),
+        (Operator::Mean, Function::Binary(Binary::Add | Binary::Sub)) => passage(ANY, operator),
+        (Operator::Mean, Function::ByNumber(ByNumber::Shift, _)) => passage(ONE, operator),
         (_, Function::Where) => chosen(operator, &from[1..], to),
         (_, Function::Masked(Scalar(c))) => {
             keeps(c, operator).then_some(Passage { operands: SECOND, result: operator })
         }
-        (Operator::And, Function::Smaller) | (Operator::Or, Function::Larger) => passage(ANY, operator),
-        (Operator::And, Function::Larger) | (Operator::Or, Function::Smaller) => passage(EITHER, operator),
+        (Operator::And, Function::Binary(Binary::Smaller)) | (Operator::Or, Function::Binary(Binary::Larger)) => {
+            passage(ANY, operator)
+        }
+        (Operator::And, Function::Binary(Binary::Larger)) | (Operator::Or, Function::Binary(Binary::Smaller)) => {
+            passage(EITHER, operator)
+        }
         (Operator::Max | Operator::Min, function) => extreme(function, operator, from, to),
-        (Operator::Mul, Function::Abs) if to.is_float() => passage(ONE, operator),
-        (Operator::And, Function::Not) => passage(ONE, Operator::Or),
-        (Operator::Or, Function::Not) => passage(ONE, Operator::And),
+        (Operator::Mul, Function::Unary(Unary::Abs)) if to.is_float() => passage(ONE, operator),
+        (Operator::And, Function::Unary(Unary::Not)) => passage(ONE, Operator::Or),
+        (Operator::Or, Function::Unary(Unary::Not)) => passage(ONE, Operator::And),
         (Operator::Sum | Operator::Mean | Operator::Mul | Operator::And | Operator::Or | Operator::SquareAdd, _) => {
             None
         }
@@ -79,28 +83,28 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let float = to.is_float();
     let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
     let (passes, operands, result) = match function {
-        Function::Relu | Function::Exp | Function::Tanh | Function::Sigmoid => (true, ONE, operator),
-        Function::Shift(_) => (float, ONE, operator),
-        Function::Scale(Scalar(c)) => (float && c >= 0.0, ONE, operator),
-        Function::Neg => (float, ONE, swapped),
+        Function::Unary(Unary::Relu | Unary::Exp | Unary::Tanh | Unary::Sigmoid) => (true, ONE, operator),
+        Function::ByNumber(ByNumber::Shift, _) => (float, ONE, operator),
+        Function::ByNumber(ByNumber::Scale, Scalar(c)) => (float && c >= 0.0, ONE, operator),
+        Function::Unary(Unary::Neg) => (float, ONE, swapped),
         Function::Cast(dtype) => (from.iter().all(|from| widens(*from, dtype)), ONE, operator),
         // A closed operand may be met on every device.
-        Function::Larger => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
-        Function::Smaller => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
-        Function::AtLeast(_) | Function::AtMost(_) => (true, ONE, operator),
-        Function::Identity
-        | Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Gelu
-        | Function::Silu
-        | Function::Sqrt
-        | Function::Rsqrt
-        | Function::Abs
-        | Function::Log
-        | Function::Square
-        | Function::Recip
-        | Function::Not
+        Function::Binary(Binary::Larger) => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
+        Function::Binary(Binary::Smaller) => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
+        Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, _) => (true, ONE, operator),
+        Function::Unary(
+            Unary::Gelu
+            | Unary::Silu
+            | Unary::Sqrt
+            | Unary::Rsqrt
+            | Unary::Abs
+            | Unary::Log
+            | Unary::Square
+            | Unary::Recip
+            | Unary::Not,
+        )
+        | Function::Binary(Binary::Add | Binary::Sub | Binary::Div)
+        | Function::Identity
         | Function::Over(_)
         | Function::Fill { .. }
         | Function::Where

@@ -4,7 +4,7 @@
 
 use itertools::Itertools;
 use shardc::dtype::DType;
-use shardc::function::{Filler, Function, Scalar};
+use shardc::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use shardc::operator::Operator;
 use shardc::passes;
 
@@ -34,34 +34,34 @@ fn combine(operator: Operator, dtype: DType, pieces: &[f64]) -> f64 {
 fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
     let y = match function {
         Function::Identity => x[0],
-        Function::Add => x[0] + x[1],
-        Function::Sub => x[0] - x[1],
+        Function::Binary(Binary::Add) => x[0] + x[1],
+        Function::Binary(Binary::Sub) => x[0] - x[1],
         // Nothing is promised of a division by zero.
-        Function::Div if x[1] == 0.0 => f64::NAN,
-        Function::Div => x[0] / x[1],
-        Function::Neg => -x[0],
-        Function::Scale(Scalar(c)) => c * x[0],
-        Function::Shift(Scalar(c)) => x[0] + c,
-        Function::Relu => x[0].max(0.0),
-        Function::Gelu => {
+        Function::Binary(Binary::Div) if x[1] == 0.0 => f64::NAN,
+        Function::Binary(Binary::Div) => x[0] / x[1],
+        Function::Unary(Unary::Neg) => -x[0],
+        Function::ByNumber(ByNumber::Scale, Scalar(c)) => c * x[0],
+        Function::ByNumber(ByNumber::Shift, Scalar(c)) => x[0] + c,
+        Function::Unary(Unary::Relu) => x[0].max(0.0),
+        Function::Unary(Unary::Gelu) => {
             0.5 * x[0] * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x[0] + 0.044715 * x[0].powi(3))).tanh())
         }
-        Function::Exp => x[0].exp(),
-        Function::Tanh => x[0].tanh(),
-        Function::Sigmoid => 1.0 / (1.0 + (-x[0]).exp()),
-        Function::Silu => x[0] / (1.0 + (-x[0]).exp()),
-        Function::Sqrt => x[0].sqrt(),
-        Function::Rsqrt => 1.0 / x[0].sqrt(),
-        Function::Abs => x[0].abs(),
-        Function::Log => x[0].ln(),
-        Function::Square => x[0] * x[0],
-        Function::Recip => 1.0 / x[0],
-        Function::Not => 1.0 - x[0],
+        Function::Unary(Unary::Exp) => x[0].exp(),
+        Function::Unary(Unary::Tanh) => x[0].tanh(),
+        Function::Unary(Unary::Sigmoid) => 1.0 / (1.0 + (-x[0]).exp()),
+        Function::Unary(Unary::Silu) => x[0] / (1.0 + (-x[0]).exp()),
+        Function::Unary(Unary::Sqrt) => x[0].sqrt(),
+        Function::Unary(Unary::Rsqrt) => 1.0 / x[0].sqrt(),
+        Function::Unary(Unary::Abs) => x[0].abs(),
+        Function::Unary(Unary::Log) => x[0].ln(),
+        Function::Unary(Unary::Square) => x[0] * x[0],
+        Function::Unary(Unary::Recip) => 1.0 / x[0],
+        Function::Unary(Unary::Not) => 1.0 - x[0],
         Function::Over(n) => x[0] / n as f64,
-        Function::Larger => x[0].max(x[1]),
-        Function::Smaller => x[0].min(x[1]),
-        Function::AtLeast(Scalar(c)) => x[0].max(c),
-        Function::AtMost(Scalar(c)) => x[0].min(c),
+        Function::Binary(Binary::Larger) => x[0].max(x[1]),
+        Function::Binary(Binary::Smaller) => x[0].min(x[1]),
+        Function::ByNumber(ByNumber::AtLeast, Scalar(c)) => x[0].max(c),
+        Function::ByNumber(ByNumber::AtMost, Scalar(c)) => x[0].min(c),
         Function::Where => x[if x[0] != 0.0 { 1 } else { 2 }],
         Function::Masked(Scalar(c)) => {
             if x[0] != 0.0 {
@@ -139,34 +139,37 @@ fn holds(f: &dyn Fn(&[f64]) -> f64, arity: usize, open: &[usize], operators: [Op
 }
 
 fn functions(from: DType) -> Vec<(Function, DType)> {
-    let numbers = [Function::Scale(Scalar(2.0)), Function::Scale(Scalar(-3.0)), Function::Shift(Scalar(1.0))];
-    let fractions = [Function::Scale(Scalar(0.5)), Function::Shift(Scalar(-0.25)), Function::Over(4)];
+    let numbers = [
+        Function::ByNumber(ByNumber::Scale, Scalar(2.0)),
+        Function::ByNumber(ByNumber::Scale, Scalar(-3.0)),
+        Function::ByNumber(ByNumber::Shift, Scalar(1.0)),
+    ];
+    let fractions = [
+        Function::ByNumber(ByNumber::Scale, Scalar(0.5)),
+        Function::ByNumber(ByNumber::Shift, Scalar(-0.25)),
+        Function::Over(4),
+    ];
     let casts = [DType::I8, DType::I32, DType::F32, DType::F64].map(Function::Cast);
     let fits = |function: &Function| match from {
         DType::Bool => matches!(
             function,
             Function::Identity
-                | Function::Not
+                | Function::Unary(Unary::Not)
                 | Function::Fill { .. }
                 | Function::Where
-                | Function::Larger
-                | Function::Smaller
+                | Function::Binary(Binary::Larger)
+                | Function::Binary(Binary::Smaller)
         ),
-        _ if *function == Function::Not => false,
+        _ if *function == Function::Unary(Unary::Not) => false,
         _ if from.is_float() => true,
         _ => !function.needs_float() && !fractions.contains(function),
     };
     let fillers = Filler::ALL.map(|with| Function::Fill { dim: 0, valid: 1, with });
     let bounds = [-1.0, 0.0, 1.0].map(Scalar);
-    let bounds = bounds.into_iter().flat_map(|c| [Function::AtLeast(c), Function::AtMost(c), Function::Masked(c)]);
-    let all = Function::PLAIN
-        .into_iter()
-        .chain(bounds)
-        .chain(numbers)
-        .chain(fractions)
-        .chain(casts)
-        .chain(fillers)
-        .filter(fits);
+    let bounds = bounds.into_iter().flat_map(|c| {
+        [Function::ByNumber(ByNumber::AtLeast, c), Function::ByNumber(ByNumber::AtMost, c), Function::Masked(c)]
+    });
+    let all = Function::plain().chain(bounds).chain(numbers).chain(fractions).chain(casts).chain(fillers).filter(fits);
     all.filter(|function| *function != Function::Cast(from))
         .map(|function| (function, if let Function::Cast(dtype) = function { dtype } else { from }))
         .collect()
@@ -185,18 +188,22 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
         Operator::Sum | Operator::Mean => widens && from.is_float(),
         Operator::Max | Operator::Min => match function {
             Function::Cast(_) => true,
-            Function::Add => from.is_float() && open.len() == 1,
-            Function::Sub => from.is_float() && open == [0],
-            Function::Over(_) | Function::Scale(_) => true,
+            Function::Binary(Binary::Add) => from.is_float() && open.len() == 1,
+            Function::Binary(Binary::Sub) => from.is_float() && open == [0],
+            Function::Over(_) | Function::ByNumber(ByNumber::Scale, _) => true,
             // Of a maximum a negative piece beside a positive one is a NaN that the maximum does not have.
-            Function::Sqrt | Function::Log => operator == Operator::Min,
+            Function::Unary(Unary::Sqrt | Unary::Log) => operator == Operator::Min,
             _ => false,
         },
         Operator::Mul => match function {
-            Function::Square | Function::Recip | Function::Sqrt | Function::Rsqrt | Function::Div => true,
+            Function::Unary(Unary::Square)
+            | Function::Unary(Unary::Recip)
+            | Function::Unary(Unary::Sqrt)
+            | Function::Unary(Unary::Rsqrt)
+            | Function::Binary(Binary::Div) => true,
             Function::Cast(_) => true,
             // An odd number of devices would do; a mask is no number.
-            Function::Neg | Function::Masked(_) => true,
+            Function::Unary(Unary::Neg) | Function::Masked(_) => true,
             _ => false,
         },
         // Of a sum of squares only moves are promised.

@@ -5,7 +5,7 @@ mod common;
 
 use common::schedules::{Builder, X, axis, einsum, sharding};
 use shardc::dtype::DType;
-use shardc::function::Function;
+use shardc::function::{Binary, Function, Unary};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, Dense, OpId, OpKind, Route, Schedule, Sources};
 use shardc::sim::proof::{Flaw, prove};
@@ -71,10 +71,10 @@ fn function_of_open(function: Function) -> Schedule {
 
 #[test]
 fn only_linear_functions_pass_an_open_sum() {
-    assert_eq!(flaw(&function_of_open(Function::Neg)), "proven");
+    assert_eq!(flaw(&function_of_open(Function::Unary(Unary::Neg))), "proven");
     assert_eq!(flaw(&function_of_open(Function::Identity)), "proven");
     assert_eq!(
-        flaw(&function_of_open(Function::Relu)),
+        flaw(&function_of_open(Function::Unary(Unary::Relu))),
         "proof-open-operand: %1 on d0 (X 0): relu of A[N 0..4], whose sum is open: axis X 1..2 is missing"
     );
 }
@@ -87,12 +87,16 @@ fn two_operands(square: bool, product: bool, b_is_open: bool) -> Schedule {
     let dense = if product {
         b.product("C", &[N], [a, other], "a,a->a")
     } else {
-        b.function("C", &[N], Function::Add, &[a, other], "a,a->a")
+        b.function("C", &[N], Function::Binary(Binary::Add), &[a, other], "a,a->a")
     };
     let left = b.input(a, sharding(&[&[]], &[X]));
     let open: &[usize] = if b_is_open { &[X] } else { &[] };
     let right = if square { left } else { b.input(other, sharding(&[&[]], open)) };
-    let value = if product { b.matmul(left, right, "a,a->a") } else { b.map(Function::Add, &[left, right], "a,a->a") };
+    let value = if product {
+        b.matmul(left, right, "a,a->a")
+    } else {
+        b.map(Function::Binary(Binary::Add), &[left, right], "a,a->a")
+    };
     let result = all_reduce(&mut b, value, Operator::Sum);
     b.output(result, dense, sharding(&[&[]], &[]));
     b.schedule
@@ -191,7 +195,7 @@ fn malformed_schedules_are_refused() {
     refuse(OpKind::AllGather { axes: vec![axis(3)], dim: 0 }, &[16], &[value]);
     refuse(OpKind::MatMul { einsum: einsum("a,b->ab") }, &[4], &[value, value]);
     refuse(OpKind::MatMul { einsum: einsum("a,a->b") }, &[4], &[value, value]);
-    refuse(OpKind::Map { function: Function::Neg, einsum: einsum("a->") }, &[], &[value]);
+    refuse(OpKind::Map { function: Function::Unary(Unary::Neg), einsum: einsum("a->") }, &[], &[value]);
     refuse(OpKind::Map { function: Function::Cast(DType::I8), einsum: einsum("a->a") }, &[4], &[value]);
     let slice = |view: &[u64], cut: Cut| OpKind::Slice { view: view.to_vec(), region: vec![cut] };
     refuse(slice(&[3], Cut::Whole), &[3], &[value]);

@@ -3,7 +3,7 @@
 use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Layout;
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
@@ -291,25 +291,25 @@ impl<'a> Speller<'a> {
                 format!("{word}_{{{}}}({a})", gone.join(","))
             }
             (Definition::Map { function, .. }, [a, b]) => match function {
-                Function::Add => format!("{a} + {b}"),
-                Function::Sub => format!("{a} - {b}"),
-                Function::Div => format!("{a} / {b}"),
-                Function::Larger if truths => format!("or({a}, {b})"),
-                Function::Smaller if truths => format!("and({a}, {b})"),
-                Function::Larger => format!("max({a}, {b})"),
-                Function::Smaller => format!("min({a}, {b})"),
+                Function::Binary(Binary::Add) => format!("{a} + {b}"),
+                Function::Binary(Binary::Sub) => format!("{a} - {b}"),
+                Function::Binary(Binary::Div) => format!("{a} / {b}"),
+                Function::Binary(Binary::Larger) if truths => format!("or({a}, {b})"),
+                Function::Binary(Binary::Smaller) if truths => format!("and({a}, {b})"),
+                Function::Binary(Binary::Larger) => format!("max({a}, {b})"),
+                Function::Binary(Binary::Smaller) => format!("min({a}, {b})"),
                 Function::Masked(Scalar(c)) => format!("where({a}, {b}, {c})"),
                 _ => return None,
             },
             (Definition::Map { function: Function::Where, .. }, [mask, a, b]) => format!("where({mask}, {a}, {b})"),
             (Definition::Map { function, .. }, [a]) => match function {
                 Function::Identity => a.clone(),
-                Function::Neg => format!("-{a}"),
-                Function::Scale(Scalar(c)) => format!("{c} * {a}"),
-                Function::Shift(Scalar(c)) if *c < 0.0 => format!("{a} - {}", -c),
-                Function::Shift(Scalar(c)) => format!("{a} + {c}"),
-                Function::AtLeast(Scalar(c)) => format!("max({a}, {c})"),
-                Function::AtMost(Scalar(c)) => format!("min({a}, {c})"),
+                Function::Unary(Unary::Neg) => format!("-{a}"),
+                Function::ByNumber(ByNumber::Scale, Scalar(c)) => format!("{c} * {a}"),
+                Function::ByNumber(ByNumber::Shift, Scalar(c)) if *c < 0.0 => format!("{a} - {}", -c),
+                Function::ByNumber(ByNumber::Shift, Scalar(c)) => format!("{a} + {c}"),
+                Function::ByNumber(ByNumber::AtLeast, Scalar(c)) => format!("max({a}, {c})"),
+                Function::ByNumber(ByNumber::AtMost, Scalar(c)) => format!("min({a}, {c})"),
                 Function::Over(n) => format!("{a} / {n}"),
                 Function::Softmax { dim: place } => format!("softmax_{}({a})", dim(usize::from(*place))),
                 Function::Cast(dtype) => format!("{dtype}({a})"),

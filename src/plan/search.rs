@@ -656,33 +656,13 @@ fn softmax_dim(function: Function) -> Option<usize> {
     match function {
         Function::Softmax { dim } => Some(usize::from(dim)),
         Function::Identity
-        | Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Neg
-        | Function::Scale(_)
-        | Function::Shift(_)
-        | Function::Relu
-        | Function::Gelu
-        | Function::Exp
-        | Function::Tanh
-        | Function::Fill { .. }
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Sqrt
-        | Function::Rsqrt
-        | Function::Abs
-        | Function::Log
-        | Function::Square
-        | Function::Recip
-        | Function::Not
+        | Function::Unary(_)
+        | Function::Binary(_)
+        | Function::ByNumber(..)
         | Function::Over(_)
-        | Function::Larger
-        | Function::Smaller
-        | Function::AtLeast(_)
-        | Function::AtMost(_)
         | Function::Where
         | Function::Masked(_)
+        | Function::Fill { .. }
         | Function::Cast(_) => None,
     }
 }

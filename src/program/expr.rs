@@ -8,7 +8,7 @@ use super::layouts::Wish;
 use super::names::{distance, nearest};
 use super::{Definition, ValueId};
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Dim;
 use crate::span::Span;
 use crate::syntax::{ArrayRef, BinaryOp, Expr, ExprKind, Name};
@@ -54,7 +54,9 @@ impl Checker {
             }
             ExprKind::Neg(argument) => match self.expr(argument, wishes)? {
                 Operand::Number(number) => Ok(Operand::Number(-number)),
-                Operand::Array(id) => self.map(Function::Neg, &[id], wishes, expr.span).map(Operand::Array),
+                Operand::Array(id) => {
+                    self.map(Function::Unary(Unary::Neg), &[id], wishes, expr.span).map(Operand::Array)
+                }
             },
             ExprKind::Call { function, subscript, arguments } => {
                 self.call(function, subscript, arguments, wishes, expr.span).map(Operand::Array)
@@ -137,7 +139,7 @@ impl Checker {
         span: Span,
     ) -> Checked<Operand> {
         use Operand::{Array, Number};
-        let shift = |number: f64| Function::Shift(Scalar(number));
+        let shift = |number: f64| Function::ByNumber(ByNumber::Shift, Scalar(number));
         let id = match (op, left, right) {
             (BinaryOp::Add, Number(a), Number(b)) => return Ok(Number(a + b)),
             (BinaryOp::Sub, Number(a), Number(b)) => return Ok(Number(a - b)),
@@ -150,20 +152,24 @@ impl Checker {
             }
             (BinaryOp::Sub, Array(a), Number(c)) => self.map(shift(-c), &[a], wishes, span)?,
             (BinaryOp::Sub, Number(c), Array(a)) => {
-                let negative = self.map(Function::Neg, &[a], wishes, span)?;
+                let negative = self.map(Function::Unary(Unary::Neg), &[a], wishes, span)?;
                 self.map(shift(c), &[negative], wishes, span)?
             }
             (BinaryOp::Div, Array(a), Number(c)) => {
-                self.needs_float(Function::Div, a)?;
-                self.map(Function::Scale(Scalar(1.0 / c)), &[a], wishes, span)?
+                self.needs_float(Function::Binary(Binary::Div), a)?;
+                self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / c)), &[a], wishes, span)?
             }
             (BinaryOp::Div, Number(c), Array(a)) => {
-                let inverse = self.map(Function::Recip, &[a], wishes, span)?;
-                if c == 1.0 { inverse } else { self.map(Function::Scale(Scalar(c)), &[inverse], wishes, span)? }
+                let inverse = self.map(Function::Unary(Unary::Recip), &[a], wishes, span)?;
+                if c == 1.0 {
+                    inverse
+                } else {
+                    self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[inverse], wishes, span)?
+                }
             }
-            (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Add, &[a, b], wishes, span)?,
-            (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Sub, &[a, b], wishes, span)?,
-            (BinaryOp::Div, Array(a), Array(b)) => self.map(Function::Div, &[a, b], wishes, span)?,
+            (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Binary(Binary::Add), &[a, b], wishes, span)?,
+            (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Binary(Binary::Sub), &[a, b], wishes, span)?,
+            (BinaryOp::Div, Array(a), Array(b)) => self.map(Function::Binary(Binary::Div), &[a, b], wishes, span)?,
         };
         Ok(Array(id))
     }
@@ -230,32 +236,24 @@ impl Checker {
             return Ok(dtype);
         }
         let at = self.use_place(operands[0]);
-        if function == Function::Not && dtype != DType::Bool {
+        if function == Function::Unary(Unary::Not) && dtype != DType::Bool {
             return Err(CheckError::NeedsBool { operation: "`not`".to_owned(), dtype, at }.into());
         }
         let truths = matches!(
             function,
-            Function::Identity | Function::Not | Function::Where | Function::Larger | Function::Smaller
+            Function::Identity
+                | Function::Unary(Unary::Not)
+                | Function::Where
+                | Function::Binary(Binary::Larger | Binary::Smaller)
         );
         if dtype == DType::Bool && !truths {
             return Err(CheckError::NeedsNumber { operation: format!("`{}`", word(function)), dtype, at }.into());
         }
-        let fraction = match function {
-            Function::Scale(Scalar(c))
-            | Function::Shift(Scalar(c))
-            | Function::AtLeast(Scalar(c))
-            | Function::AtMost(Scalar(c))
-            | Function::Masked(Scalar(c)) => c.fract() != 0.0,
-            other => other.needs_float(),
-        };
+        let fraction = function.needs_float() || function.number().is_some_and(|c| c.fract() != 0.0);
         if fraction && !dtype.is_float() {
-            let operation = match function {
-                Function::Scale(Scalar(c))
-                | Function::Shift(Scalar(c))
-                | Function::AtLeast(Scalar(c))
-                | Function::AtMost(Scalar(c))
-                | Function::Masked(Scalar(c)) => format!("the number {c}"),
-                other => format!("`{}`", word(other)),
+            let operation = match function.number() {
+                Some(c) => format!("the number {c}"),
+                None => format!("`{}`", word(function)),
             };
             return Err(CheckError::NeedsFloat { operation, dtype, at }.into());
         }
@@ -364,67 +362,23 @@ impl Checker {
 
 /// The elementwise function that a program calls by this word.
 fn named(name: &str) -> Option<Function> {
-    let function = Function::PLAIN.into_iter().find(|function| function.word() == name)?;
-    match function {
-        Function::Relu
-        | Function::Gelu
-        | Function::Exp
-        | Function::Tanh
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Sqrt
-        | Function::Rsqrt
-        | Function::Abs
-        | Function::Log
-        | Function::Square
-        | Function::Recip
-        | Function::Not => Some(function),
-        // Written with signs, or with something behind the word.
-        Function::Identity
-        | Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Neg
-        | Function::Scale(_)
-        | Function::Shift(_)
-        | Function::Over(_)
-        | Function::Larger
-        | Function::Smaller
-        | Function::AtLeast(_)
-        | Function::AtMost(_)
-        | Function::Where
-        | Function::Masked(_)
-        | Function::Softmax { .. }
-        | Function::Fill { .. }
-        | Function::Cast(_) => None,
-    }
+    // A minus is written with its sign.
+    let called = Unary::ALL.into_iter().filter(|unary| *unary != Unary::Neg);
+    called.map(Function::Unary).find(|function| function.word() == name)
 }
 
 /// The function as a program writes it.
 pub(super) fn word(function: Function) -> &'static str {
     match function {
         Function::Identity => "a transposition",
-        Function::Add => "+",
-        Function::Sub | Function::Neg => "-",
-        Function::Div => "/",
-        Function::Scale(_) => "*",
-        Function::Shift(_) => "+",
-        Function::Relu => "relu",
-        Function::Gelu => "gelu",
-        Function::Exp => "exp",
-        Function::Tanh => "tanh",
-        Function::Sigmoid => "sigmoid",
-        Function::Silu => "silu",
-        Function::Sqrt => "sqrt",
-        Function::Rsqrt => "rsqrt",
-        Function::Abs => "abs",
-        Function::Log => "log",
-        Function::Square => "square",
-        Function::Recip => "recip",
-        Function::Not => "not",
-        Function::Over(_) => "/",
-        Function::Larger | Function::AtLeast(_) => "max",
-        Function::Smaller | Function::AtMost(_) => "min",
+        Function::Unary(Unary::Neg) => "-",
+        Function::Unary(unary) => unary.word(),
+        Function::Binary(Binary::Add) | Function::ByNumber(ByNumber::Shift, _) => "+",
+        Function::Binary(Binary::Sub) => "-",
+        Function::Binary(Binary::Div) | Function::Over(_) => "/",
+        Function::ByNumber(ByNumber::Scale, _) => "*",
+        Function::Binary(Binary::Larger) | Function::ByNumber(ByNumber::AtLeast, _) => "max",
+        Function::Binary(Binary::Smaller) | Function::ByNumber(ByNumber::AtMost, _) => "min",
         Function::Where | Function::Masked(_) => "where",
         Function::Softmax { .. } => "softmax",
         Function::Fill { .. } => "a filler",

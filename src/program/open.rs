@@ -8,7 +8,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::{Definition, Value, ValueId, Wanted};
 use crate::diag::{Edit, Fix};
 use crate::dtype::DType;
-use crate::function::Function;
+use crate::function::{Binary, ByNumber, Function};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
@@ -90,11 +90,11 @@ impl Checker {
 
     /// Why operands that are not open alike do not fit.
     fn partner_is_whole(&self, function: Function, axis: AxisSet) -> String {
-        if function == Function::Div {
+        if function == Function::Binary(Binary::Div) {
             return "c / (a + b) is not c / a + c / b".to_owned();
         }
         let verb = match function {
-            Function::Sub => "subtracted",
+            Function::Binary(Binary::Sub) => "subtracted",
             _ => "added",
         };
         let (name, size) = (axis.names(&self.mesh), axis.group_size(&self.mesh));
@@ -257,9 +257,13 @@ fn why_not(function: Function, operator: Operator) -> String {
         return format!("`{}` of the pieces of an open {operator} is not that of the whole", function.word());
     }
     match function {
-        Function::Larger | Function::AtLeast(_) => "max(a + b, c) is not max(a, c) + max(b, c)".to_owned(),
-        Function::Smaller | Function::AtMost(_) => "min(a + b, c) is not min(a, c) + min(b, c)".to_owned(),
-        Function::Shift(_) | Function::Masked(_) => {
+        Function::Binary(Binary::Larger) | Function::ByNumber(ByNumber::AtLeast, _) => {
+            "max(a + b, c) is not max(a, c) + max(b, c)".to_owned()
+        }
+        Function::Binary(Binary::Smaller) | Function::ByNumber(ByNumber::AtMost, _) => {
+            "min(a + b, c) is not min(a, c) + min(b, c)".to_owned()
+        }
+        Function::ByNumber(ByNumber::Shift, _) | Function::Masked(_) => {
             "the number would be added once for each device of the sum".to_owned()
         }
         Function::Softmax { .. } => "softmax(a + b) is not softmax(a) + softmax(b)".to_owned(),

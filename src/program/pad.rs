@@ -14,7 +14,7 @@ use super::checker::{Checker, quoted};
 use super::error::CheckError;
 use super::{Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
-use crate::function::{Filler, Function, Scalar};
+use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::Mesh;
 use crate::span::Span;
@@ -298,42 +298,35 @@ impl Padder {
             Definition::Reduce { operand, .. } => all.into_iter().filter(|dim| dirty(operand).contains(dim)).collect(),
             Definition::Map { function, operands } => match function {
                 Function::Identity
-                | Function::Add
-                | Function::Sub
-                | Function::Neg
-                | Function::Relu
-                | Function::Gelu
-                | Function::Silu
-                | Function::Tanh
-                | Function::Sqrt
-                | Function::Abs
-                | Function::Square
+                | Function::Unary(
+                    Unary::Neg
+                    | Unary::Relu
+                    | Unary::Gelu
+                    | Unary::Silu
+                    | Unary::Tanh
+                    | Unary::Sqrt
+                    | Unary::Abs
+                    | Unary::Square,
+                )
+                | Function::Binary(Binary::Add | Binary::Sub | Binary::Larger | Binary::Smaller)
                 | Function::Over(_)
-                | Function::Larger
-                | Function::Smaller
                 | Function::Where
                 | Function::Cast(_) => {
                     all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
                 }
-                Function::Scale(Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
-                Function::Shift(Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
-                Function::AtLeast(Scalar(c)) if *c <= 0.0 => dirty(&operands[0]).clone(),
-                Function::AtMost(Scalar(c)) if *c >= 0.0 => dirty(&operands[0]).clone(),
+                Function::ByNumber(ByNumber::Scale, Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
+                Function::ByNumber(ByNumber::Shift, Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
+                Function::ByNumber(ByNumber::AtLeast, Scalar(c)) if *c <= 0.0 => dirty(&operands[0]).clone(),
+                Function::ByNumber(ByNumber::AtMost, Scalar(c)) if *c >= 0.0 => dirty(&operands[0]).clone(),
                 Function::Masked(Scalar(c)) if *c == 0.0 => {
                     all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
                 }
-                Function::Scale(_)
-                | Function::Shift(_)
-                | Function::AtLeast(_)
-                | Function::AtMost(_)
+                Function::ByNumber(..)
                 | Function::Masked(_)
-                | Function::Exp
-                | Function::Sigmoid
-                | Function::Rsqrt
-                | Function::Log
-                | Function::Recip
-                | Function::Not
-                | Function::Div => all,
+                | Function::Unary(
+                    Unary::Exp | Unary::Sigmoid | Unary::Rsqrt | Unary::Log | Unary::Recip | Unary::Not,
+                )
+                | Function::Binary(Binary::Div) => all,
                 // Of minus infinity a softmax makes 0.
                 Function::Softmax { dim } => without(all, value.dims[usize::from(*dim)].id),
                 Function::Fill { dim, with: Filler::Zero, .. } => {

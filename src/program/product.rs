@@ -6,7 +6,7 @@ use super::expr::Operand;
 use super::layouts::{Wish, Written};
 use super::{Definition, ValueId, Wanted};
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
+use crate::function::{ByNumber, Function, Scalar};
 use crate::layout::{Dim, DimId};
 use crate::span::Span;
 use crate::syntax::{Contraction, Expr, ExprKind, Name};
@@ -44,7 +44,9 @@ impl Checker {
             (many, Contraction::Named(names)) => self.named(many, names, wishes, span)?,
         };
         match scale {
-            Some(c) => Ok(Operand::Array(self.map(Function::Scale(Scalar(c)), &[id], wishes, span)?)),
+            Some(c) => {
+                Ok(Operand::Array(self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[id], wishes, span)?))
+            }
             None => Ok(Operand::Array(id)),
         }
     }

@@ -5,7 +5,7 @@ use super::error::{CheckError, Checked};
 use super::layouts::Wish;
 use super::{Definition, ValueId};
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
+use crate::function::{ByNumber, Function, Scalar};
 use crate::layout::Dim;
 use crate::operator::Operator;
 use crate::span::Span;
@@ -42,7 +42,7 @@ impl Checker {
             return Ok(id);
         }
         let count: u64 = along.iter().map(|dim| dim.size).product();
-        self.map(Function::Scale(Scalar(1.0 / count as f64)), &[id], wishes, span)
+        self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / count as f64)), &[id], wishes, span)
     }
 
     fn reduce(

@@ -6,7 +6,7 @@ use super::error::{CheckError, Checked};
 use super::expr::Operand;
 use super::layouts::Wish;
 use crate::dtype::DType;
-use crate::function::{Function, Scalar};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::span::Span;
 use crate::syntax::{Expr, Name};
 
@@ -56,12 +56,24 @@ impl Checker {
             }
         }
         match operands {
-            [Operand::Array(a), Operand::Array(b)] => {
-                self.map(if larger { Function::Larger } else { Function::Smaller }, &[a, b], wishes, span)
-            }
+            [Operand::Array(a), Operand::Array(b)] => self.map(
+                if larger { Function::Binary(Binary::Larger) } else { Function::Binary(Binary::Smaller) },
+                &[a, b],
+                wishes,
+                span,
+            ),
             [Operand::Array(a), Operand::Number(c)] | [Operand::Number(c), Operand::Array(a)] => {
                 let c = Scalar(c);
-                self.map(if larger { Function::AtLeast(c) } else { Function::AtMost(c) }, &[a], wishes, span)
+                self.map(
+                    if larger {
+                        Function::ByNumber(ByNumber::AtLeast, c)
+                    } else {
+                        Function::ByNumber(ByNumber::AtMost, c)
+                    },
+                    &[a],
+                    wishes,
+                    span,
+                )
             }
             [Operand::Number(_), Operand::Number(_)] => Err(CheckError::NumberResult { at }.into()),
         }
@@ -87,7 +99,7 @@ impl Checker {
                 self.map(Function::Masked(Scalar(c)), &[mask, yes], wishes, span)
             }
             [Operand::Number(c), Operand::Array(no)] => {
-                let other = self.map(Function::Not, &[mask], None, span)?;
+                let other = self.map(Function::Unary(Unary::Not), &[mask], None, span)?;
                 self.map(Function::Masked(Scalar(c)), &[other, no], wishes, span)
             }
             [Operand::Number(_), Operand::Number(_)] => Err(CheckError::NumberResult { at }.into()),

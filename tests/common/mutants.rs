@@ -1,7 +1,7 @@
 //! Ways to break a schedule, one at a time.
 
 use petgraph::graph::DiGraph;
-use shardc::function::Filler;
+use shardc::function::{Binary, Filler, Unary};
 use shardc::mesh::{AxisId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, OpId, OpKind, Operation, Schedule, Sources};
@@ -157,7 +157,13 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
             let mut result = einsum.clone();
             result.result.reverse();
             let mut list = vec![("result transposed".to_owned(), OpKind::Map { function: *function, einsum: result })];
-            for other in [Function::Identity, Function::Neg, Function::Relu, Function::Add, Function::Sub] {
+            for other in [
+                Function::Identity,
+                Function::Unary(Unary::Neg),
+                Function::Unary(Unary::Relu),
+                Function::Binary(Binary::Add),
+                Function::Binary(Binary::Sub),
+            ] {
                 if other != *function && other.arity() == function.arity() {
                     list.push((format!("computes {other}"), OpKind::Map { function: other, einsum: einsum.clone() }));
                 }

@@ -7,7 +7,7 @@
 
 use itertools::Itertools;
 use shardc::einsum::Einsum;
-use shardc::function::{Filler, Function, Scalar};
+use shardc::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use shardc::layout::Sharding;
 use shardc::mesh::{DeviceId, Mesh};
 use shardc::operator::Operator;
@@ -321,20 +321,20 @@ fn factor(x: f64) -> i64 {
 fn apply(function: Function, x: &[i64]) -> i64 {
     match function {
         Function::Identity | Function::Cast(_) | Function::Fill { .. } => x[0],
-        Function::Add => x[0].wrapping_add(x[1]),
-        Function::Sub => x[0].wrapping_sub(x[1]),
-        Function::Div => scramble(x[1]).wrapping_mul(x[0]),
-        Function::Neg => x[0].wrapping_neg(),
-        Function::Scale(Scalar(by)) => x[0].wrapping_mul(factor(by)),
-        Function::Shift(Scalar(by)) => x[0].wrapping_add(factor(by)),
-        Function::Relu => x[0].max(0),
-        Function::Abs => x[0].wrapping_abs(),
-        Function::Square => x[0].wrapping_mul(x[0]),
-        Function::Not => i64::from(x[0] == 0),
-        Function::Larger => x[0].max(x[1]),
-        Function::Smaller => x[0].min(x[1]),
-        Function::AtLeast(Scalar(bound)) => x[0].max(factor(bound)),
-        Function::AtMost(Scalar(bound)) => x[0].min(factor(bound)),
+        Function::Binary(Binary::Add) => x[0].wrapping_add(x[1]),
+        Function::Binary(Binary::Sub) => x[0].wrapping_sub(x[1]),
+        Function::Binary(Binary::Div) => scramble(x[1]).wrapping_mul(x[0]),
+        Function::Unary(Unary::Neg) => x[0].wrapping_neg(),
+        Function::ByNumber(ByNumber::Scale, Scalar(by)) => x[0].wrapping_mul(factor(by)),
+        Function::ByNumber(ByNumber::Shift, Scalar(by)) => x[0].wrapping_add(factor(by)),
+        Function::Unary(Unary::Relu) => x[0].max(0),
+        Function::Unary(Unary::Abs) => x[0].wrapping_abs(),
+        Function::Unary(Unary::Square) => x[0].wrapping_mul(x[0]),
+        Function::Unary(Unary::Not) => i64::from(x[0] == 0),
+        Function::Binary(Binary::Larger) => x[0].max(x[1]),
+        Function::Binary(Binary::Smaller) => x[0].min(x[1]),
+        Function::ByNumber(ByNumber::AtLeast, Scalar(bound)) => x[0].max(factor(bound)),
+        Function::ByNumber(ByNumber::AtMost, Scalar(bound)) => x[0].min(factor(bound)),
         Function::Where => x[if x[0] != 0 { 1 } else { 2 }],
         Function::Masked(Scalar(other)) => {
             if x[0] != 0 {
@@ -343,15 +343,15 @@ fn apply(function: Function, x: &[i64]) -> i64 {
                 factor(other)
             }
         }
-        Function::Exp => x[0].max(x[0].saturating_mul(3)),
-        Function::Tanh => x[0].min(x[0].saturating_mul(5)),
-        Function::Sigmoid => x[0].min(x[0].saturating_mul(7)),
-        Function::Sqrt => x[0].max(x[0].saturating_mul(9)),
-        Function::Log => x[0].max(x[0].saturating_mul(11)),
-        Function::Gelu
-        | Function::Silu
-        | Function::Rsqrt
-        | Function::Recip
+        Function::Unary(Unary::Exp) => x[0].max(x[0].saturating_mul(3)),
+        Function::Unary(Unary::Tanh) => x[0].min(x[0].saturating_mul(5)),
+        Function::Unary(Unary::Sigmoid) => x[0].min(x[0].saturating_mul(7)),
+        Function::Unary(Unary::Sqrt) => x[0].max(x[0].saturating_mul(9)),
+        Function::Unary(Unary::Log) => x[0].max(x[0].saturating_mul(11)),
+        Function::Unary(Unary::Gelu)
+        | Function::Unary(Unary::Silu)
+        | Function::Unary(Unary::Rsqrt)
+        | Function::Unary(Unary::Recip)
         | Function::Over(_)
         | Function::Softmax { .. } => scramble(x[0]),
     }

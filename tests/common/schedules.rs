@@ -2,7 +2,7 @@
 
 use shardc::dtype::DType;
 use shardc::einsum::Einsum;
-use shardc::function::{Function, Scalar};
+use shardc::function::{Binary, ByNumber, Function, Scalar, Unary};
 use shardc::layout::Sharding;
 use shardc::mesh::{Axes, AxisId, AxisSet, Mesh};
 use shardc::operator::Operator;
@@ -327,16 +327,16 @@ fn low_rank() -> Schedule {
     let f = b.array("F", &[I, ("R", 2)], Dense::Input);
     let g = b.array("G", &[("R", 2), K], Dense::Input);
     let small = b.product("P", &[I, K], [f, g], "ab,bc->ac");
-    let scaled = b.function("S", &[I, K], Function::Scale(Scalar(2.0)), &[small], "ab->ab");
-    let sum = b.function("T", &[I, K], Function::Add, &[product, scaled], "ab,ab->ab");
+    let scaled = b.function("S", &[I, K], Function::ByNumber(ByNumber::Scale, Scalar(2.0)), &[small], "ab->ab");
+    let sum = b.function("T", &[I, K], Function::Binary(Binary::Add), &[product, scaled], "ab,ab->ab");
     let left = b.input(left, sharding(&[&[], &[X]], &[]));
     let right = b.input(right, sharding(&[&[X], &[]], &[]));
     let f = b.input(f, sharding(&[&[], &[X]], &[]));
     let g = b.input(g, sharding(&[&[X], &[]], &[]));
     let large = b.matmul(left, right, "ab,bc->ac");
     let small = b.matmul(f, g, "ab,bc->ac");
-    let small = b.map(Function::Scale(Scalar(2.0)), &[small], "ab->ab");
-    let open = b.map(Function::Add, &[large, small], "ab,ab->ab");
+    let small = b.map(Function::ByNumber(ByNumber::Scale, Scalar(2.0)), &[small], "ab->ab");
+    let open = b.map(Function::Binary(Binary::Add), &[large, small], "ab,ab->ab");
     let result = b.reduce_scatter(open, X, 1);
     b.output(result, sum, sharding(&[&[], &[X]], &[]));
     b.schedule
@@ -355,8 +355,8 @@ fn all_to_all() -> Schedule {
         .collect();
     let maps = (0..4).map(|k| CoordMap::rotated(axis(X), k, 4)).collect();
     let result = b.assemble(&pieces, 0, 4, maps);
-    let relu = b.map(Function::Relu, &[result], "ab->ba");
-    let dense = b.function("R", &[J, I], Function::Relu, &[a], "ab->ba");
+    let relu = b.map(Function::Unary(Unary::Relu), &[result], "ab->ba");
+    let dense = b.function("R", &[J, I], Function::Unary(Unary::Relu), &[a], "ab->ba");
     b.output(result, a, sharding(&[&[], &[X]], &[]));
     b.output(relu, dense, sharding(&[&[X], &[]], &[]));
     b.schedule

@@ -3,7 +3,7 @@
 use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{Function, Scalar};
+use crate::function::{ByNumber, Function, Scalar};
 use crate::operator::Operator;
 use crate::schedule::builder::map_dtype;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
@@ -78,31 +78,13 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
             ensure(valid > 0, Flaw::Padding)?;
         }
         Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
-        Function::AtLeast(Scalar(c)) | Function::AtMost(Scalar(c)) | Function::Masked(Scalar(c)) => {
+        Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, Scalar(c)) | Function::Masked(Scalar(c)) => {
             ensure(!c.is_nan(), Flaw::Einsum)?;
         }
         Function::Identity
-        | Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Neg
-        | Function::Scale(_)
-        | Function::Shift(_)
-        | Function::Relu
-        | Function::Gelu
-        | Function::Exp
-        | Function::Tanh
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Sqrt
-        | Function::Rsqrt
-        | Function::Abs
-        | Function::Log
-        | Function::Square
-        | Function::Recip
-        | Function::Not
-        | Function::Larger
-        | Function::Smaller
+        | Function::Unary(_)
+        | Function::Binary(_)
+        | Function::ByNumber(ByNumber::Scale | ByNumber::Shift, _)
         | Function::Where
         | Function::Cast(_) => {}
     }

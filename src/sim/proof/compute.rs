@@ -8,7 +8,7 @@ use super::run::Run;
 use super::terms::{CoordinateId, Pending, Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Filler, Function};
+use crate::function::{Binary, Filler, Function, Unary};
 use crate::mesh::DeviceId;
 use crate::operator::Operator;
 use crate::passes::{self, Passage};
@@ -38,7 +38,7 @@ impl Operand {
         let (of, pending) = self.of.filter(|_| einsum.operands[0] == einsum.result)?;
         let parts = self.parts.as_ref().clone();
         match (pending, function) {
-            (Pending::Square, Function::Square) => Some((of, parts.under(Operator::Sum))),
+            (Pending::Square, Function::Unary(Unary::Square)) => Some((of, parts.under(Operator::Sum))),
             (Pending::Over(all), Function::Over(n)) if n > 0 && all.is_multiple_of(n) => {
                 Some((terms.pending(of, Pending::Over(all / n)), parts))
             }
@@ -338,7 +338,7 @@ pub(super) fn map(
 /// The contributions that a function of operands holds.
 fn map_parts(run: &mut Run<'_>, function: Function, term: TermId, passed: &Passed, operands: &[Operand]) -> Parts {
     match operands {
-        [left, _] if function == Function::Div && !passed.shares => left.parts.as_ref().clone(),
+        [left, _] if function == Function::Binary(Binary::Div) && !passed.shares => left.parts.as_ref().clone(),
         // The closed operand is spread evenly over the shares: they are no contributions of a sum of two.
         [left, right] if passed.shares => {
             let (place, open) = if left.parts.is_closed() { (3, right) } else { (2, left) };

@@ -8,7 +8,7 @@
 //! That a dim is filled says nothing of lanes that are padding of another dim too, if that one may hold anything.
 
 use crate::einsum::{Einsum, Index};
-use crate::function::{Filler, Function, Scalar};
+use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use crate::schedule::{Array, Dense, Schedule};
 
 /// What is known of the padding in one dim.
@@ -98,38 +98,29 @@ fn mapped(
     let is_padded = |dim: usize| array.valid[dim] < array.extents[dim];
     Ok(match function {
         Function::Identity => each(&|_, index| if all(index, least) { least } else { zero_stays(index) }),
-        Function::Add
-        | Function::Sub
-        | Function::Neg
-        | Function::Relu
-        | Function::Gelu
-        | Function::Silu
-        | Function::Tanh
-        | Function::Sqrt
-        | Function::Abs
-        | Function::Square
+        Function::Unary(
+            Unary::Neg
+            | Unary::Relu
+            | Unary::Gelu
+            | Unary::Silu
+            | Unary::Tanh
+            | Unary::Sqrt
+            | Unary::Abs
+            | Unary::Square,
+        )
+        | Function::Binary(Binary::Add | Binary::Sub | Binary::Larger | Binary::Smaller)
         | Function::Over(_)
-        | Function::Larger
-        | Function::Smaller
         | Function::Where
         | Function::Masked(Scalar(0.0))
         | Function::Cast(_) => each(&|_, index| zero_stays(index)),
-        Function::Scale(Scalar(c)) if c.is_finite() => each(&|_, index| zero_stays(index)),
-        Function::Shift(Scalar(0.0)) => each(&|_, index| zero_stays(index)),
-        Function::AtLeast(Scalar(c)) if c <= 0.0 => each(&|_, index| zero_stays(index)),
-        Function::AtMost(Scalar(c)) if c >= 0.0 => each(&|_, index| zero_stays(index)),
-        Function::Scale(_)
-        | Function::Shift(_)
-        | Function::AtLeast(_)
-        | Function::AtMost(_)
+        Function::ByNumber(ByNumber::Scale, Scalar(c)) if c.is_finite() => each(&|_, index| zero_stays(index)),
+        Function::ByNumber(ByNumber::Shift, Scalar(0.0)) => each(&|_, index| zero_stays(index)),
+        Function::ByNumber(ByNumber::AtLeast, Scalar(c)) if c <= 0.0 => each(&|_, index| zero_stays(index)),
+        Function::ByNumber(ByNumber::AtMost, Scalar(c)) if c >= 0.0 => each(&|_, index| zero_stays(index)),
+        Function::ByNumber(..)
         | Function::Masked(_)
-        | Function::Exp
-        | Function::Sigmoid
-        | Function::Rsqrt
-        | Function::Log
-        | Function::Recip
-        | Function::Not
-        | Function::Div => each(&|_, _| Lanes::Any),
+        | Function::Unary(Unary::Exp | Unary::Sigmoid | Unary::Rsqrt | Unary::Log | Unary::Recip | Unary::Not)
+        | Function::Binary(Binary::Div) => each(&|_, _| Lanes::Any),
         Function::Softmax { dim } => {
             let along = usize::from(dim);
             if is_padded(along) && !all(&einsum.result[along], least) {

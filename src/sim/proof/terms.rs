@@ -6,7 +6,7 @@
 use super::boxes::Interval;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::Function;
+use crate::function::{Binary, Function};
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, Dense};
@@ -188,7 +188,7 @@ impl Terms {
         operands: &[TermId],
         dtype: DType,
     ) -> Option<(TermId, Canonical)> {
-        let canonical = Canonical::new(einsum, operands, function == Function::Add);
+        let canonical = Canonical::new(einsum, operands, function == Function::Binary(Binary::Add));
         let mut operands = operands.to_vec();
         if canonical.swapped {
             operands.swap(0, 1);

@@ -15,7 +15,7 @@ use super::flaw::Flaw;
 use super::terms::MOST_ELEMENTS;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Function, Scalar};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
@@ -120,29 +120,31 @@ fn check_map(function: Function, einsum: &Einsum, operands: &[DType], result: DT
             require(!other.is_nan(), || format!("`{function}` is by no number"))?;
             choice()
         }
-        Function::Scale(Scalar(factor))
-        | Function::Shift(Scalar(factor))
-        | Function::AtLeast(Scalar(factor))
-        | Function::AtMost(Scalar(factor)) => require(!factor.is_nan(), || format!("`{function}` is by no number")),
-        Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Neg
-        | Function::Relu
-        | Function::Gelu
-        | Function::Exp
-        | Function::Tanh
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Sqrt
-        | Function::Rsqrt
-        | Function::Abs
-        | Function::Log
-        | Function::Square
-        | Function::Recip
-        | Function::Not
-        | Function::Larger
-        | Function::Smaller => Ok(()),
+        Function::ByNumber(ByNumber::Scale, Scalar(factor))
+        | Function::ByNumber(ByNumber::Shift, Scalar(factor))
+        | Function::ByNumber(ByNumber::AtLeast, Scalar(factor))
+        | Function::ByNumber(ByNumber::AtMost, Scalar(factor)) => {
+            require(!factor.is_nan(), || format!("`{function}` is by no number"))
+        }
+        Function::Binary(Binary::Add)
+        | Function::Binary(Binary::Sub)
+        | Function::Binary(Binary::Div)
+        | Function::Unary(Unary::Neg)
+        | Function::Unary(Unary::Relu)
+        | Function::Unary(Unary::Gelu)
+        | Function::Unary(Unary::Exp)
+        | Function::Unary(Unary::Tanh)
+        | Function::Unary(Unary::Sigmoid)
+        | Function::Unary(Unary::Silu)
+        | Function::Unary(Unary::Sqrt)
+        | Function::Unary(Unary::Rsqrt)
+        | Function::Unary(Unary::Abs)
+        | Function::Unary(Unary::Log)
+        | Function::Unary(Unary::Square)
+        | Function::Unary(Unary::Recip)
+        | Function::Unary(Unary::Not)
+        | Function::Binary(Binary::Larger)
+        | Function::Binary(Binary::Smaller) => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Function, Unary};
 use crate::operator::Operator;
 use std::ops::Range;
 
@@ -19,7 +19,8 @@ pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Option<Tensor> {
     };
     match operator {
         Operator::SquareAdd => {
-            let squares: Option<Vec<Tensor>> = blocks.iter().map(|block| each(Function::Square, block)).collect();
+            let squares: Option<Vec<Tensor>> =
+                blocks.iter().map(|block| each(Function::Unary(Unary::Square), block)).collect();
             add(Operator::Sum, squares?)
         }
         Operator::Mean => each(Function::Over(count), &add(Operator::Sum, blocks)?),
@@ -155,7 +156,7 @@ pub(super) fn assemble(dtype: DType, view: &[usize], pieces: &[(Vec<Range<usize>
 }
 
 /// Whether the boxes of a block, one after the other, are the buffer from its start to its end.
-fn in_a_row(boxes: &[View]) -> bool {
+pub(super) fn in_a_row(boxes: &[View]) -> bool {
     let mut end = 0;
     boxes.iter().all(|part| {
         let follows = part.is_contiguous() && part.offset == end;

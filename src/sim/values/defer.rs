@@ -12,8 +12,9 @@
 
 use super::error::RunError;
 use super::factor::rows_side_by_side;
+use super::gemm::{Before, Gemm};
 use super::parallel::on_devices;
-use super::product::{product, product_onto, result_extents};
+use super::product::{product, product_into, product_onto, result_extents};
 use super::step::Blocks;
 use super::tensor::Tensor;
 use super::view::{View, addressable, fits, refines, region_at};
@@ -164,11 +165,12 @@ impl Part {
         *self.slices.last().expect("a part has a slice")
     }
 
-    /// Whether only one addition wants it, which computes it device by device onto the sum, or only slices that are
-    /// worth a product of their own.
+    /// Whether only one addition or assembly wants it, which computes it device by device where it belongs, or only
+    /// slices that are worth a product of their own.
     pub(super) fn can_wait(&self, schedule: &Schedule) -> bool {
-        let adds = matches!(users(schedule, self.value())[..], [user] if matches!(schedule.operation(user).kind, OpKind::Add { .. }));
-        adds && schedule.outputs.iter().all(|output| output.value != self.value()) || self.is_only_sliced(schedule)
+        let joins = |user| matches!(schedule.operation(user).kind, OpKind::Add { .. } | OpKind::Assemble { .. });
+        let joined = matches!(users(schedule, self.value())[..], [user] if joins(user));
+        joined && schedule.outputs.iter().all(|output| output.value != self.value()) || self.is_only_sliced(schedule)
     }
 
     fn is_only_sliced(&self, schedule: &Schedule) -> bool {
@@ -200,6 +202,20 @@ impl Part {
             return Err(RunError::operation(self.value(), "it is added to a block of another shape"));
         }
         product_onto(sums, self.einsum(schedule)?, &a, &b).map_err(|problem| RunError::operation(self.of, problem))
+    }
+
+    /// The product after what is there; `false` where the box is absent, or no product can be computed in its place.
+    pub(super) fn append_to<C: Gemm>(
+        &self,
+        schedule: &Schedule,
+        device: DeviceId,
+        block: &mut Vec<C>,
+    ) -> Result<bool, RunError> {
+        let Some([a, b]) = self.factors(schedule, device)? else { return Ok(false) };
+        let start = block.len();
+        block.resize(start + self.kept(schedule)?.iter().product::<usize>(), C::default());
+        product_into(&mut block[start..], self.einsum(schedule)?, &a, &b, Before::Replaced)
+            .map_err(|problem| RunError::operation(self.of, problem))
     }
 
     fn kept(&self, schedule: &Schedule) -> Result<Vec<usize>, RunError> {

@@ -6,100 +6,76 @@ use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Function, Scalar};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 
 /// The arithmetic in which a function computes.
 pub(super) trait Compute: Arithmetic {
-    /// A function of one element; for [`Function::Identity`] and [`Function::Cast`] the element itself. So it is for
-    /// [`Function::Fill`]: an array that is computed whole has no padding.
-    fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>>;
+    /// A function of one element; none where it has no meaning.
+    fn unary(function: Unary) -> Option<fn(Self) -> Self>;
+    /// A function of two elements; none where it has no meaning.
+    fn binary(function: Binary) -> Option<fn(Self, Self) -> Self>;
+    /// A function of an element and a number.
+    fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(Self) -> Self>;
+    /// One of n equal parts; none where it has no meaning.
+    fn over(n: u64) -> Option<Box<dyn Fn(Self) -> Self>>;
     /// A number of a program.
     fn number(c: f64) -> Self;
-    /// A function of two elements.
-    fn binary(function: Function) -> Option<fn(Self, Self) -> Self>;
 }
 
 /// The same text for f32 and f64.
 macro_rules! float {
     ($type:ident) => {
+        #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
+        #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
         impl Compute for $type {
-            #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
-            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
-            fn unary(function: Function) -> Option<Box<dyn Fn(Self) -> Self>> {
+            fn unary(function: Unary) -> Option<fn(Self) -> Self> {
                 Some(match function {
-                    Function::Identity | Function::Cast(_) | Function::Fill { .. } => Box::new(|a| a),
-                    Function::Neg => Box::new(|a| -a),
-                    Function::Scale(Scalar(c)) => Box::new(move |a| c as $type * a),
-                    Function::Shift(Scalar(c)) => Box::new(move |a| a + c as $type),
-                    Function::Relu => Box::new(|a| if a < 0.0 { 0.0 } else { a }),
-                    Function::Gelu => Box::new(|a| {
+                    Unary::Neg => |a| -a,
+                    Unary::Relu => |a| if a < 0.0 { 0.0 } else { a },
+                    Unary::Gelu => |a| {
                         let root = (2.0 / std::$type::consts::PI).sqrt();
                         0.5 * a * (1.0 + (root * (a + 0.044715 * a * a * a)).tanh())
-                    }),
-                    Function::Exp => Box::new($type::exp),
-                    Function::Tanh => Box::new($type::tanh),
-                    Function::Sigmoid => Box::new(|a| 1.0 / (1.0 + (-a).exp())),
-                    Function::Silu => Box::new(|a| a / (1.0 + (-a).exp())),
-                    Function::Sqrt => Box::new($type::sqrt),
-                    Function::Rsqrt => Box::new(|a| 1.0 / a.sqrt()),
-                    Function::Abs => Box::new($type::abs),
-                    Function::Log => Box::new($type::ln),
-                    Function::Square => Box::new(|a| a * a),
-                    Function::Recip => Box::new(|a| 1.0 / a),
-                    Function::Over(n) => Box::new(move |a| a / n as $type),
-                    Function::AtLeast(Scalar(c)) => Box::new(move |a| Element::largest(a, c as $type)),
-                    Function::AtMost(Scalar(c)) => Box::new(move |a| Element::smallest(a, c as $type)),
-                    Function::Add
-                    | Function::Sub
-                    | Function::Div
-                    | Function::Not
-                    | Function::Larger
-                    | Function::Smaller
-                    | Function::Where
-                    | Function::Masked(_)
-                    | Function::Softmax { .. } => return None,
+                    },
+                    Unary::Exp => $type::exp,
+                    Unary::Tanh => $type::tanh,
+                    Unary::Sigmoid => |a| 1.0 / (1.0 + (-a).exp()),
+                    Unary::Silu => |a| a / (1.0 + (-a).exp()),
+                    Unary::Sqrt => $type::sqrt,
+                    Unary::Rsqrt => |a| 1.0 / a.sqrt(),
+                    Unary::Abs => $type::abs,
+                    Unary::Log => $type::ln,
+                    Unary::Square => |a| a * a,
+                    Unary::Recip => |a| 1.0 / a,
+                    Unary::Not => return None,
                 })
             }
 
-            #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
-            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
+            fn binary(function: Binary) -> Option<fn(Self, Self) -> Self> {
+                Some(match function {
+                    Binary::Add => |a, b| a + b,
+                    Binary::Sub => |a, b| a - b,
+                    Binary::Div => |a, b| a / b,
+                    Binary::Larger => Element::largest,
+                    Binary::Smaller => Element::smallest,
+                })
+            }
+
+            fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(Self) -> Self> {
+                let c = c as $type;
+                match function {
+                    ByNumber::Scale => Box::new(move |a| c * a),
+                    ByNumber::Shift => Box::new(move |a| a + c),
+                    ByNumber::AtLeast => Box::new(move |a| Element::largest(a, c)),
+                    ByNumber::AtMost => Box::new(move |a| Element::smallest(a, c)),
+                }
+            }
+
+            fn over(n: u64) -> Option<Box<dyn Fn(Self) -> Self>> {
+                Some(Box::new(move |a| a / n as $type))
+            }
+
             fn number(c: f64) -> Self {
                 c as $type
-            }
-
-            fn binary(function: Function) -> Option<fn(Self, Self) -> Self> {
-                Some(match function {
-                    Function::Add => |a, b| a + b,
-                    Function::Sub => |a, b| a - b,
-                    Function::Div => |a, b| a / b,
-                    Function::Larger => Element::largest,
-                    Function::Smaller => Element::smallest,
-                    Function::Identity
-                    | Function::Neg
-                    | Function::Scale(_)
-                    | Function::Shift(_)
-                    | Function::Relu
-                    | Function::Gelu
-                    | Function::Exp
-                    | Function::Tanh
-                    | Function::Sigmoid
-                    | Function::Silu
-                    | Function::Sqrt
-                    | Function::Rsqrt
-                    | Function::Abs
-                    | Function::Log
-                    | Function::Square
-                    | Function::Recip
-                    | Function::Not
-                    | Function::Over(_)
-                    | Function::AtLeast(_)
-                    | Function::AtMost(_)
-                    | Function::Where
-                    | Function::Masked(_)
-                    | Function::Softmax { .. }
-                    | Function::Fill { .. }
-                    | Function::Cast(_) => return None,
-                })
             }
         }
     };
@@ -114,86 +90,55 @@ fn whole(c: f64) -> Option<i64> {
     (c.fract() == 0.0 && c.abs() < 9.0e18).then_some(c as i64)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
 impl Compute for i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
-    fn unary(function: Function) -> Option<Box<dyn Fn(i64) -> i64>> {
+    fn unary(function: Unary) -> Option<fn(i64) -> i64> {
         Some(match function {
-            Function::Identity | Function::Cast(_) | Function::Fill { .. } => Box::new(|a| a),
-            Function::Neg => Box::new(i64::wrapping_neg),
-            Function::Scale(Scalar(c)) => match whole(c) {
-                Some(c) => Box::new(move |a| a.wrapping_mul(c)),
-                None => Box::new(move |a| (a as f64 * c) as i64),
-            },
-            Function::Shift(Scalar(c)) => match whole(c) {
-                Some(c) => Box::new(move |a| a.wrapping_add(c)),
-                None => Box::new(move |a| (a as f64 + c) as i64),
-            },
-            Function::Relu => Box::new(|a| a.max(0)),
-            Function::Abs => Box::new(i64::wrapping_abs),
-            Function::Square => Box::new(|a| a.wrapping_mul(a)),
+            Unary::Neg => i64::wrapping_neg,
+            Unary::Relu => |a| a.max(0),
+            Unary::Abs => i64::wrapping_abs,
+            Unary::Square => |a| a.wrapping_mul(a),
             // Of a bool, which is read as 0 or 1.
-            Function::Not => Box::new(|a| i64::from(a == 0)),
-            Function::AtLeast(Scalar(c)) => Box::new(move |a| a.max(c as i64)),
-            Function::AtMost(Scalar(c)) => Box::new(move |a| a.min(c as i64)),
-            Function::Add
-            | Function::Sub
-            | Function::Div
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Sqrt
-            | Function::Rsqrt
-            | Function::Log
-            | Function::Recip
-            | Function::Over(_)
-            | Function::Larger
-            | Function::Smaller
-            | Function::Where
-            | Function::Masked(_)
-            | Function::Softmax { .. } => return None,
+            Unary::Not => |a| i64::from(a == 0),
+            Unary::Gelu
+            | Unary::Exp
+            | Unary::Tanh
+            | Unary::Sigmoid
+            | Unary::Silu
+            | Unary::Sqrt
+            | Unary::Rsqrt
+            | Unary::Log
+            | Unary::Recip => return None,
         })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
+    fn binary(function: Binary) -> Option<fn(i64, i64) -> i64> {
+        Some(match function {
+            Binary::Add => i64::wrapping_add,
+            Binary::Sub => i64::wrapping_sub,
+            Binary::Larger => i64::max,
+            Binary::Smaller => i64::min,
+            Binary::Div => return None,
+        })
+    }
+
+    fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(i64) -> i64> {
+        match (function, whole(c)) {
+            (ByNumber::Scale, Some(c)) => Box::new(move |a| a.wrapping_mul(c)),
+            (ByNumber::Scale, None) => Box::new(move |a| (a as f64 * c) as i64),
+            (ByNumber::Shift, Some(c)) => Box::new(move |a| a.wrapping_add(c)),
+            (ByNumber::Shift, None) => Box::new(move |a| (a as f64 + c) as i64),
+            (ByNumber::AtLeast, _) => Box::new(move |a| a.max(c as i64)),
+            (ByNumber::AtMost, _) => Box::new(move |a| a.min(c as i64)),
+        }
+    }
+
+    fn over(_: u64) -> Option<Box<dyn Fn(i64) -> i64>> {
+        None
+    }
+
     fn number(c: f64) -> i64 {
         c as i64
-    }
-
-    fn binary(function: Function) -> Option<fn(i64, i64) -> i64> {
-        Some(match function {
-            Function::Add => i64::wrapping_add,
-            Function::Sub => i64::wrapping_sub,
-            Function::Larger => i64::max,
-            Function::Smaller => i64::min,
-            Function::Div
-            | Function::Identity
-            | Function::Neg
-            | Function::Scale(_)
-            | Function::Shift(_)
-            | Function::Relu
-            | Function::Gelu
-            | Function::Exp
-            | Function::Tanh
-            | Function::Sigmoid
-            | Function::Silu
-            | Function::Sqrt
-            | Function::Rsqrt
-            | Function::Abs
-            | Function::Log
-            | Function::Square
-            | Function::Recip
-            | Function::Not
-            | Function::Over(_)
-            | Function::AtLeast(_)
-            | Function::AtMost(_)
-            | Function::Where
-            | Function::Masked(_)
-            | Function::Softmax { .. }
-            | Function::Fill { .. }
-            | Function::Cast(_) => return None,
-        })
     }
 }
 
@@ -218,30 +163,10 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         .collect();
     let arithmetic = match function {
         Function::Cast(_) | Function::Identity | Function::Fill { .. } => lined_up.first().map_or(dtype, Tensor::dtype),
-        Function::Add
-        | Function::Sub
-        | Function::Div
-        | Function::Neg
-        | Function::Scale(_)
-        | Function::Shift(_)
-        | Function::Relu
-        | Function::Gelu
-        | Function::Exp
-        | Function::Tanh
-        | Function::Sigmoid
-        | Function::Silu
-        | Function::Sqrt
-        | Function::Rsqrt
-        | Function::Abs
-        | Function::Log
-        | Function::Square
-        | Function::Recip
-        | Function::Not
+        Function::Unary(_)
+        | Function::Binary(_)
+        | Function::ByNumber(..)
         | Function::Over(_)
-        | Function::Larger
-        | Function::Smaller
-        | Function::AtLeast(_)
-        | Function::AtMost(_)
         | Function::Where
         | Function::Masked(_)
         | Function::Softmax { .. } => dtype,
@@ -278,27 +203,36 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
             });
             Some(choose::<C>(mask, yes, &no, dtype))
         }
-        (_, [a]) => {
-            let compute = C::unary(function)?;
-            Some(with_dtype!(a.dtype(), S => with_dtype!(dtype, T => {
-                Tensor::owned(&extents, a.collect(|element: S| compute(C::read(element)).write::<T>()))
-            })))
-        }
-        (_, [a, b]) => {
-            let compute = C::binary(function)?;
-            let ((left, a), (right, b)) = (a.read_as::<C>(), b.read_as::<C>());
-            Some(with_dtype!(dtype, T => {
-                let mut elements: Vec<T> = Vec::with_capacity(a.elements());
-                let strides = [&a.strides[..], &b.strides[..]];
-                walk(&extents, [a.offset, b.offset], strides, |Line { starts: [i, j], steps, length }| {
-                    let pairs = (0..length).map(|n| (left[i + n * steps[0]], right[j + n * steps[1]]));
-                    elements.extend(pairs.map(|(x, y)| compute(x, y).write::<T>()));
-                });
-                Tensor::owned(&extents, elements)
-            }))
-        }
+        // An array that is computed whole has no padding to fill.
+        (Function::Identity | Function::Cast(_) | Function::Fill { .. }, [a]) => Some(each::<C>(a, dtype, |a| a)),
+        (Function::Unary(unary), [a]) => Some(each::<C>(a, dtype, C::unary(unary)?)),
+        (Function::ByNumber(by, Scalar(c)), [a]) => Some(each::<C>(a, dtype, C::by_number(by, c))),
+        (Function::Over(n), [a]) => Some(each::<C>(a, dtype, C::over(n)?)),
+        (Function::Binary(binary), [a, b]) => Some(pairs::<C>(a, b, dtype, C::binary(binary)?)),
         _ => None,
     }
+}
+
+/// A function of each element, rounded once.
+fn each<C: Compute>(a: &Tensor, dtype: DType, compute: impl Fn(C) -> C) -> Tensor {
+    with_dtype!(a.dtype(), S => with_dtype!(dtype, T => {
+        Tensor::owned(&a.view().extents, a.collect(|element: S| compute(C::read(element)).write::<T>()))
+    }))
+}
+
+/// A function of the elements of two blocks that lie at the same places, rounded once.
+fn pairs<C: Compute>(a: &Tensor, b: &Tensor, dtype: DType, compute: fn(C, C) -> C) -> Tensor {
+    let extents = a.view().extents.clone();
+    let ((left, a), (right, b)) = (a.read_as::<C>(), b.read_as::<C>());
+    with_dtype!(dtype, T => {
+        let mut elements: Vec<T> = Vec::with_capacity(a.elements());
+        let strides = [&a.strides[..], &b.strides[..]];
+        walk(&extents, [a.offset, b.offset], strides, |Line { starts: [i, j], steps, length }| {
+            let pairs = (0..length).map(|n| (left[i + n * steps[0]], right[j + n * steps[1]]));
+            elements.extend(pairs.map(|(x, y)| compute(x, y).write::<T>()));
+        });
+        Tensor::owned(&extents, elements)
+    })
 }
 
 /// The elements of one where the mask is true, of the other where it is not.

@@ -17,6 +17,7 @@ mod factor;
 mod gemm;
 mod guard;
 mod input;
+mod late;
 mod map;
 mod pad;
 mod parallel;

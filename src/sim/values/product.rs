@@ -136,21 +136,37 @@ pub(super) fn product_onto(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor
 }
 
 fn onto<C: Gemm>(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Result<Tensor, String> {
+    let kept = sums.view().extents.clone();
+    let mut sums = sums.into_buffer::<C>().unwrap_or_else(|shared| shared.collect(|element: C| element));
+    if !product_into(&mut sums, einsum, a, b, Before::Added)? {
+        let part = product(einsum, a, b, C::DTYPE)?.reshaped(&kept);
+        return add(Operator::Sum, vec![Tensor::owned(&kept, sums), part]).ok_or_else(|| "nothing is added".to_owned());
+    }
+    Ok(Tensor::owned(&kept, sums))
+}
+
+/// The product in row-major order in a buffer of its length; `false`, and the buffer as it was, where strides cannot
+/// say its matrices.
+///
+/// # Errors
+/// Extents that do not fit.
+pub(super) fn product_into<C: Gemm>(
+    sums: &mut [C],
+    einsum: &Einsum,
+    a: &Tensor,
+    b: &Tensor,
+    before: Before,
+) -> Result<bool, String> {
     let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents])?;
     let roles = Roles::new(einsum, lengths);
     let strides = index_strides(&einsum.result, &row_major(&extents), roles.lengths.len());
     let direct = [&roles.rows, &roles.columns].map(|indices| roles.stride(indices, &strides));
-    let kept = sums.view().extents.clone();
-    let [Some(rows), Some(columns)] = direct else {
-        let part = through::<C>(einsum, &roles, a, b, C::DTYPE, &extents).reshaped(&kept);
-        return add(Operator::Sum, vec![sums, part]).ok_or_else(|| "nothing is added".to_owned());
-    };
-    let mut sums = sums.into_buffer::<C>().unwrap_or_else(|shared| shared.collect(|element: C| element));
+    let [Some(rows), Some(columns)] = direct else { return Ok(false) };
     let left = stack::<C>(a, &einsum.operands[0], &roles, [&roles.rows, &roles.inner]);
     let right = stack::<C>(b, &einsum.operands[1], &roles, [&roles.inner, &roles.columns]);
     let batch = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
-    multiply(&roles, &left, &right, &mut sums, batch, [rows, columns], Before::Added);
-    Ok(Tensor::owned(&kept, sums))
+    multiply(&roles, &left, &right, sums, batch, [rows, columns], before);
+    Ok(true)
 }
 
 /// Whether no sum of products of these integers reaches 2^53.

@@ -1,21 +1,18 @@
 //! All operations in order, and the outputs put together again.
 
-use super::combine::{add, assemble, close};
+use super::combine::{assemble, close};
 use super::compare::largest_difference;
 use super::defer::{Deferred, Part, defer, is_deferred};
 use super::error::RunError;
 use super::guard;
 use super::input::{Inputs, shard_box};
+use super::late::{Late, step_late};
 use super::pad::valid_part;
-use super::parallel::on_devices;
-use super::step::{Blocks, check_blocks, check_operands, step};
+use super::step::{Blocks, step};
 use super::tensor::Tensor;
 use super::view::addressable;
-use crate::dtype::DType;
 use crate::mesh::{DeviceId, Mesh};
-use crate::operator::Operator;
 use crate::schedule::{Array, OpId, OpKind, Output, Schedule};
-use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -110,80 +107,22 @@ fn evaluate(
     if let Some(part) = part {
         return Ok(if part.can_wait(schedule) { Value::Part(part) } else { Value::Blocks(part.blocks(schedule)?) });
     }
-    if let OpKind::Add { operator } = schedule.operation(id).kind
-        && values.iter().any(|value| matches!(value, Value::Part(_)))
-    {
-        return Ok(Value::Blocks(add_parts(schedule, id, operator, values)?));
+    if values.iter().any(|value| matches!(value, Value::Part(_))) {
+        let late = values.into_iter().map(|value| match value {
+            Value::Blocks(blocks) => Late::Blocks(blocks),
+            Value::Part(part) => Late::Part(part),
+            Value::Deferred(_) => unreachable!("only slices use a deferred product"),
+        });
+        return Ok(Value::Blocks(step_late(schedule, id, late.collect())?));
     }
     let blocks = values.into_iter().map(|value| match value {
         Value::Blocks(blocks) => blocks,
-        Value::Deferred(_) | Value::Part(_) => unreachable!("only slices and additions use what is deferred"),
+        Value::Deferred(_) | Value::Part(_) => unreachable!("only slices use a deferred product"),
     });
     if is_deferred(schedule, id) {
         return Ok(Value::Deferred(defer(schedule, id, blocks.collect())?));
     }
     Ok(Value::Blocks(step(schedule, inputs, id, blocks.collect())?))
-}
-
-/// An addition of which some operands are computed only now, device by device.
-fn add_parts(schedule: &Schedule, id: OpId, operator: Operator, mut values: Vec<Value>) -> Result<Blocks, RunError> {
-    check_operands(schedule, id)?;
-    // Sums of half precision live in f32 and are rounded once, when all blocks are there.
-    let narrow = matches!(schedule.operation(id).dtype, DType::Bf16 | DType::F16);
-    // A device's own blocks go with it; what is computed only now is shared.
-    let mut taken: Vec<Vec<Option<Tensor>>> = schedule.mesh.devices().map(|_| Vec::new()).collect();
-    for value in &mut values {
-        if let Value::Blocks(blocks) = value {
-            taken.iter_mut().zip(blocks).for_each(|(taken, block)| taken.push(block.take()));
-        }
-    }
-    let part = |device: DeviceId, own: Vec<Option<Tensor>>| -> Result<Option<Tensor>, RunError> {
-        let mut own = own.into_iter();
-        let mut present = Vec::with_capacity(values.len());
-        for value in &values {
-            match value {
-                Value::Blocks(_) => present.extend(own.next().flatten().map(Operand::Block)),
-                Value::Part(part) => present.push(Operand::Part(part)),
-                Value::Deferred(_) => unreachable!("only slices use a deferred product"),
-            }
-        }
-        if operator == Operator::Sum && !narrow {
-            return sum_onto(schedule, device, present);
-        }
-        let blocks = present.into_iter().map(|operand| match operand {
-            Operand::Block(block) => Ok(Some(block)),
-            Operand::Part(part) => part.block(schedule, device),
-        });
-        Ok(add(operator, blocks.flatten_ok().collect::<Result<Vec<Tensor>, RunError>>()?))
-    };
-    let blocks: Result<Blocks, RunError> = on_devices(taken, u64::MAX, part).into_iter().collect();
-    let blocks = blocks?;
-    check_blocks(id, schedule.operation(id), &blocks)?;
-    Ok(blocks)
-}
-
-/// What a device adds.
-enum Operand<'a> {
-    Block(Tensor),
-    Part(&'a Part),
-}
-
-/// The operands added in their order; each product goes onto the sum so far.
-fn sum_onto(schedule: &Schedule, device: DeviceId, mut operands: Vec<Operand<'_>>) -> Result<Option<Tensor>, RunError> {
-    // The sum of two is the same either way round, and a block can be added to.
-    if let [Operand::Part(_), Operand::Block(_), ..] = operands[..] {
-        operands.swap(0, 1);
-    }
-    let mut sum = None;
-    for operand in operands {
-        sum = match (sum, operand) {
-            (None, Operand::Block(block)) => Some(block),
-            (None, Operand::Part(part)) => part.block(schedule, device)?,
-            (Some(sum), Operand::Block(block)) => add(Operator::Sum, vec![sum, block]),
-            (Some(sum), Operand::Part(part)) => Some(part.onto(schedule, device, sum)?),
-        };
-    }
-    Ok(sum)
 }
 
 /// How often each value is used, by operations and as an output.

@@ -43,7 +43,7 @@ pub(super) fn step(
         OpKind::Assemble { view, places } => {
             let places = check_places(operation, view, places).map_err(wrong)?;
             let assembled = on_devices(by_device(mesh, operands), size, |device, blocks| {
-                put_together(id, operation, &places, mesh, device, blocks).map(Some)
+                put_together(id, operation, &places, mesh, device, blocks)
             });
             assembled.into_iter().collect()
         }
@@ -194,7 +194,7 @@ fn shuffle(mesh: &Mesh, sources: &Sources, blocks: &Blocks) -> Blocks {
 }
 
 /// The view and the places of an assemble that has a meaning.
-fn check_places<'a>(
+pub(super) fn check_places<'a>(
     operation: &Operation,
     view: &[u64],
     places: &'a [Region],
@@ -210,14 +210,15 @@ fn check_places<'a>(
     }
 }
 
-fn put_together(
+/// The block of one device from its pieces.
+pub(super) fn put_together(
     id: OpId,
     operation: &Operation,
     (view, places): &(Vec<usize>, &[Region]),
     mesh: &Mesh,
     device: DeviceId,
     operands: Vec<Option<Tensor>>,
-) -> Result<Tensor, RunError> {
+) -> Result<Option<Tensor>, RunError> {
     let wrong = |problem| RunError::OnDevice { op: id, device, problem };
     let mut pieces = Vec::with_capacity(operands.len());
     for (place, operand) in places.iter().zip(operands) {
@@ -228,9 +229,12 @@ fn put_together(
             pieces.push((ranges, piece));
         }
     }
+    if pieces.is_empty() {
+        return Ok(None);
+    }
     let block = assemble(operation.dtype, view, &pieces).ok_or_else(|| wrong("its pieces leave a gap"))?;
     let extents = addressable(&operation.extents).expect("checked before");
-    Ok(block.reshaped(&extents))
+    Ok(Some(block.reshaped(&extents)))
 }
 
 /// Gathers once per group: its members share the block.

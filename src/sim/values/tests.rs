@@ -7,7 +7,7 @@ use super::product::{product, product_onto};
 use super::*;
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{Function, Scalar};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
@@ -493,21 +493,21 @@ fn maps_line_up_broadcast_and_transpose() {
     for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::Bool) {
         let a = Tensor::from_integers(dtype, &[2, 3], &[1, 2, 3, 4, 5, 6]).unwrap();
         let b = Tensor::from_integers(dtype, &[3], &[10, 20, 30]).unwrap();
-        let sum = map(Function::Add, &einsum, &[&a, &b], dtype).unwrap();
+        let sum = map(Function::Binary(Binary::Add), &einsum, &[&a, &b], dtype).unwrap();
         assert_eq!((sum.extents(), sum.to_i64s()), (vec![3, 2], vec![11, 14, 22, 25, 33, 36]));
-        let difference = map(Function::Sub, &einsum, &[&a, &b], dtype).unwrap();
+        let difference = map(Function::Binary(Binary::Sub), &einsum, &[&a, &b], dtype).unwrap();
         assert_eq!(difference.to_i64s(), [-9, -6, -18, -15, -27, -24]);
     }
     let turn = Einsum { operands: vec![vec![0, 1]], result: vec![1, 0] };
     let a = Tensor::from_integers(DType::I8, &[2, 2], &[1, -2, 3, -128]).unwrap();
     let one = |function| map(function, &turn, &[&a], DType::I8).unwrap().to_i64s();
     assert_eq!(one(Function::Identity), [1, 3, -2, -128]);
-    assert_eq!(one(Function::Relu), [1, 3, 0, 0]);
-    assert_eq!(one(Function::Neg), [-1, -3, 2, -128]);
-    assert_eq!(one(Function::Scale(Scalar(100.0))), [100, 44, 56, 0]);
-    assert!(map(Function::Exp, &turn, &[&a], DType::I8).is_err());
+    assert_eq!(one(Function::Unary(Unary::Relu)), [1, 3, 0, 0]);
+    assert_eq!(one(Function::Unary(Unary::Neg)), [-1, -3, 2, -128]);
+    assert_eq!(one(Function::ByNumber(ByNumber::Scale, Scalar(100.0))), [100, 44, 56, 0]);
+    assert!(map(Function::Unary(Unary::Exp), &turn, &[&a], DType::I8).is_err());
     let summed = Einsum { operands: vec![vec![0, 1]], result: vec![1] };
-    assert!(map(Function::Neg, &summed, &[&a], DType::I8).is_err());
+    assert!(map(Function::Unary(Unary::Neg), &summed, &[&a], DType::I8).is_err());
 }
 
 #[test]
@@ -522,11 +522,11 @@ fn functions_are_what_their_formulas_say() {
                 assert!((formula(*x) - y).abs() <= near * formula(*x).abs().max(1.0), "{function} {x} {y} {dtype}");
             }
         };
-        check(Function::Exp, &|x| x.exp());
-        check(Function::Tanh, &|x| x.tanh());
-        check(Function::Relu, &|x| x.max(0.0));
-        check(Function::Shift(Scalar(0.25)), &|x| x + 0.25);
-        check(Function::Gelu, &|x| {
+        check(Function::Unary(Unary::Exp), &|x| x.exp());
+        check(Function::Unary(Unary::Tanh), &|x| x.tanh());
+        check(Function::Unary(Unary::Relu), &|x| x.max(0.0));
+        check(Function::ByNumber(ByNumber::Shift, Scalar(0.25)), &|x| x + 0.25);
+        check(Function::Unary(Unary::Gelu), &|x| {
             0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh())
         });
         let total: f64 = points.iter().map(|x| x.exp()).sum();
@@ -558,7 +558,8 @@ fn absence_is_not_zero() {
     let sources = Sources::Shift { axes: X().into(), by: -1, wrap: false };
     let shifted = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &[2], &[input]);
     let einsum = Einsum { operands: vec![vec![0]], result: vec![0] };
-    let negated = push(&mut schedule, OpKind::Map { function: Function::Neg, einsum }, dtype, &[2], &[shifted]);
+    let negated =
+        push(&mut schedule, OpKind::Map { function: Function::Unary(Unary::Neg), einsum }, dtype, &[2], &[shifted]);
     let sum = push(&mut schedule, OpKind::Add { operator: Operator::Max }, dtype, &[2], &[input, negated]);
     let region = vec![Cut::At(CoordMap::shifted(X(), -1))];
     let odd = push(&mut schedule, OpKind::Slice { view: vec![2], region }, dtype, &[1], &[sum]);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Binary, Function};
 use crate::link::LinkState;
 use crate::mesh::{DeviceId, Mesh};
 use crate::topology::{Attachment, HopRule, LinkSide, LocalMoves, Network, SwitchKind};
@@ -387,7 +387,7 @@ pub(super) fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -
             3 => builder.add(&[one, two]),
             4 => {
                 let einsum = Einsum { operands: vec![vec![0], vec![0]], result: vec![0] };
-                builder.push(OpKind::Map { function: Function::Add, einsum }, &[60_000], &[one, two])
+                builder.push(OpKind::Map { function: Function::Binary(Binary::Add), einsum }, &[60_000], &[one, two])
             }
             _ => {
                 let map = CoordMap::shifted(AxisId::new(axis), random.i64(-1..=1));

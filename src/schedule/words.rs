@@ -1,8 +1,8 @@
-//! Words of documents, read back.
+//! Words of documents and of the text form, read back.
 
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{Filler, Function, Scalar};
+use crate::function::{ByNumber, Filler, Function, Scalar};
 use crate::layout::DimId;
 use crate::mesh::Wiring;
 use crate::operator::Operator;
@@ -18,15 +18,14 @@ pub(super) fn operator(word: &str) -> Option<Operator> {
 
 /// `relu`, `scale(0.5)`, `softmax(1)`, `cast(bf16)`
 pub(super) fn function(word: &str) -> Option<Function> {
-    if let Some(function) = Function::PLAIN.into_iter().find(|function| function.to_string() == word) {
+    if let Some(function) = Function::plain().find(|function| function.to_string() == word) {
         return Some(function);
     }
     let (name, argument) = word.strip_suffix(')')?.split_once('(')?;
+    if let Some(by) = ByNumber::ALL.into_iter().find(|by| by.word() == name) {
+        return argument.parse().ok().map(|number| Function::ByNumber(by, Scalar(number)));
+    }
     match name {
-        "scale" => argument.parse().ok().map(|number| Function::Scale(Scalar(number))),
-        "shift" => argument.parse().ok().map(|number| Function::Shift(Scalar(number))),
-        "at_least" => argument.parse().ok().map(|number| Function::AtLeast(Scalar(number))),
-        "at_most" => argument.parse().ok().map(|number| Function::AtMost(Scalar(number))),
         "masked" => argument.parse().ok().map(|number| Function::Masked(Scalar(number))),
         "over" => argument.parse().ok().map(Function::Over),
         "softmax" => argument.parse().ok().map(|dim| Function::Softmax { dim }),
