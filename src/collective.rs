@@ -95,15 +95,17 @@ impl Collective {
     }
 
     /// The axes along which devices exchange something; for a permute of `from`, those whose place changes.
-    pub fn axes(&self, from: &Sharding) -> AxisSet {
+    ///
+    /// Where a dim keeps an axis with as many pieces between neighbours as before, the coordinate along it stays.
+    pub fn axes(&self, from: &Sharding, mesh: &Mesh) -> AxisSet {
         match self {
             Collective::AllGather { axes } | Collective::AllReduce { axes } => *axes,
             Collective::ReduceScatter { axes, .. }
             | Collective::AllToAll { axes, .. }
             | Collective::Slice { axes, .. } => axes.set(),
             Collective::Permute { to } => {
-                let moved = from.dims.iter().zip(&to.dims).filter(|(before, after)| before != after);
-                moved.fold(AxisSet::NONE, |set, (before, after)| set.union(before.set()).union(after.set()))
+                let cut = from.dim_axes().union(to.dim_axes());
+                cut.iter().filter(|axis| from.stride(*axis, mesh) != to.stride(*axis, mesh)).collect()
             }
         }
     }
@@ -172,7 +174,7 @@ impl Collective {
     /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute. Rounded up to whole bytes.
     pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
         let local = from.local_bytes(mesh).0;
-        let n = self.axes(&from.sharding).group_size(mesh);
+        let n = self.axes(&from.sharding, mesh).group_size(mesh);
         let share = |bytes: u64| (u128::from(bytes) * u128::from(n - 1)).div_ceil(u128::from(n));
         let bytes = match self {
             Collective::AllGather { .. } => u128::from(local) * u128::from(n - 1),
@@ -193,7 +195,7 @@ impl Collective {
                 format!("{kind}_{{{},{}}}", axes.names(mesh).trim_matches(['{', '}']), dim_name(*dim))
             }
             Collective::Slice { axes, .. } => format!("{kind}_{}", axes.names(mesh)),
-            Collective::Permute { .. } => format!("{kind}_{}", self.axes(from).names(mesh)),
+            Collective::Permute { .. } => format!("{kind}_{}", self.axes(from, mesh).names(mesh)),
         }
     }
 }
@@ -237,5 +239,25 @@ mod tests {
         assert_eq!(slice.apply(&open.sharding, &mesh), None);
         let swap = Collective::Permute { to: layout(&[y, x], &[], none).sharding };
         assert!(swap.apply(&both.sharding, &mesh).is_some());
+        assert_eq!(swap.axes(&both.sharding, &mesh), both.sharding.used());
+    }
+
+    #[test]
+    fn a_permute_is_along_the_axes_that_change_places() {
+        let mesh = Mesh::of(&[("X", 2), ("Y", 4), ("Z", 2), ("T", 4)]);
+        let [x, y, z, t] = [0, 1, 2, 3].map(AxisId::new);
+        let on = |axes: &[AxisId]| Sharding { dims: vec![axes.iter().copied().collect()], ..Sharding::default() };
+        for (from, to, along) in [
+            (&[x, y, z][..], &[x, z, y][..], &[y, z][..]),
+            (&[x, y, z], &[y, x, z], &[x, y]),
+            // In the middle, and cut by as many on either side; or by others.
+            (&[x, y, z], &[z, y, x], &[x, z]),
+            (&[x, y, z, t], &[x, z, t, y], &[y, z, t]),
+            (&[x, t], &[x, y], &[y, t]),
+        ] {
+            let permute = Collective::Permute { to: on(to) };
+            assert!(permute.apply(&on(from), &mesh).is_some());
+            assert_eq!(permute.axes(&on(from), &mesh), along.iter().copied().collect(), "{from:?} -> {to:?}");
+        }
     }
 }

@@ -150,7 +150,7 @@ fn matches_move(plan: &Plan, id: StepId, expected: &ExpectedMove) -> bool {
     let gains = |place: usize| !to.dims[place].set().without(from.sharding.dims[place].set()).is_empty();
     let gaining = |dims: &Vec<_>| (0..to.dims.len()).any(|place| gains(place) && dims.contains(&from.dims[place].id));
     collective.kind().name() == expected.kind
-        && expected.axes.is_none_or(|axes| axes == collective.axes(&from.sharding))
+        && expected.axes.is_none_or(|axes| axes == collective.axes(&from.sharding, &plan.program.mesh))
         && expected.dim.as_ref().is_none_or(gaining)
 }
 

@@ -96,6 +96,13 @@ impl Sharding {
         self.dims.iter().position(|axes| axes.contains(axis))
     }
 
+    /// The dim on which the axis stands, and how many pieces of it lie between neighbours along the axis.
+    pub fn stride(&self, axis: AxisId, mesh: &Mesh) -> Option<(usize, u64)> {
+        let dim = self.dim_of(axis)?;
+        let minor = self.dims[dim].iter().rev().take_while(|other| *other != axis);
+        Some((dim, mesh.group_size(minor)))
+    }
+
     /// The same dims with no open sum.
     pub fn closed(mut self) -> Sharding {
         self.set_open(AxisSet::NONE);

@@ -1,7 +1,9 @@
 //! The mesh: a named grid of devices.
 
+mod orbits;
 mod views;
 
+pub use orbits::Orbits;
 use std::fmt;
 use std::iter;
 use views::View;

@@ -43,11 +43,13 @@ pub enum Method {
     DirectHalves,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
+    /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
+    TreePacking,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 20] = [
+    pub const ALL: [Method; 21] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -68,6 +70,7 @@ impl Method {
         Method::Direct,
         Method::DirectHalves,
         Method::Multiport,
+        Method::TreePacking,
     ];
 
     /// As it is written after `using`.
@@ -93,6 +96,7 @@ impl Method {
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
             Method::Multiport => "multiport",
+            Method::TreePacking => "tree_packing",
         }
     }
 

@@ -57,7 +57,7 @@ pub(super) struct Roles {
 impl Roles {
     pub(super) fn new(collective: &Collective, from: &Layout, mesh: &Mesh) -> Roles {
         let long = |set: AxisSet| -> AxisSet { set.iter().filter(|axis| mesh.size(*axis) > 1).collect() };
-        let group = long(collective.axes(&from.sharding));
+        let group = long(collective.axes(&from.sharding, mesh));
         let all = long(mesh.axis_ids().collect());
         let idle = all.without(from.sharding.used()).without(group);
         Roles { group, idle, other: all.without(idle).without(group) }

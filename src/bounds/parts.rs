@@ -10,7 +10,7 @@ use crate::units::{Rate, Time};
 /// The bound of one collective.
 pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let mesh = &topology.mesh;
-    let axes: AxisSet = collective.axes(&from.sharding).iter().filter(|axis| mesh.size(*axis) > 1).collect();
+    let axes: AxisSet = collective.axes(&from.sharding, mesh).iter().filter(|axis| mesh.size(*axis) > 1).collect();
     if axes.is_empty() || matches!(collective, Collective::Slice { .. }) {
         return Bound::default();
     }

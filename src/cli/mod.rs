@@ -10,6 +10,7 @@ mod plan;
 pub mod render;
 mod run;
 mod schedule;
+mod show;
 
 use crate::compiler::Options;
 use crate::costs::CostModel;
@@ -36,6 +37,8 @@ enum Command {
     Fmt(fmt::Fmt),
     /// Tell what moves, what it costs, and what was not chosen
     Plan(plan::Plan),
+    /// Draw arrays as the blocks that devices hold
+    Show(show::Show),
     /// Print what a stage makes of a program
     Compile(compile::Compile),
     /// Prove, compute, compare with the dense result, and tell the time
@@ -149,6 +152,7 @@ pub fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
         Command::Plan(plan) => plan.run(),
+        Command::Show(show) => show.run(),
         Command::Compile(compile) => compile.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),

@@ -20,10 +20,11 @@ impl<'a> Book<'a> {
 
 impl Costs for Book<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        let axes = collective.axes(&from.sharding);
-        let local = from.local_bytes(&self.topology.mesh);
+        let mesh = &self.topology.mesh;
+        let axes = collective.axes(&from.sharding, mesh);
+        let local = from.local_bytes(mesh);
         // The full form of one group member; the checker has kept all sizes below 2^60 elements.
-        let full = Bytes(local.0.saturating_mul(axes.group_size(&self.topology.mesh)));
+        let full = Bytes(local.0.saturating_mul(axes.group_size(mesh)));
         let form = match collective {
             Collective::AllGather { .. } => self.topology.all_gather(axes.iter(), full),
             Collective::ReduceScatter { .. } => self.topology.reduce_scatter(axes.iter(), local),

@@ -27,7 +27,7 @@ impl<'a> Exact<'a> {
     /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
     /// side. Groups along a part of an axis share its links, so of that all devices take part.
     fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let part = Part::new(self.topology, collective.axes(&from.sharding));
+        let part = Part::new(self.topology, collective.axes(&from.sharding, &self.topology.mesh));
         let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
         let extents = from.local_extents(&part.topology.mesh);
         let mut lowerer = Lowerer::new(&part.topology, self.lowering);

@@ -38,7 +38,7 @@ pub fn method_times(
     if matches!(collective, Collective::Slice { .. }) {
         return None;
     }
-    let part = Part::new(topology, collective.axes(&from.sharding));
+    let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
     let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
     let extents = from.local_extents(&part.topology.mesh);
     let timed = |method: Option<Method>| {

@@ -3,8 +3,8 @@
 //! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
 //! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
 
-use super::build::Built;
-use super::{Allowed, Costs, Objective, Plan, PlanError, StepOp, settle};
+use super::reshard::Terms;
+use super::{Allowed, Costs, Objective, Plan, PlanError, StepOp, branch};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, Mesh};
 use crate::program::{Definition, Program, ValueId, Wanted};
@@ -22,10 +22,14 @@ const MOST_PLANS: usize = 400;
 /// If there is no plan, or there are too many to try.
 pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Result<Plan, PlanError> {
     let limit = memory_limit(program);
+    let solved = |program: &Program| {
+        let branch::Solved { built, least } = branch::solve(program, costs, Terms::new(allowed))?;
+        Ok(built.finish(least))
+    };
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
         let layouts = layouts(&program.value(id).dims, &program.mesh).ok_or_else(|| too_many(program, id))?;
-        if uses(program, id) > 1 || limit.is_some() {
+        if limit.is_some() {
             tried.push((id, layouts));
         }
     }
@@ -34,7 +38,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Re
         return Err(too_many(program, *id));
     }
     if tried.is_empty() {
-        return Ok(filled(program, settle::settle(program, costs, allowed)?.finish()));
+        return Ok(filled(program, solved(program)?));
     }
     let mut best: Option<(u128, Plan)> = None;
     let (mut bound, mut failure) = (None, None);
@@ -43,7 +47,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Re
         for ((id, _), sharding) in tried.iter().zip(choice) {
             chosen.values[id.index()].wanted = Wanted::Exact(sharding.clone());
         }
-        match settle::settle(&chosen, costs, allowed).map(Built::finish) {
+        match solved(&chosen) {
             Ok(plan) => {
                 bound = bound.into_iter().chain([plan.lower_bound]).min();
                 let over = limit.map_or(0, |limit| u128::from(plan.totals().peak.0).saturating_sub(limit));
@@ -90,12 +94,6 @@ fn filled(program: &Program, mut plan: Plan) -> Plan {
 fn has_hole(program: &Program, id: ValueId) -> bool {
     let value = program.value(id);
     value.definition == Definition::Input && value.wanted == Wanted::Free
-}
-
-/// In how many places a value is used; an output is one.
-fn uses(program: &Program, id: ValueId) -> usize {
-    let operands = program.values.iter().flat_map(|value| value.definition.operands().iter().unique());
-    operands.filter(|operand| **operand == id).count() + program.outputs.iter().filter(|output| **output == id).count()
 }
 
 /// The least limit on memory, in bytes.

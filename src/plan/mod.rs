@@ -4,6 +4,7 @@
 //! shardings. What a move costs is asked through one trait, [`Costs`].
 
 mod assignments;
+mod branch;
 mod build;
 mod case;
 mod holes;
@@ -11,7 +12,6 @@ mod pins;
 mod print;
 mod reshard;
 mod search;
-mod settle;
 pub mod unroll;
 
 pub use print::collective_name;
@@ -35,6 +35,11 @@ use thiserror::Error;
 pub trait Costs {
     /// The time of one collective, and what limits it.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
+
+    /// A time that the collective does not take less than, if that is known at once and the time is not.
+    fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Time> {
+        None
+    }
 
     /// The time of a local product.
     fn product(&self, work: &LocalWork) -> Cost;
@@ -121,9 +126,8 @@ impl Limit {
 
 /// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
 ///
-/// Exact where each value is used once. A free value with several uses gets the layout in which it is made most
-/// cheaply, or one of those in which it is used where that makes the plan cheaper. Equal moves of one value are done
-/// once.
+/// The search goes on until no plan can be cheaper, or it takes too long; then the plan carries what none is below.
+/// Equal moves of one value are done once.
 ///
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.

@@ -5,6 +5,7 @@ use crate::costs::MethodTime;
 use crate::diag::{Diagnostics, Severity};
 use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
+use crate::picture::blocks::{Along, Blocks, Split};
 use crate::plan::{Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
@@ -66,6 +67,57 @@ pub(super) fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDoc
         labels: diagnostic.labels.iter().map(label).collect(),
     };
     diagnostics.iter().map(diagnostic).collect()
+}
+
+/// `shardc.show/1`
+#[derive(Debug, Serialize)]
+pub struct ShowDocument {
+    schema: &'static str,
+    file: String,
+    mesh: MeshDocument,
+    arrays: Vec<ArrayDocument>,
+}
+
+/// An array in one layout.
+#[derive(Debug, Serialize)]
+struct ArrayDocument {
+    name: String,
+    layout: String,
+    dtype: String,
+    bytes_per_device: u64,
+    /// At most 4096 of them.
+    blocks: Vec<BlockDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct BlockDocument {
+    /// First and one past the last, for each dim.
+    ranges: Vec<[u64; 2]>,
+    /// For each axis of the mesh a coordinate, `*` for copies along it, `+` for parts of a sum.
+    devices: Vec<Along>,
+}
+
+/// Layouts as blocks: the arrays that these steps leave.
+pub fn show(file: &str, plan: &Plan, topology: &Topology, steps: &[StepId]) -> ShowDocument {
+    let (mesh, dims) = (&plan.program.mesh, &plan.program.dims);
+    let array = |id: &StepId| {
+        let layout = &plan.step(*id).layout;
+        let blocks = Blocks::new(layout, mesh, dims);
+        let block = |index: Vec<usize>| {
+            let range = |(dim, at): (&Split, &usize)| [dim.ranges[*at].start, dim.ranges[*at].end];
+            let ranges = blocks.dims.iter().zip(&index).map(range).collect();
+            BlockDocument { ranges, devices: blocks.devices(&index) }
+        };
+        ArrayDocument {
+            name: plan.program.name(plan.step(*id).value),
+            layout: plan.array(*id),
+            dtype: layout.dtype.to_string(),
+            bytes_per_device: layout.local_bytes(mesh).0,
+            blocks: blocks.all().take(4096).map(block).collect(),
+        }
+    };
+    let arrays = steps.iter().map(array).collect();
+    ShowDocument { schema: "shardc.show/1", file: file.to_owned(), mesh: self::mesh(mesh, topology), arrays }
 }
 
 /// `shardc.plan/1`, and with more fields `shardc.time/1` and `shardc.run/1`
@@ -325,7 +377,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
                 Collective::AllToAll { to, .. } => Some(*to),
                 Collective::AllReduce { .. } | Collective::Permute { .. } => None,
             };
-            (collective.kind().name(), names(collective.axes(from)), dim)
+            (collective.kind().name(), names(collective.axes(from, mesh)), dim)
         }
     };
     let seconds = |time| topology.scale.seconds(time);

@@ -129,11 +129,8 @@ fn totals(plan: &Plan, topology: &Topology) -> String {
         "no plan of these moves is faster under these costs".to_owned()
     } else {
         let pinned = plan.choices.iter().any(|choice| choice.pinned.is_some());
-        let why = if pinned {
-            "products were done as they were pinned"
-        } else {
-            "values with several uses were settled one by one"
-        };
+        let why =
+            if pinned { "products were done as they were pinned" } else { "the search for a cheaper one was given up" };
         format!("no plan takes less than {}; {why}", show(plan.lower_bound))
     };
     writeln!(text, "{optimal}").expect("a string");

@@ -71,7 +71,8 @@ pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
         | Method::FuriosaDiagonal
         | Method::Direct
         | Method::DirectHalves
-        | Method::Multiport => None,
+        | Method::Multiport
+        | Method::TreePacking => None,
     }
 }
 

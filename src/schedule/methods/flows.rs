@@ -71,7 +71,8 @@ pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
         | Method::FuriosaDiagonal
         | Method::Direct
         | Method::DirectHalves
-        | Method::Multiport => None,
+        | Method::Multiport
+        | Method::TreePacking => None,
     }
 }
 

@@ -8,12 +8,15 @@ mod doubling;
 mod exchange;
 mod flows;
 mod multiport;
+mod packed;
 mod place;
 mod rotations;
 mod trees;
+mod waves;
 
 pub use exchange::{all_to_all, all_to_all_over, permute};
 pub use multiport::{Colour, Multiport, Stage};
+pub use packed::Packed;
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;

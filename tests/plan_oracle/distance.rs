@@ -1,0 +1,76 @@
+//! Shortest ways between all layouts of an array: every move that there is, relaxed until nothing gets cheaper.
+
+use crate::layout::Layout;
+use crate::moves::{Family, moves};
+use crate::price::{Model, Price};
+use std::collections::HashMap;
+
+/// The layouts that an array of bf16 can have, and what it costs to bring it from one into another.
+pub struct Graph {
+    pub layouts: Vec<Layout>,
+    index: HashMap<Layout, usize>,
+    /// The cheapest single move.
+    edges: Vec<Vec<Option<Price>>>,
+    /// The cheapest chain of moves.
+    distances: Vec<Vec<Option<Price>>>,
+}
+
+impl Graph {
+    pub fn new(sizes: &[u64], mesh: &[u64], model: Model, family: Family) -> Graph {
+        let mut layouts = Layout::all(sizes.len(), mesh.len());
+        layouts.retain(|layout| layout.divides(sizes, mesh));
+        let cheapest = |from: &Layout, to: &Layout| {
+            let local = 2 * from.elements(sizes, mesh);
+            moves(from, to, mesh, family).iter().map(|step| model.of_move(step, local, mesh)).min()
+        };
+        let edges: Vec<Vec<Option<Price>>> =
+            layouts.iter().map(|from| layouts.iter().map(|to| cheapest(from, to)).collect()).collect();
+        let index = layouts.iter().cloned().enumerate().map(|(at, layout)| (layout, at)).collect();
+        let numbered =
+            |row: &Vec<Option<Price>>| row.iter().enumerate().filter_map(|(to, edge)| Some((to, (*edge)?))).collect();
+        let lists: Vec<Vec<(usize, Price)>> = edges.iter().map(numbered).collect();
+        let distances = (0..layouts.len()).map(|from| distances_from(from, &lists)).collect();
+        Graph { layouts, index, edges, distances }
+    }
+
+    /// The place of a layout in the list; `None` if it does not divide the array.
+    pub fn place(&self, layout: &Layout) -> Option<usize> {
+        self.index.get(layout).copied()
+    }
+
+    /// From one layout to all; `None` where no chain of moves leads.
+    pub fn distances(&self, from: &Layout) -> &[Option<Price>] {
+        &self.distances[self.index[from]]
+    }
+
+    /// From one layout to another.
+    pub fn distance(&self, from: &Layout, to: &Layout) -> Option<Price> {
+        self.distances(from)[self.index[to]]
+    }
+
+    /// By one move, if there is one.
+    pub fn edge(&self, from: &Layout, to: &Layout) -> Option<Price> {
+        self.edges[self.index[from]][self.index[to]]
+    }
+}
+
+/// Bellman and Ford: no order of the nodes that could be wrong, no queue.
+fn distances_from(source: usize, edges: &[Vec<(usize, Price)>]) -> Vec<Option<Price>> {
+    let mut best = vec![None; edges.len()];
+    best[source] = Some(Price::default());
+    loop {
+        let mut changed = false;
+        for from in 0..edges.len() {
+            let Some(here) = best[from] else { continue };
+            for (to, edge) in &edges[from] {
+                if best[*to].is_none_or(|known| here + *edge < known) {
+                    best[*to] = Some(here + *edge);
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return best;
+        }
+    }
+}

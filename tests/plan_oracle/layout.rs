@@ -1,0 +1,80 @@
+//! How an array is spread: plain lists of axes, and all of them that there are.
+
+use itertools::Itertools;
+
+/// The names of the axes, which are numbers here.
+const AXES: [&str; 3] = ["X", "Y", "Z"];
+
+/// The axes on each dim, major first, and those of the open sum in the order of the mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Layout {
+    pub dims: Vec<Vec<usize>>,
+    pub open: Vec<usize>,
+}
+
+impl Layout {
+    /// Every way to put so many axes on the dims, in all orders, in the open sum, or nowhere.
+    pub fn all(rank: usize, axes: usize) -> Vec<Layout> {
+        let mut layouts = vec![Layout { dims: vec![Vec::new(); rank], open: Vec::new() }];
+        for axis in 0..axes {
+            let mut with = Vec::new();
+            for layout in &layouts {
+                for dim in 0..rank {
+                    for place in 0..=layout.dims[dim].len() {
+                        let mut more = layout.clone();
+                        more.dims[dim].insert(place, axis);
+                        with.push(more);
+                    }
+                }
+                let mut open = layout.clone();
+                open.open.push(axis);
+                with.push(open);
+            }
+            layouts.append(&mut with);
+        }
+        layouts
+    }
+
+    /// Those without an open sum.
+    pub fn closed(rank: usize, axes: usize) -> Vec<Layout> {
+        Layout::all(rank, axes).into_iter().filter(|layout| layout.open.is_empty()).collect()
+    }
+
+    /// Into how many pieces each dim is cut.
+    pub fn pieces(&self, mesh: &[u64]) -> Vec<u64> {
+        self.dims.iter().map(|axes| axes.iter().map(|axis| mesh[*axis]).product()).collect()
+    }
+
+    /// Whether all pieces of a dim are equally long.
+    pub fn divides(&self, sizes: &[u64], mesh: &[u64]) -> bool {
+        self.pieces(mesh).iter().zip(sizes).all(|(pieces, size)| size.is_multiple_of(*pieces))
+    }
+
+    /// The elements that one device holds.
+    pub fn elements(&self, sizes: &[u64], mesh: &[u64]) -> u64 {
+        self.pieces(mesh).iter().zip(sizes).map(|(pieces, size)| size / pieces).product()
+    }
+
+    /// Whether the axes are met in the order of the mesh; of layouts that are alike but for the names one is.
+    pub fn is_first_of_its_kind(&self) -> bool {
+        let met = self.dims.iter().flatten().chain(&self.open);
+        met.enumerate().all(|(at, axis)| at == *axis)
+    }
+
+    /// As it is written with dims of these names: `[I_XY, J]{U_Z}`.
+    pub fn text(&self, names: &[&str]) -> String {
+        let list = |axes: &[usize]| axes.iter().map(|axis| AXES[*axis]).join("");
+        let dim = |(axes, name): (&Vec<usize>, &&str)| match axes.is_empty() {
+            true => (*name).to_owned(),
+            false => format!("{name}_{}", list(axes)),
+        };
+        let open = if self.open.is_empty() { String::new() } else { format!("{{U_{}}}", list(&self.open)) };
+        format!("[{}]{open}", self.dims.iter().zip(names).map(dim).join(", "))
+    }
+}
+
+/// As a `mesh` statement has them: rings, of which the book speaks.
+pub fn mesh_text(mesh: &[u64]) -> String {
+    let axes = mesh.iter().zip(AXES).map(|(size, name)| format!("{name}: {size} ring"));
+    format!("mesh {{{}}} on tpu_v5e", axes.into_iter().join(", "))
+}

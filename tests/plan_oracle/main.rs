@@ -1,0 +1,28 @@
+//! The planner against brute force.
+//!
+//! The oracle has its own layouts, moves, prices and shortest ways, written from the book and the rules alone; of the
+//! compiler it calls the checker and the planner. The planner's optimum must be that of the oracle to the last tick and
+//! byte, in time by the book and in received bytes.
+//!
+//! `SHARDC_ORACLE=all` leaves nothing out: all names of axes where layouts are alike but for them, and every program
+//! instead of every seventh.
+#![allow(missing_docs, unreachable_pub)]
+
+mod devices;
+mod distance;
+mod layout;
+mod moves;
+mod planner;
+mod price;
+mod products;
+mod reshards;
+mod tree;
+
+use price::Model;
+
+const MODELS: [Model; 2] = [Model::Book, Model::Bytes];
+
+/// Whether everything is asked for.
+fn whole() -> bool {
+    std::env::var("SHARDC_ORACLE").is_ok_and(|value| value == "all")
+}

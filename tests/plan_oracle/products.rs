@@ -1,0 +1,72 @@
+//! `A[I, J] * B[J, K] -> C[I, K]` in every layout of the three.
+
+use crate::layout::{Layout, mesh_text};
+use crate::moves::Family;
+use crate::planner::Machine;
+use crate::price::Model;
+use crate::tree::World;
+use crate::{MODELS, whole};
+use itertools::iproduct;
+
+const A: [usize; 2] = [0, 1];
+const B: [usize; 2] = [1, 2];
+const C: [usize; 2] = [0, 2];
+
+fn source(mesh: &[u64], sizes: [u64; 3], [a, b, c]: [&Layout; 3]) -> String {
+    let [i, j, k] = sizes;
+    let (head, dims) = (mesh_text(mesh), format!("dims {{I: {i}, J: {j}, K: {k}}}"));
+    let (a, b, c) = (a.text(&["I", "J"]), b.text(&["J", "K"]), c.text(&["I", "K"]));
+    format!("{head}\n{dims}\nA: bf16{a}\nB: bf16{b}\nC{c} = A * B\n")
+}
+
+/// The number of programs, of which the plan of every `each`th is looked at.
+fn compare(mesh: &[u64], sizes: [u64; 3], model: Model, each: usize) -> usize {
+    let machine = Machine::new(&mesh_text(mesh));
+    let planner = machine.planner(model);
+    let world = World::new(&sizes, mesh, model, Family::Written);
+    let layouts = |[i, j]: [usize; 2]| {
+        let sizes = [sizes[i], sizes[j]];
+        Layout::closed(2, mesh.len()).into_iter().filter(move |layout| layout.divides(&sizes, mesh))
+    };
+    let pairs = iproduct!(layouts(A), layouts(B));
+    let mut count = 0;
+    for (a, b) in pairs {
+        let made = world.product(&world.input(&A, &a), &world.input(&B, &b), &C);
+        for c in layouts(C) {
+            count += 1;
+            if count % each == 0 {
+                let least = made.price(&c).expect("a product can be brought into every closed layout");
+                planner.agrees(&source(mesh, sizes, [&a, &b, &c]), least);
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn the_27_layouts_on_one_axis() {
+    let shapes = [[16, 32, 64], [4096, 64, 8192], [8192, 8192, 64], [512, 8192, 4096]];
+    for (axis, sizes, model) in iproduct!([2, 4, 8], shapes, MODELS) {
+        assert_eq!(compare(&[axis], sizes, model, 1), 27);
+    }
+}
+
+/// Where an axis does not divide a dim, it cannot be laid on it.
+#[test]
+fn sizes_that_do_not_divide() {
+    let mut count = 0;
+    for (sizes, model) in iproduct!(iproduct!([4, 6, 8], [4, 6, 8], [4, 6, 8]), MODELS) {
+        count += compare(&[4], sizes.into(), model, 1);
+    }
+    assert_eq!(count, 770);
+}
+
+#[test]
+fn the_1331_layouts_on_two_axes() {
+    let each = if whole() { 1 } else { 7 };
+    for (mesh, sizes) in [([2, 2], [1024, 4096, 2048]), ([4, 2], [1024, 4096, 512])] {
+        for model in MODELS {
+            assert_eq!(compare(&mesh, sizes, model, each), 1331);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Trees of products: the least cost of every layout of every array, from the leaves to the root.
+
+use crate::distance::Graph;
+use crate::layout::Layout;
+use crate::moves::Family;
+use crate::price::{Model, Price};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The indices by their numbers, and what everything is priced by.
+pub struct World {
+    sizes: Vec<u64>,
+    mesh: Vec<u64>,
+    model: Model,
+    family: Family,
+    /// One for each list of indices that an array has.
+    graphs: RefCell<HashMap<Vec<usize>, Rc<Graph>>>,
+}
+
+/// An array, and the least that it costs to have it in each of its layouts.
+pub struct Made {
+    /// Which indices it has.
+    dims: Vec<usize>,
+    graph: Rc<Graph>,
+    prices: Vec<Option<Price>>,
+}
+
+impl World {
+    pub fn new(sizes: &[u64], mesh: &[u64], model: Model, family: Family) -> World {
+        World { sizes: sizes.to_vec(), mesh: mesh.to_vec(), model, family, graphs: RefCell::default() }
+    }
+
+    /// The moves of an array with these indices.
+    pub fn graph(&self, dims: &[usize]) -> Rc<Graph> {
+        let make = || {
+            let sizes: Vec<u64> = dims.iter().map(|dim| self.sizes[*dim]).collect();
+            Rc::new(Graph::new(&sizes, &self.mesh, self.model, self.family))
+        };
+        self.graphs.borrow_mut().entry(dims.to_vec()).or_insert_with(make).clone()
+    }
+
+    /// An array that is there in one layout.
+    pub fn input(&self, dims: &[usize], layout: &Layout) -> Made {
+        let graph = self.graph(dims);
+        let prices = graph.distances(layout).to_vec();
+        Made { dims: dims.to_vec(), graph, prices }
+    }
+
+    /// The product of two arrays, with these indices left: an axis splits an index, in every order with the others on
+    /// it, passes through in the open sum of one of the two, or its devices all do the same.
+    pub fn product(&self, left: &Made, right: &Made, dims: &[usize]) -> Made {
+        let graph = self.graph(dims);
+        let mut fresh: Vec<Option<Price>> = vec![None; graph.layouts.len()];
+        let mut space: Vec<usize> = left.dims.iter().chain(&right.dims).copied().collect();
+        space.sort_unstable();
+        space.dedup();
+        let sizes: Vec<u64> = space.iter().map(|dim| self.sizes[*dim]).collect();
+        for way in Layout::all(space.len(), self.mesh.len()) {
+            if !way.divides(&sizes, &self.mesh) {
+                continue;
+            }
+            let axes_of =
+                |dim: &usize| way.dims[space.iter().position(|known| known == dim).expect("of an operand")].clone();
+            let on = |dims: &[usize]| dims.iter().map(axes_of).collect::<Vec<_>>();
+            let contracted = space.iter().filter(|dim| !dims.contains(dim)).flat_map(axes_of);
+            let mut open: Vec<usize> = contracted.chain(way.open.iter().copied()).collect();
+            open.sort_unstable();
+            let Some(place) = graph.place(&Layout { dims: on(dims), open }) else { continue };
+            let flops = self.model.of_product(2 * way.elements(&sizes, &self.mesh));
+            // Each open axis comes from one of the two.
+            for mask in 0..1usize << way.open.len() {
+                let part = |bit: usize| {
+                    let axes = way.open.iter().enumerate().filter(|(at, _)| (mask >> at & 1) == bit);
+                    axes.map(|(_, axis)| *axis).collect::<Vec<_>>()
+                };
+                let operands = [(left, part(0)), (right, part(1))];
+                let prices = operands.map(|(array, open)| array.price(&Layout { dims: on(&array.dims), open }));
+                let [Some(to_left), Some(to_right)] = prices else { continue };
+                let price = to_left + to_right + flops;
+                if fresh[place].is_none_or(|known| price < known) {
+                    fresh[place] = Some(price);
+                }
+            }
+        }
+        let reached = |to: &Layout| {
+            let from = graph.layouts.iter().zip(&fresh);
+            from.filter_map(|(from, price)| Some((*price)? + graph.distance(from, to)?)).min()
+        };
+        let prices = graph.layouts.iter().map(reached).collect();
+        Made { dims: dims.to_vec(), graph, prices }
+    }
+}
+
+impl Made {
+    /// The least cost of having it so; `None` if nothing leads there.
+    pub fn price(&self, layout: &Layout) -> Option<Price> {
+        self.prices[self.graph.place(layout)?]
+    }
+}
