@@ -115,6 +115,8 @@ fn all_methods_on_one_axis() {
                         | Method::Direct
                         | Method::DirectHalves => true,
                         Method::Line
+                        | Method::LineBroadcast
+                        | Method::TreePacking
                         | Method::Bruck
                         | Method::RecursiveDoubling
                         | Method::RecursiveHalving
