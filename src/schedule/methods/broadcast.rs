@@ -91,6 +91,7 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::BalancedMeetInMiddleRing
         | Method::OneHop
         | Method::Broadcast
+        | Method::LineBroadcast
         | Method::RecursiveDoubling
         | Method::RecursiveHalving
         | Method::Bruck
