@@ -2,7 +2,7 @@
 //! parts of one.
 
 use super::Lowering;
-use super::auto::{along, fastest, simulate};
+use super::auto::{along, fastest, simulate_below};
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -284,8 +284,8 @@ impl Stages<'_, '_, '_, '_> {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
-        let time = |method, chunks| {
-            simulate(&part, dtype, &stage.3, |builder, input| {
+        let time = |method, chunks, limit| {
+            simulate_below(&part, dtype, &stage.3, limit, |builder, input| {
                 build(builder, (method, chunks), runs[0], input);
             })
         };

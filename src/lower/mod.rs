@@ -52,7 +52,7 @@ pub struct LowerError {
 /// If a statement asks for a method that does not apply.
 pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Schedule, LowerError> {
     let fastest = lower_by(plan, Lowerer::new(topology, lowering))?;
-    if auto::is_larger_than(&fastest, 1) {
+    if auto::is_larger_than_proven(&fastest) {
         return lower_by(plan, Lowerer::frugal(topology, lowering));
     }
     Ok(fastest)
