@@ -27,6 +27,8 @@ use thiserror::Error;
 pub struct Lowering {
     /// Leave an AllGather one operation.
     pub keep_all_gather: bool,
+    /// Copies of a sum of floats are equal to the last bit: every device adds in the same order.
+    pub bitwise: bool,
 }
 
 /// A method that was asked for and does not apply.
