@@ -273,10 +273,7 @@ impl Stages<'_, '_, '_, '_> {
             }
         }
         if self.method.is_none() {
-            // Trees need far links at once, which rings and lines do not have; their chunks would take long to search.
-            let tree = |method: Method| matches!(method, Method::Tree | Method::DoubleBinaryTree);
-            let pays = |method: Method| !method.in_chunks() || wiring == Wiring::Switch || !tree(method);
-            candidates.retain(|method| pays(*method) && !(self.lowerer.frugal && method.in_chunks()));
+            candidates.retain(|method| !(self.lowerer.frugal && method.in_chunks()));
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);

@@ -1,6 +1,6 @@
 //! Whether a collective is done stage by stage or over all its axes at once, and in how many chunks.
 
-use super::auto::{Trial, along, more_chunks, simulate};
+use super::auto::{LEAST_SAVING, Trial, along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::{colours, turns};
 use super::packing;
@@ -28,7 +28,10 @@ pub(super) struct Moved {
 }
 
 /// More chunks of all axes at once are not tried.
-const MOST_CHUNKS: u64 = 16;
+const MOST_CHUNKS: u64 = 64;
+
+/// Chunks of all axes at once are few, so that even a part in so many is worth them.
+const LEAST_SAVING_AT_ONCE: u128 = 512;
 
 /// How a collective goes over its axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +171,7 @@ impl<'k> Contest<'k> {
             Way::Multiport(Multiport { stages: stages.collect(), chunks, ..whole.clone() })
         };
         let next = |chunks| (chunks <= MOST_CHUNKS).then_some(chunks);
-        let (time, chunks) = more_chunks(next, |chunks| Some(self.timed(&there(chunks))?.0))?;
+        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, |chunks| Some(self.timed(&there(chunks))?.0))?;
         Some((time, Way::Multiport(Multiport { chunks, ..whole })))
     }
 
@@ -200,7 +203,7 @@ impl<'k> Contest<'k> {
         let longest = packing::longest(&self.part.mesh, &self.there, self.extents);
         let next =
             |from: u64| (from..=packing::MOST_CHUNKS.min(longest)).find(|chunks| longest.is_multiple_of(*chunks));
-        let (time, chunks) = more_chunks(next, |chunks| Some(self.timed(&in_chunks(chunks))?.0))?;
+        let (time, chunks) = more_chunks(LEAST_SAVING, next, |chunks| Some(self.timed(&in_chunks(chunks))?.0))?;
         let dims = self.whole.dims.clone();
         Some((time, Way::Packed(Packed { axes: self.whole.axes(), dims, chunks, ..there })))
     }

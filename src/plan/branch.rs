@@ -41,7 +41,10 @@ pub(super) fn solve<'a>(program: &'a Program, costs: &'a dyn Costs, terms: Terms
     };
     let mut least = tree.grow()?;
     let Tree { mut search, best, failure, .. } = tree;
-    let Some((_, settled)) = best else { return Err(failure.expect("a search that found nothing has failed")) };
+    let Some((_, settled)) = best else {
+        let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
+        return Err(error.expect("a program has a value"));
+    };
     search.terms.most = terms.most;
     if program.values.iter().any(|value| value.pin.is_some()) {
         // What a pin asks for is seen on the ways that are found, so the bound is that of any way.
@@ -81,7 +84,8 @@ impl Tree<'_> {
         self.push(Branch { settled: Settled::new(), kept: Rc::new(Vec::new()), from: 0, bound: Score::default() });
         while let Some(Reverse((bound, Reverse(place)))) = self.waiting.pop() {
             let Some(branch) = self.branches[place].take().filter(|_| self.may_be_best(bound)) else { break };
-            if self.search.work() > MOST_WORK && self.best.is_some() {
+            let may_stop = self.best.is_some() || self.search.terms.most < u128::MAX;
+            if self.search.work() > MOST_WORK && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 break;
             }

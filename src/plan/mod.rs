@@ -8,6 +8,8 @@ mod branch;
 mod build;
 mod case;
 mod holes;
+mod limits;
+mod parts;
 mod pins;
 mod print;
 mod reshard;
@@ -29,6 +31,7 @@ use crate::units::{Bytes, Time};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+use reshard::Terms;
 use thiserror::Error;
 
 /// What a plan asks of a cost model. Times are isolated: nothing else runs meanwhile.
@@ -46,6 +49,11 @@ pub trait Costs {
 
     /// The time of an elementwise function.
     fn map(&self, work: &LocalWork) -> Cost;
+
+    /// The same costs where axes are in other parts; `None` if plans by these costs are not to cut axes.
+    fn seen_as(&self, _mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+        None
+    }
 
     /// What a plan is chosen by.
     fn objective(&self) -> Objective {
@@ -132,7 +140,7 @@ impl Limit {
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    holes::plan(program, costs, Allowed::Moves)
+    parts::plan(program, costs)
 }
 
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
@@ -144,7 +152,7 @@ pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanEr
     if plan.ids().all(|id| !plan.is_unwritten(id)) {
         return Ok(plan);
     }
-    holes::plan(program, costs, Allowed::Slices)
+    holes::plan(program, costs, Terms::new(Allowed::Slices))
 }
 
 /// What may be done to a value for the sake of its layout where no statement says so.

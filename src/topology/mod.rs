@@ -331,6 +331,15 @@ impl Topology {
         AxisLinks { wiring, apart, ..links }
     }
 
+    /// The same machine, spoken of by another mesh: with axes in other parts.
+    ///
+    /// # Panics
+    /// If the mesh is one of another machine.
+    pub fn seen_as(&self, mesh: &Mesh) -> Topology {
+        assert!(mesh.machine() == self.machine, "the same machine");
+        Topology { mesh: mesh.clone(), ..self.clone() }
+    }
+
     /// The part of the machine along these axes, of an axis in parts all of it, and the axes in the order of their
     /// new ids: along all other axes it looks alike, and what shares links with it is taken to do the same.
     ///
