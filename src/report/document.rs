@@ -14,6 +14,7 @@ use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::span::LineIndex;
 use crate::topology::Topology;
+use crate::units::Time;
 use serde::Serialize;
 
 /// `shardc.check/1`
@@ -231,6 +232,24 @@ pub(super) struct TimeDocument {
     pub(super) bound_s: f64,
     pub(super) ratio: f64,
     pub(super) busiest_link: Option<String>,
+    pub(super) engines: Vec<EngineDocument>,
+}
+
+/// An engine on the device where it is busy longest.
+#[derive(Debug, Serialize)]
+pub(super) struct EngineDocument {
+    name: String,
+    busy_s: f64,
+    utilisation: f64,
+}
+
+pub(super) fn engines(timing: &Timing, topology: &Topology) -> Vec<EngineDocument> {
+    let engine = |(name, busy): (&String, &Time)| EngineDocument {
+        name: name.clone(),
+        busy_s: topology.scale.seconds(*busy),
+        utilisation: if *busy == Time::ZERO { 0.0 } else { busy.ratio(timing.makespan) },
+    };
+    topology.hardware.engines.names().iter().zip(&timing.engines).map(engine).collect()
 }
 
 #[derive(Debug, Serialize)]
@@ -327,6 +346,7 @@ impl PlanDocument {
             bound_s: seconds(bound),
             ratio: timing.makespan.ratio(bound),
             busiest_link: timing.busiest.map(|link| compiled.topology.show_link(link).to_string()),
+            engines: engines(timing, &compiled.topology),
         });
         self.proof = Some(ProofDocument::new(Some(&compiled.proof), &compiled.topology.mesh));
         self

@@ -239,5 +239,19 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
         writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
-    text
+    text + &engines(timing, &compiled.topology)
+}
+
+/// How busy the engines are, each on the device where it is busy longest; nothing where a device has only one.
+pub(super) fn engines(timing: &Timing, topology: &Topology) -> String {
+    let names = topology.hardware.engines.names();
+    if names.len() < 2 {
+        return String::new();
+    }
+    let engine = |(name, busy): (&String, &Time)| {
+        let part = if *busy == Time::ZERO { 0.0 } else { 100.0 * busy.ratio(timing.makespan) };
+        format!("{name} {} ({part:.0} %)", topology.scale.show(*busy))
+    };
+    let engines = names.iter().zip(&timing.engines).map(engine).join(", ");
+    format!("         engines are busy for at most: {engines}\n")
 }
