@@ -11,7 +11,7 @@ use crate::function::{Function, Unary};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Method};
+use crate::schedule::methods::{self, Destination, Method};
 use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
@@ -110,7 +110,10 @@ impl<'a> Lowerer<'a> {
             }
             Collective::ReduceScatter { axes, dim } => stages.reduce_scatter(value, *axes, *dim),
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
-            Collective::AllToAll { axes, from, to } => stages.all_to_all(value, *axes, *from, *to),
+            Collective::AllToAll { axes, from: source, to } => {
+                let leaving = from.sharding.dims[*source].iter().filter(|axis| axes.contains(*axis)).collect();
+                stages.all_to_all(value, leaving, *source, Destination { dim: *to, order: *axes })
+            }
             Collective::Permute { to } => {
                 let axes: Vec<AxisId> = collective.axes(&from.sharding, stages.builder.mesh()).iter().collect();
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
@@ -137,7 +140,7 @@ impl Stages<'_, '_, '_, '_> {
     /// All axes at once, or dim after dim.
     fn all_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
         if !self.lowerer.lowering.keep_all_gather
-            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, 0, value)
+            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, None, value)
         {
             return multiport.all_gather(self.builder, value);
         }
@@ -165,7 +168,7 @@ impl Stages<'_, '_, '_, '_> {
 
     fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
-        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), 0, value) {
+        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), None, value) {
             Some(multiport) => multiport.reduce_scatter(self.builder, value, operator),
             None => self.staged_scatter(value, axes, dim),
         }
@@ -188,7 +191,7 @@ impl Stages<'_, '_, '_, '_> {
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
         let (operator, runs) = (self.operator, self.runs(axes));
         if let (Some(dim), true) = (dim, runs.len() > 1) {
-            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), 0, value) {
+            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), None, value) {
                 Some(_) if self.lowerer.lowering.keep_all_gather => {
                     let part = self.reduce_scatter(value, axes, dim);
                     self.gather_dim(part, axes, dim)
@@ -212,21 +215,21 @@ impl Stages<'_, '_, '_, '_> {
         self.gather_dim(part, axes, dim)
     }
 
-    fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
-        match self.several(CollectiveKind::AllToAll, &on_dim(axes, from), to, value) {
+    fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
+        match self.several(CollectiveKind::AllToAll, &on_dim(axes, from), Some(to), value) {
             Some(multiport) => multiport.all_to_all(self.builder, value, to),
             None => self.staged_exchange(value, axes, from, to),
         }
     }
 
     /// Run by run, the minor one first.
-    pub(super) fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
-        let stages: Vec<(Axes, Method)> = self
-            .runs(axes)
+    pub(super) fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
+        let stages: Vec<(Axes, Method)> = to
+            .runs(self.builder.mesh(), axes)
             .into_iter()
             .filter_map(|run| {
                 let method = self.method(CollectiveKind::AllToAll, run, value, |builder, method, run, value| {
-                    methods::all_to_all(builder, method, run, value, from, to)
+                    methods::all_to_all(builder, method, run, value, from, to.dim)
                 });
                 method.map(|method| (run, method))
             })

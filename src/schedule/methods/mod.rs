@@ -12,7 +12,7 @@ mod place;
 mod rotations;
 mod trees;
 
-pub use exchange::{all_to_all, all_to_all_over, permute};
+pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
 pub use multiport::{Colour, Multiport, Stage};
 
 use super::{Builder, OpId};
