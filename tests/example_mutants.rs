@@ -17,7 +17,7 @@ use shardc::lower::Lowering;
 use shardc::mesh::{Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::schedule::methods::{Colour, Multiport, Stage};
+use shardc::schedule::methods::{Colour, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};
 use std::fmt;
@@ -149,12 +149,13 @@ fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> S
     let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
     let multiport = Multiport { stages, colours, chunks };
     let devices = mesh.device_count() as u64;
+    let there = Destination { dim: 1, order: mesh.axis_ids().collect() };
     let extents = [2 * devices, if kind == CollectiveKind::AllToAll { devices } else { 3 * chunks }];
     single::schedule(mesh, kind, extents, DType::I64, |builder, given| match kind {
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
-        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, 1),
+        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
         CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
     })
 }

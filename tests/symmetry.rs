@@ -12,7 +12,7 @@ use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::operator::Operator;
 use shardc::schedule::Schedule;
-use shardc::schedule::methods::{Colour, Method, Multiport, Stage, candidates};
+use shardc::schedule::methods::{Colour, Destination, Method, Multiport, Stage, candidates};
 use shardc::sim::clock;
 use shardc::sim::proof::{Proof, prove, prove_uncollapsed};
 use shardc::topology::{Hardware, Topology};
@@ -53,7 +53,10 @@ fn multiport(kind: CollectiveKind, sizes: &[u32], extents: [u64; 2], chunks: u64
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
-        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, 1),
+        CollectiveKind::AllToAll => {
+            let order = (0..count).map(AxisId::new).collect();
+            multiport.all_to_all(builder, given, Destination { dim: 1, order })
+        }
         CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
     })
 }

@@ -9,7 +9,7 @@ use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::OpId;
-use crate::schedule::methods::{Method, Multiport, Packed, Stage};
+use crate::schedule::methods::{Destination, Method, Multiport, Packed, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
 use std::cell::Cell;
@@ -24,8 +24,8 @@ pub(super) struct Moved {
     /// The axes on each dim: where a gather finds them, a scatter and an exchange put or find them. A sum over several
     /// axes is scattered along a dim that divides, if there is one.
     pub(super) dims: Vec<Axes>,
-    /// The dim to which an exchange moves them.
-    pub(super) to: usize,
+    /// Where an exchange puts them.
+    pub(super) to: Option<Destination>,
 }
 
 /// More chunks of all axes at once are not tried.
@@ -59,7 +59,7 @@ impl Stages<'_, '_, '_, '_> {
 
     fn way_over_axes(&mut self, moved: &Moved, value: OpId) -> Way {
         let lowerer = &self.lowerer;
-        let count = runs(&lowerer.topology.mesh, &moved.dims).len();
+        let count = runs(&lowerer.topology.mesh, &moved.dims, moved.to).len();
         let tried = match self.method {
             Some(method) => matches!(method, Method::Multiport | Method::TreePacking),
             None => !lowerer.frugal && (count > 1 || lowerer.topology.is_degraded()),
@@ -84,7 +84,10 @@ impl Stages<'_, '_, '_, '_> {
             (Way::Multiport(all), CollectiveKind::AllGather) => all.all_gather(self.builder, value),
             (Way::Multiport(all), CollectiveKind::ReduceScatter) => all.reduce_scatter(self.builder, value, operator),
             (Way::Multiport(all), CollectiveKind::AllReduce) => all.all_reduce(self.builder, value, operator),
-            (Way::Multiport(all), CollectiveKind::AllToAll) => all.all_to_all(self.builder, value, moved.to),
+            (Way::Multiport(all), CollectiveKind::AllToAll) => match moved.to {
+                Some(to) => all.all_to_all(self.builder, value, to),
+                None => value,
+            },
             (Way::Packed(trees), CollectiveKind::AllGather) => trees.all_gather(self.builder, value),
             (Way::Packed(trees), CollectiveKind::ReduceScatter) => trees.reduce_scatter(self.builder, value, operator),
             (Way::Packed(trees), CollectiveKind::AllReduce) => trees.all_reduce(self.builder, value, operator),
@@ -121,8 +124,11 @@ struct Contest<'k> {
 
 impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, (whole, dtype, extents): &'k Several, operator: Operator) -> Contest<'k> {
-        let (part, dims) = along(lowerer.topology, &whole.dims);
-        let there = Moved { dims, ..whole.clone() };
+        // The order after an exchange is numbered anew like the dims.
+        let order = whole.to.map_or(Axes::NONE, |to| to.order);
+        let (part, mut dims) = along(lowerer.topology, &[&whole.dims[..], &[order]].concat());
+        let order = dims.pop().unwrap_or(Axes::NONE);
+        let there = Moved { kind: whole.kind, dims, to: whole.to.map(|to| Destination { order, ..to }) };
         Contest { part, lowerer, whole, there, dtype: *dtype, extents, operator }
     }
 
@@ -154,7 +160,7 @@ impl<'k> Contest<'k> {
     }
 
     fn runs(&self) -> Vec<(Axes, usize)> {
-        runs(&self.lowerer.topology.mesh, &self.whole.dims)
+        runs(&self.lowerer.topology.mesh, &self.whole.dims, self.whole.to)
     }
 
     fn multiport(&self) -> Option<(Time, Way)> {
@@ -234,8 +240,9 @@ impl<'k> Contest<'k> {
 }
 
 /// The runs of two devices or more, with their dims; major first on each.
-fn runs(mesh: &Mesh, dims: &[Axes]) -> Vec<(Axes, usize)> {
-    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| mesh.runs(*on).into_iter().map(move |run| (run, dim)));
+fn runs(mesh: &Mesh, dims: &[Axes], to: Option<Destination>) -> Vec<(Axes, usize)> {
+    let runs = |on: Axes| to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
+    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
     on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
 }
 

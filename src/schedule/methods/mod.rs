@@ -15,7 +15,7 @@ mod rotations;
 mod trees;
 mod waves;
 
-pub use exchange::{all_to_all, all_to_all_over, permute};
+pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
 pub use multiport::{Colour, Multiport, Stage};
 pub use packed::Packed;
 
