@@ -30,7 +30,7 @@ pub enum Collective {
     },
     /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`.
     AllToAll {
-        /// A suffix of the axes on `from`, appended to `to` in the same order.
+        /// Together a suffix of the axes on `from`; in the order in which they are appended to `to`.
         axes: Axes,
         /// The dim that loses them.
         from: usize,
@@ -188,7 +188,12 @@ impl Collective {
                 if axes.is_empty() || source == target || *target >= to.dims.len() {
                     return None;
                 }
-                to.dims[*source] = to.dims.get(*source)?.strip_suffix(*axes)?;
+                let place = to.dims.get_mut(*source)?;
+                let leaving: Axes = place.iter().filter(|axis| axes.contains(*axis)).collect();
+                if leaving.set() != axes.set() {
+                    return None;
+                }
+                *place = place.strip_suffix(leaving)?;
                 to.dims[*target] = to.dims[*target].then(*axes);
             }
             Collective::Permute { to: wanted } => {

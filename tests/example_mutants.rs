@@ -17,7 +17,7 @@ use shardc::lower::Lowering;
 use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::schedule::methods::{Colour, Multiport, Stage};
+use shardc::schedule::methods::{Colour, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};
 use std::fmt;
@@ -140,7 +140,7 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
         let compiled = compile(&short);
         assert_eq!(collectives(&compiled), collectives(&compile(&source)), "{name}: other moves");
         total.add(judge(&name, &compiled.schedule, MOST_MUTANTS));
-        let kept = compile_lowered(&short, Lowering { keep_all_gather: true });
+        let kept = compile_lowered(&short, Lowering { keep_all_gather: true, ..Lowering::default() });
         if kept.schedule.operations.node_count() != compiled.schedule.operations.node_count() {
             total.add(judge(&format!("{name}, gathers kept"), &kept.schedule, MOST_MUTANTS / 2));
         }
@@ -155,12 +155,13 @@ fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> S
     let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
     let multiport = Multiport { stages: stages.clone(), colours, chunks };
     let devices = mesh.device_count() as u64;
+    let there = Destination { dim: 1, order: mesh.axis_ids().collect() };
     let extents = [2 * devices, if kind == CollectiveKind::AllToAll { devices } else { 3 * chunks }];
     single::schedule(mesh, kind, extents, DType::I64, |builder, given| match kind {
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
-        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, 1),
+        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
         CollectiveKind::Broadcast => {
             let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
             methods::broadcast_over(builder, &runs, given, chunks)

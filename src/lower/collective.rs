@@ -2,7 +2,7 @@
 //! parts of one.
 
 use super::Lowering;
-use super::auto::{along, fastest, simulate};
+use super::auto::{along, fastest, simulate_below};
 use super::broadcast::{self, Broadcast};
 use super::permute;
 use super::several::{Moved, Several, Way};
@@ -12,7 +12,7 @@ use crate::function::{Function, Unary};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Method};
+use crate::schedule::methods::{self, Destination, Method};
 use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
@@ -75,6 +75,7 @@ impl<'a> Lowerer<'a> {
         value: OpId,
         method: Option<Method>,
     ) -> OpId {
+        let builder = &mut builder.with_equal_copies(self.lowering.bitwise);
         let operator = from.sharding.operator;
         let reduced = match collective {
             Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
@@ -112,19 +113,21 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
                 let dims = from.sharding.dims.iter().map(gathered).collect();
-                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: 0 };
+                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: None };
                 if stages.lowerer.lowering.keep_all_gather {
                     return stages.staged(&moved, value);
                 }
                 stages.over_axes(&moved, value)
             }
             Collective::ReduceScatter { axes, dim } => {
-                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: 0 };
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: None };
                 stages.over_axes(&moved, value)
             }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
-            Collective::AllToAll { axes, from, to } => {
-                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(*axes, *from), to: *to };
+            Collective::AllToAll { axes, from: source, to } => {
+                let leaving = from.sharding.dims[*source].iter().filter(|axis| axes.contains(*axis)).collect();
+                let to = Some(Destination { dim: *to, order: *axes });
+                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to };
                 stages.over_axes(&moved, value)
             }
             Collective::Permute { to } => {
@@ -158,7 +161,10 @@ impl Stages<'_, '_, '_, '_> {
             CollectiveKind::AllGather => self.gather_dim(value, axes, dim),
             CollectiveKind::ReduceScatter => self.staged_scatter(value, axes, dim),
             CollectiveKind::AllReduce => self.staged_reduce(value, axes, dim),
-            CollectiveKind::AllToAll => self.staged_exchange(value, axes, dim, moved.to),
+            CollectiveKind::AllToAll => match moved.to {
+                Some(to) => self.staged_exchange(value, axes, dim, to),
+                None => value,
+            },
             CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => value,
         })
     }
@@ -193,7 +199,7 @@ impl Stages<'_, '_, '_, '_> {
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
-        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: 0 };
+        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None };
         if self.lowerer.lowering.keep_all_gather && self.scatters(value, axes, dim) {
             let part = self.over_axes(&moved(CollectiveKind::ReduceScatter), value);
             return self.gather_dim(part, axes, dim);
@@ -229,13 +235,13 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     /// Run by run, the minor one first.
-    fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
-        let stages: Vec<(Axes, Method)> = self
-            .runs(axes)
+    fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
+        let stages: Vec<(Axes, Method)> = to
+            .runs(self.builder.mesh(), axes)
             .into_iter()
             .filter_map(|run| {
                 let method = self.method(CollectiveKind::AllToAll, run, value, |builder, method, run, value| {
-                    methods::all_to_all(builder, method, run, value, from, to)
+                    methods::all_to_all(builder, method, run, value, from, to.dim)
                 });
                 method.map(|method| (run, method))
             })
@@ -289,9 +295,10 @@ impl Stages<'_, '_, '_, '_> {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
-        let time = |method, chunks| {
-            simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, (method, chunks), runs[0], input);
+        let bitwise = self.lowerer.lowering.bitwise;
+        let time = |method, chunks, limit| {
+            simulate_below(&part, dtype, &stage.3, limit, |builder, input| {
+                build(&mut builder.with_equal_copies(bitwise), (method, chunks), runs[0], input);
             })
         };
         // Where none can be tried on the clock, the usual one.

@@ -388,7 +388,8 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
         }
     }
     for (source, target) in (0..dims.len()).cartesian_product(0..dims.len()) {
-        moves.extend(suffixes(from.dims[source]).map(|axes| Collective::AllToAll { axes, from: source, to: target }));
+        let lists = suffixes(from.dims[source]).flat_map(|axes| orders(axes.set()));
+        moves.extend(lists.map(|axes| Collective::AllToAll { axes, from: source, to: target }));
     }
     for axis in all.without(from.used()).iter() {
         moves.extend((0..dims.len()).map(|dim| Collective::Slice { axes: Axes::one(axis), dim }));
