@@ -72,7 +72,7 @@ fn all_examples() {
         let Ok(compiled) = compiler::preview(&program, &Options::default()) else { continue };
         let name = common::short_name(&path);
         let devices = compiled.schedule.mesh.device_count();
-        if devices * compiled.schedule.operations.node_count() > 1 << 14 {
+        if devices * compiled.schedule.operations.node_count() > 1 << 13 {
             continue;
         }
         let proof = proven(&name, &compiled.schedule);
@@ -161,19 +161,21 @@ fn mutants_are_refused_alike() {
             refused += usize::from(agree(&format!("{name}, {change}"), &mutant));
         }
     };
+    // Every so many, unless all are asked for.
+    let every = |step| if std::env::var_os("SHARDC_MUTANTS").is_some() { 1 } else { step };
     for (name, schedule) in common::schedules::all() {
-        look(name, &schedule, 1);
+        look(name, &schedule, every(2));
     }
     for kind in KINDS {
         for (n, wiring) in [(3, Wiring::Ring), (4, Wiring::Ring), (4, Wiring::Switch)] {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let extents = [u64::from(n), 2 * u64::from(n)];
                 let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, 1);
-                look(&format!("{} by {} on {n}", kind.name(), method.name()), &schedule, 2);
+                look(&format!("{} by {} on {n}", kind.name(), method.name()), &schedule, every(6));
             }
         }
-        look(&format!("{} on a torus", kind.name()), &multiport(kind, &[3, 4], [12, 48], 1), 7);
+        look(&format!("{} on a torus", kind.name()), &multiport(kind, &[3, 4], [12, 48], 1), every(20));
     }
     println!("{all} mutants, {refused} refused");
-    assert!(all > 3000 && refused * 2 > all, "{all} mutants, {refused} refused");
+    assert!(all > 1000 && refused * 2 > all, "{all} mutants, {refused} refused");
 }

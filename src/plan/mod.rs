@@ -143,6 +143,14 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     parts::plan(program, costs)
 }
 
+/// The same with no axis cut in parts.
+///
+/// # Errors
+/// As for [`plan`].
+pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    holes::plan(program, costs, Terms::new(Allowed::Moves))
+}
+
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use crate::plan::{Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
+use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::span::LineIndex;
 use crate::topology::Topology;
@@ -253,8 +254,24 @@ pub(super) fn engines(timing: &Timing, topology: &Topology) -> Vec<EngineDocumen
 
 #[derive(Debug, Serialize)]
 pub(super) struct ProofDocument {
-    pub(super) proven: bool,
-    pub(super) operations: usize,
+    proven: bool,
+    operations: usize,
+    /// Devices on which the operations were followed.
+    followed: usize,
+    /// The axes along which the others are their images.
+    collapsed: Vec<String>,
+}
+
+impl ProofDocument {
+    pub(super) fn new(proof: Option<&Proof>, mesh: &Mesh) -> ProofDocument {
+        let collapsed = proof.iter().flat_map(|proof| proof.collapsed.iter());
+        ProofDocument {
+            proven: proof.is_some(),
+            operations: proof.map_or(0, |proof| proof.operations),
+            followed: proof.map_or(0, |proof| proof.followed),
+            collapsed: collapsed.map(|axis| mesh.axis(axis).name.clone()).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -331,7 +348,7 @@ impl PlanDocument {
             busiest_link: timing.busiest.map(|link| compiled.topology.show_link(link).to_string()),
             engines: engines(timing, &compiled.topology),
         });
-        self.proof = Some(ProofDocument { proven: true, operations: compiled.proof.operations });
+        self.proof = Some(ProofDocument::new(Some(&compiled.proof), &compiled.topology.mesh));
         self
     }
 

@@ -81,7 +81,7 @@ impl Given {
 
     /// What the proof shows: its size, and what each output is.
     pub fn proof_text(&self, proof: &Proof) -> String {
-        let mut report = text::proven(proof);
+        let mut report = text::proven(proof, &self.schedule.mesh);
         for output in &self.schedule.outputs {
             let (array, definition) = self.schedule.show_output(output);
             let what = match &self.schedule.array(output.array).definition {
@@ -125,10 +125,7 @@ impl Given {
             file: file.to_owned(),
             mesh: document::mesh(&self.schedule.mesh, topology),
             outputs: self.schedule.outputs.iter().map(output).collect(),
-            proof: ProofDocument {
-                proven: findings.proof.is_some(),
-                operations: findings.proof.map_or(0, |proof| proof.operations),
-            },
+            proof: ProofDocument::new(findings.proof, &self.schedule.mesh),
             time: findings.timing.map(|timing| TimeDocument {
                 makespan_s: seconds(timing.makespan),
                 bound_s: seconds(load(timing)),

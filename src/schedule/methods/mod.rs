@@ -188,8 +188,8 @@ pub fn all_reduce_in_chunks(
             let part = reduce_scatter(builder, method, axes, value, dim, operator);
             all_gather(builder, method, axes, part, dim)
         }
-        // The order in which floats are added takes n operations for each of n terms.
-        _ if n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
+        // To keep their order takes n places for each of n terms.
+        _ if by.keeps_order(value) && n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
             let by = &mut builder.by(Method::Tree.name());
             trees::all_reduce(by, Method::Tree, axes, value, operator, 1).expect("a tree method")
         }
