@@ -9,7 +9,7 @@ use crate::lower::{self, Lowering};
 use crate::plan::{self, Plan, unroll};
 use crate::program::{self, Program};
 use crate::schedule::Schedule;
-use crate::sim::proof::{self, Proof};
+use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
 use crate::syntax::{self, Ast, SetError};
 use crate::topology::{Hardware, Topology, TopologyError};
@@ -115,6 +115,25 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
     wired(program, hardware).map_err(|error| Diagnostics::of(&error))
 }
 
+/// The machine of a schedule that is given.
+///
+/// # Errors
+/// If its mesh asks for what the hardware has not, or the rates have no common tick.
+pub fn machine_of(schedule: &Schedule, options: &Options) -> Result<Topology, TopologyError> {
+    let default = || Hardware::named(Hardware::DEFAULT).expect("the default is shipped");
+    Topology::new(schedule.mesh.clone(), options.hardware.clone().unwrap_or_else(default))
+}
+
+/// Proves a schedule that is given, and that each of its messages has a way on the machine.
+///
+/// # Errors
+/// The first flaw.
+pub fn prove(schedule: &Schedule, topology: &Topology) -> Result<Proof, Flaw> {
+    let proof = proof::prove(schedule)?;
+    proof::ways(schedule, topology)?;
+    Ok(proof)
+}
+
 /// The mesh on its hardware, with the links that the program says are degraded.
 fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyError> {
     let links: Vec<DegradedLink> = program.links.iter().map(|link| link.node).collect();
@@ -212,10 +231,15 @@ pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(
     spelled_out(&unrolled, topology, options)
 }
 
+/// The machine as a plan speaks of it: the plan may have cut axes in parts.
+pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
+    topology.seen_as(&plan.program.mesh)
+}
+
 fn spelled_out(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
+    let topology = &machine_as_planned(plan, topology);
     let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
-    let proof = proof::prove(&schedule).map_err(|flaw| Diagnostics::of(&flaw))?;
-    proof::ways(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
+    let proof = prove(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }
 
@@ -228,6 +252,7 @@ pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnos
     let plan = plan(program, &topology, options)?;
     let unrolled = unroll::unroll(&plan).unwrap_or_else(|_| unroll::once(&plan));
     let (schedule, proof) = spelled_out(&unrolled, &topology, options)?;
+    let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }
 
@@ -239,5 +264,6 @@ pub fn compile(program: &Program, options: &Options) -> Result<Compiled, Diagnos
     let topology = machine(program, options)?;
     let plan = plan(program, &topology, options)?;
     let (schedule, proof) = schedule(&plan, &topology, options)?;
+    let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }

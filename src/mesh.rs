@@ -1,10 +1,12 @@
 //! The mesh: a named grid of devices.
 
+mod orbits;
 mod views;
 
+pub use orbits::Orbits;
 use std::fmt;
 use std::iter;
-use views::View;
+use views::{Cut, View};
 
 /// An axis of the mesh, by its place in the declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +85,8 @@ pub struct Mesh {
     axes: Vec<Axis>,
     /// The axes of the machine that are in parts, in order; each part is one of the axes.
     views: Vec<View>,
+    /// The axes that the compiler has cut in parts, in order.
+    cut: Vec<Cut>,
 }
 
 impl Mesh {
@@ -95,7 +99,7 @@ impl Mesh {
     pub fn new(axes: Vec<Axis>) -> Option<Mesh> {
         let devices = axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::from(axis.size)));
         let fits = axes.len() <= Self::MOST_AXES && devices.is_some_and(|n| (1..=Self::MOST_DEVICES).contains(&n));
-        fits.then_some(Mesh { axes, views: Vec::new() })
+        fits.then_some(Mesh { axes, views: Vec::new(), cut: Vec::new() })
     }
 
     /// A mesh from names and sizes, wired as the hardware has it; for tests and examples.
@@ -367,9 +371,17 @@ impl FromIterator<AxisId> for AxisSet {
     }
 }
 
-/// `X`, `XY`, or `{data,model}`; a single long name stands without braces, as `I_data` reads.
+/// `X`, `XY`, or `{data,model}`; a single long name stands without braces, as `I_data` reads. All parts of an axis that
+/// the compiler has cut go by the name of the axis.
 fn join_names(mesh: &Mesh, axes: impl Iterator<Item = AxisId>) -> String {
-    let names: Vec<&str> = axes.map(|axis| mesh.axis(axis).name.as_str()).collect();
+    let axes: Vec<AxisId> = axes.collect();
+    let mut names: Vec<&str> = Vec::new();
+    let mut at = 0;
+    while at < axes.len() {
+        let (name, count) = mesh.whole_at(&axes[at..]).unwrap_or((&mesh.axis(axes[at]).name, 1));
+        names.push(name);
+        at += count;
+    }
     let run: String = names.concat();
     let plain =
         names.len() == 1 || names.iter().all(|name| name.chars().count() == 1) && mesh.axis_named(&run).is_none();

@@ -102,7 +102,8 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
                     assert_eq!(time(&plan), least, "{source}{plan}");
                     let pinned = plan.choices[0].pinned.as_ref().expect("it is told");
                     assert_eq!((pinned.text.as_str(), pinned.best.time), (&*format!("by {pin}"), time(&free)));
-                    assert!(!plan.exact && plan.lower_bound <= least);
+                    assert_eq!(plan.exact, least == time(&free), "{source}{plan}");
+                    assert!(plan.lower_bound <= least);
                     obeyed += 1;
                 }
                 (Err(codes), None) => {

@@ -1,4 +1,5 @@
-//! Every example through every stage; the texts stand in `snapshots/`.
+//! Every example through every stage; the texts stand in `snapshots/`. A schedule that is read back from its text is
+//! proven the same and takes the same time.
 
 mod common;
 
@@ -6,7 +7,8 @@ use common::{compile, programs, short_name};
 use shardc::compiler;
 use shardc::expect;
 use shardc::report::text;
-use shardc::sim::clock;
+use shardc::schedule::from_text;
+use shardc::sim::{clock, proof};
 
 fn snapshot(stage: &str, name: &str, text: &str) {
     insta::with_settings!({
@@ -28,8 +30,13 @@ fn every_example_through_every_stage() {
         snapshot("program", name, &program.unwrap_or_else(|| panic!("{name} is wrong")).to_string());
         let compiled = compile(&source);
         snapshot("plan", name, &compiled.plan.to_string());
-        snapshot("schedule", name, &compiled.schedule.to_string());
+        let written = compiled.schedule.to_string();
+        snapshot("schedule", name, &written);
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        let again = from_text(&written).unwrap_or_else(|error| panic!("{name}: {error:?}")).schedule;
+        assert_eq!(again.to_string(), written, "{name}");
+        assert_eq!(clock::run(&again, &compiled.topology).as_ref(), Ok(&timing), "{name}");
+        assert_eq!(proof::prove(&again), Ok(compiled.proof), "{name}");
         let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
         assert!(breaches.is_empty(), "{name}: {breaches:?}");
         let report = [

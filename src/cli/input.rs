@@ -4,6 +4,7 @@ use super::render::{self, RenderOptions};
 use super::{Failure, Format};
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
+use crate::picture::terminal::Paint;
 use crate::program::Program;
 use crate::report::document;
 use crate::topology;
@@ -140,6 +141,12 @@ pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) ->
 pub(super) fn render(diagnostics: &Diagnostics, source: &Source) -> String {
     let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     render::render(diagnostics, &source.name, &source.text, RenderOptions { color, ..RenderOptions::default() })
+}
+
+/// Whether standard output is a terminal that may be coloured.
+pub(super) fn paint() -> Paint {
+    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if color { Paint::Color } else { Paint::Plain }
 }
 
 /// `2 errors, 1 warning`

@@ -9,6 +9,8 @@ mod input;
 mod plan;
 pub mod render;
 mod run;
+mod schedule;
+mod show;
 
 use crate::compiler::Options;
 use crate::costs::CostModel;
@@ -35,12 +37,16 @@ enum Command {
     Fmt(fmt::Fmt),
     /// Tell what moves, what it costs, and what was not chosen
     Plan(plan::Plan),
+    /// Draw arrays as the blocks that devices hold
+    Show(show::Show),
     /// Print what a stage makes of a program
     Compile(compile::Compile),
     /// Prove, compute, compare with the dense result, and tell the time
     Run(run::Run),
     /// Prove and tell the time only; for any size
     Time(run::Time),
+    /// Prove a schedule that is given, such as one written by hand
+    Prove(schedule::Prove),
     /// List the hardware profiles, or print one as a file to start from
     Hardware(hardware::Hardware),
     /// Tell what the code of an error means, with a wrong and a right program; or list all codes
@@ -104,6 +110,26 @@ impl Common {
     }
 }
 
+impl Common {
+    /// The options that say something of a schedule, which is given as it is.
+    ///
+    /// # Errors
+    /// If others are given.
+    fn options_of_schedule(&self) -> Result<Options, Failure> {
+        let for_programs = [
+            ("--set", !self.sizes.set.is_empty()),
+            ("--strict", self.strict),
+            ("--lenient", self.lenient),
+            ("--keep-allgather", self.keep_allgather),
+            ("--costs", self.costs != CostModel::default()),
+        ];
+        match for_programs.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::Call(format!("`{option}` is for programs, and this is a schedule"))),
+            None => self.options(),
+        }
+    }
+}
+
 /// Why a command stops early.
 #[derive(Debug)]
 enum Failure {
@@ -126,9 +152,11 @@ pub fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
         Command::Plan(plan) => plan.run(),
+        Command::Show(show) => show.run(),
         Command::Compile(compile) => compile.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
+        Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
         Command::Explain(explain) => explain.run(),
     };

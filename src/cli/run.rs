@@ -1,18 +1,20 @@
 //! `shardc run` and `shardc time`
 
+use super::schedule::{self, Question};
 use super::{Common, Failure, Format, input};
 use crate::compiler::{self, Compiled};
 use crate::expect;
 use crate::report::document::{self, PlanDocument};
 use crate::report::text;
+use crate::schedule::is_schedule;
 use crate::sim::clock;
 use crate::sim::clock::Timing;
-use crate::sim::values::{self, Numerics};
+use crate::sim::values::Numerics;
 use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// A program; `-` is standard input
+    /// A program or a schedule; `-` is standard input
     file: String,
     /// Which small integers the inputs are made of
     #[arg(long, default_value_t = 0)]
@@ -23,7 +25,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Args)]
 pub(super) struct Time {
-    /// A program; `-` is standard input
+    /// A program or a schedule; `-` is standard input
     file: String,
     #[command(flatten)]
     common: Common,
@@ -44,8 +46,13 @@ impl Time {
 /// Proves and times a program; with a seed, also computes it.
 fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure> {
     let format = common.output.format;
+    let source = input::source(file)?;
+    if is_schedule(&source.text) {
+        let question = seed.map_or(Question::Time, Question::Run);
+        return schedule::answer(&source, &common.options_of_schedule()?, question, format);
+    }
     let options = common.options()?;
-    let source = input::source(file)?.with(&common.sizes.set).leniently(common.lenient);
+    let source = source.with(&common.sizes.set).leniently(common.lenient);
     let (program, diagnostics) = input::checked(&source, &options, format)?;
     let fault = |found| input::fault(&source, &found, format);
     let compiled = compiler::compile(&program, &options).map_err(fault)?;
@@ -54,7 +61,7 @@ fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure>
     let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
     let mut diagnostics = diagnostics;
     diagnostics.extend(breaches.clone());
-    let numerics = seed.map(|seed| compute(&compiled, seed)).transpose()?;
+    let numerics = seed.map(|seed| schedule::compute(&compiled.schedule, seed)).transpose()?;
     match format {
         Format::Text => {
             let assumed = program.hardware.is_none() && options.hardware.is_none();
@@ -87,14 +94,4 @@ fn show(compiled: &Compiled, timing: &Timing, numerics: Option<&Numerics>, assum
         text::timing(compiled, timing),
     ]
     .concat()
-}
-
-/// Runs the schedule on numbers and compares with the dense result.
-fn compute(compiled: &Compiled, seed: u64) -> Result<Numerics, Failure> {
-    let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
-    let schedule = &compiled.schedule;
-    let inputs = values::inputs(schedule, seed).map_err(call)?;
-    let dense = values::dense(schedule, &inputs).map_err(call)?;
-    let run = values::run(schedule, &inputs).map_err(call)?;
-    values::compare(schedule, &inputs, &dense, &run).map_err(call)
 }

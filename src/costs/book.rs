@@ -3,18 +3,25 @@
 use super::limited;
 use crate::collective::Collective;
 use crate::layout::Layout;
+use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::{self, ClosedForm, Topology};
 use crate::units::{Bytes, Time};
+use std::borrow::Cow;
 
 /// The book's formulas on one machine.
 pub(super) struct Book<'a> {
-    topology: &'a Topology,
+    topology: Cow<'a, Topology>,
 }
 
 impl<'a> Book<'a> {
     pub(super) fn new(topology: &'a Topology) -> Book<'a> {
-        Book { topology }
+        Book { topology: Cow::Borrowed(topology) }
+    }
+
+    /// The same on the machine spoken of by another mesh.
+    pub(super) fn on(&self, mesh: &Mesh) -> Book<'static> {
+        Book { topology: Cow::Owned(self.topology.seen_as(mesh)) }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::book::Book;
 use crate::collective::Collective;
 use crate::layout::Layout;
+use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, LocalWork, Objective};
 use crate::topology::Topology;
 
@@ -32,6 +33,10 @@ impl Costs for ReceivedBytes<'_> {
 
     fn objective(&self) -> Objective {
         Objective::Bytes
+    }
+
+    fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+        Some(Box::new(ReceivedBytes { book: self.book.on(mesh) }))
     }
 
     fn name(&self) -> &'static str {

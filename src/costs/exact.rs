@@ -63,6 +63,11 @@ impl Costs for Exact<'_> {
         traffic(work, self.topology)
     }
 
+    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
+        let is_slice = matches!(collective, Collective::Slice { .. });
+        (!is_slice).then(|| bounds::collective(collective, from, self.topology).time())
+    }
+
     fn name(&self) -> &'static str {
         "exact"
     }

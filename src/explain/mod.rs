@@ -1,5 +1,5 @@
-//! A page for each code of a diagnostic: what the rule is, why it is there, a program that breaks it, and one that
-//! does not.
+//! A page for each code of a diagnostic: what the rule is, why it is there, a program or a schedule that breaks it, and
+//! one that does not.
 //!
 //! The pages are Markdown files, `pages/CODE.md`: a heading with the code, one sentence, the reasons, and the two
 //! programs.
@@ -91,10 +91,36 @@ pub const PAGES: &[Page] = pages![
     "pin-impossible",
     "pin-operand",
     "pin-product",
+    "proof-counted-twice",
+    "proof-filled-twice",
+    "proof-filler-place",
+    "proof-missing",
+    "proof-missing-contribution",
+    "proof-no-way",
+    "proof-open-operand",
+    "proof-operands-do-not-meet",
+    "proof-partial-dim",
+    "proof-read-absent",
+    "proof-scattered-operand",
+    "proof-too-large",
+    "proof-unfilled",
+    "proof-wrong-array",
+    "proof-wrong-operator",
+    "proof-wrong-place",
     "rebind-mismatch",
     "rename-dims",
     "repeat-layout",
     "repeat-too-long",
+    "schedule-dims",
+    "schedule-formula",
+    "schedule-malformed",
+    "schedule-mesh",
+    "schedule-schema",
+    "schedule-syntax",
+    "schedule-too-large",
+    "schedule-too-long",
+    "schedule-twice",
+    "schedule-word",
     "size-without-value",
     "size-zero",
     "source-too-large",
@@ -165,7 +191,7 @@ impl Page {
         self.text.split("\n\n").nth(1).unwrap_or_default()
     }
 
-    /// A program that breaks the rule, if one fits on a page.
+    /// A program or a schedule that breaks the rule, if one fits on a page.
     pub fn wrong(&self) -> Option<&'static str> {
         self.program("Wrong:")
     }
@@ -178,7 +204,8 @@ impl Page {
     /// The program below a line.
     fn program(&self, line: &str) -> Option<&'static str> {
         let (_, below) = self.text.split_once(&format!("\n{line}\n"))?;
-        let (_, program) = below.split_once("```shard\n")?;
+        let (_, program) = below.split_once("```")?;
+        let (_, program) = program.split_once('\n')?;
         program.split_once("```").map(|(program, _)| program)
     }
 }

@@ -96,14 +96,18 @@ pub(super) fn fastest(
 fn best_chunks(extents: &[u64], whole: Time, time: impl Fn(u64) -> Option<Time>) -> (Time, u64) {
     let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| divisors(*extent)).chain([1]).collect();
     let time = |chunks| if chunks == 1 { Some(whole) } else { time(chunks) };
-    more_chunks(|chunks| counts.range(chunks..).next().copied(), time).unwrap_or((whole, 1))
+    more_chunks(LEAST_SAVING, |chunks| counts.range(chunks..).next().copied(), time).unwrap_or((whole, 1))
 }
 
-/// Goes to twice as many chunks or more as long as each time that saves a little: 1 part in 128.
+/// What is saved by chunks that follow each other along a tree should be 1 part in so many: their operations are many.
+pub(super) const LEAST_SAVING: u128 = 128;
+
+/// Goes to twice as many chunks or more as long as each time that saves a little: 1 part in `least_saving`.
 ///
 /// More chunks take less time until their latencies do not hide any more; but each makes operations, so what saves
 /// next to nothing is not worth it. `next` is the first number of chunks that is possible from a number on.
 pub(super) fn more_chunks(
+    least_saving: u128,
     next: impl Fn(u64) -> Option<u64>,
     time: impl Fn(u64) -> Option<Time>,
 ) -> Option<(Time, u64)> {
@@ -115,7 +119,7 @@ pub(super) fn more_chunks(
         && idle < 2
         && let Some(time) = time(count)
     {
-        let saves = best.is_none_or(|(least, _)| time.ticks() < least.ticks() - least.ticks() / 128);
+        let saves = best.is_none_or(|(least, _)| time.ticks() < least.ticks() - least.ticks() / least_saving);
         idle = if saves { 0 } else { idle + 1 };
         best = if saves { Some((time, count)) } else { best };
         chunks = next(2 * count);

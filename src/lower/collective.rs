@@ -4,7 +4,7 @@
 use super::Lowering;
 use super::auto::{along, fastest, simulate};
 use super::permute;
-use super::several::Several;
+use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::function::{Function, Unary};
@@ -25,8 +25,8 @@ pub struct Lowerer<'a> {
     pub(super) topology: &'a Topology,
     pub(super) lowering: Lowering,
     chosen: HashMap<Stage, (Method, u64)>,
-    /// For collectives over several axes: the best way that is not stage by stage.
-    pub(super) several: HashMap<Several, Option<methods::Multiport>>,
+    /// The best way over all axes of a collective.
+    pub(super) several: HashMap<Several, Way>,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
@@ -105,14 +105,23 @@ impl<'a> Lowerer<'a> {
         match collective {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
-                let dims: Vec<Axes> = from.sharding.dims.iter().map(gathered).collect();
-                stages.all_gather(value, &dims)
+                let dims = from.sharding.dims.iter().map(gathered).collect();
+                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: None };
+                if stages.lowerer.lowering.keep_all_gather {
+                    return stages.staged(&moved, value);
+                }
+                stages.over_axes(&moved, value)
             }
-            Collective::ReduceScatter { axes, dim } => stages.reduce_scatter(value, *axes, *dim),
+            Collective::ReduceScatter { axes, dim } => {
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: None };
+                stages.over_axes(&moved, value)
+            }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
             Collective::AllToAll { axes, from: source, to } => {
                 let leaving = from.sharding.dims[*source].iter().filter(|axis| axes.contains(*axis)).collect();
-                stages.all_to_all(value, leaving, *source, Destination { dim: *to, order: *axes })
+                let to = Some(Destination { dim: *to, order: *axes });
+                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to };
+                stages.over_axes(&moved, value)
             }
             Collective::Permute { to } => {
                 let axes: Vec<AxisId> = collective.axes(&from.sharding, stages.builder.mesh()).iter().collect();
@@ -137,21 +146,18 @@ pub(super) struct Stages<'l, 'a, 'b, 's> {
 }
 
 impl Stages<'_, '_, '_, '_> {
-    /// All axes at once, or dim after dim.
-    fn all_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
-        if !self.lowerer.lowering.keep_all_gather
-            && let Some(multiport) = self.several(CollectiveKind::AllGather, dims, None, value)
-        {
-            return multiport.all_gather(self.builder, value);
-        }
-        self.staged_gather(value, dims)
+    /// Stage by stage over the axes of each dim.
+    pub(super) fn staged(&mut self, moved: &Moved, value: OpId) -> OpId {
+        moved.on().fold(value, |value, (dim, axes)| match moved.kind {
+            CollectiveKind::AllGather => self.gather_dim(value, axes, dim),
+            CollectiveKind::ReduceScatter => self.staged_scatter(value, axes, dim),
+            CollectiveKind::AllReduce => self.staged_reduce(value, axes, dim),
+            CollectiveKind::AllToAll => moved.to.map_or(value, |to| self.staged_exchange(value, axes, dim, to)),
+            CollectiveKind::Permute | CollectiveKind::Slice => value,
+        })
     }
 
     /// Minor run first: then each stage concatenates what lies side by side.
-    pub(super) fn staged_gather(&mut self, value: OpId, dims: &[Axes]) -> OpId {
-        dims.iter().enumerate().fold(value, |value, (dim, axes)| self.gather_dim(value, *axes, dim))
-    }
-
     fn gather_dim(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         // A gather kept as one takes the time of a closed form, which knows only links that are alike.
         let alike = !self.lowerer.topology.is_degraded();
@@ -166,16 +172,8 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    fn reduce_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
-        let operator = self.operator;
-        match self.several(CollectiveKind::ReduceScatter, &on_dim(axes, dim), None, value) {
-            Some(multiport) => multiport.reduce_scatter(self.builder, value, operator),
-            None => self.staged_scatter(value, axes, dim),
-        }
-    }
-
     /// Major run first, the reverse of the gather.
-    pub(super) fn staged_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+    fn staged_scatter(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         let operator = self.operator;
         self.runs(axes).into_iter().fold(value, |value, run| {
             let method = self.method(CollectiveKind::ReduceScatter, run, value, |builder, method, run, value| {
@@ -185,22 +183,37 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    /// Over several runs: scatter over all, then gather, if some dim divides; else run by run.
+    /// Over all axes at once, or over one after the other.
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
-        let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n));
-        let (operator, runs) = (self.operator, self.runs(axes));
-        if let (Some(dim), true) = (dim, runs.len() > 1) {
-            return match self.several(CollectiveKind::AllReduce, &on_dim(axes, dim), None, value) {
-                Some(_) if self.lowerer.lowering.keep_all_gather => {
-                    let part = self.reduce_scatter(value, axes, dim);
-                    self.gather_dim(part, axes, dim)
-                }
-                Some(multiport) => multiport.all_reduce(self.builder, value, operator),
-                None => self.staged_reduce(value, axes, dim),
-            };
+        let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
+        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None };
+        if self.lowerer.lowering.keep_all_gather && self.scatters(value, axes, dim) {
+            let part = self.over_axes(&moved(CollectiveKind::ReduceScatter), value);
+            return self.gather_dim(part, axes, dim);
         }
-        runs.into_iter().fold(value, |value, run| {
+        self.over_axes(&moved(CollectiveKind::AllReduce), value)
+    }
+
+    /// Whether a sum over these axes can be scattered along a dim, and there is more than one stage to it.
+    fn scatters(&self, value: OpId, axes: Axes, dim: usize) -> bool {
+        let n = axes.group_size(self.builder.mesh());
+        self.builder.extents(value).get(dim).is_some_and(|extent| extent.is_multiple_of(n)) && self.runs(axes).len() > 1
+    }
+
+    /// A scatter over all axes, then a gather; where that cannot be, one axis after the other.
+    fn staged_reduce(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
+        if !self.scatters(value, axes, dim) {
+            return self.in_turn(value, axes);
+        }
+        let part = self.staged_scatter(value, axes, dim);
+        self.gather_dim(part, axes, dim)
+    }
+
+    /// A whole sum over each run.
+    pub(super) fn in_turn(&mut self, value: OpId, axes: Axes) -> OpId {
+        let operator = self.operator;
+        self.runs(axes).into_iter().fold(value, |value, run| {
             let build = |builder: &mut Builder<'_>, (method, chunks), run: Axes, value| {
                 methods::all_reduce_in_chunks(builder, method, run, value, operator, chunks)
             };
@@ -209,21 +222,8 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    /// A scatter over all axes, then a gather.
-    pub(super) fn staged_reduce(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
-        let part = self.staged_scatter(value, axes, dim);
-        self.gather_dim(part, axes, dim)
-    }
-
-    fn all_to_all(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
-        match self.several(CollectiveKind::AllToAll, &on_dim(axes, from), Some(to), value) {
-            Some(multiport) => multiport.all_to_all(self.builder, value, to),
-            None => self.staged_exchange(value, axes, from, to),
-        }
-    }
-
     /// Run by run, the minor one first.
-    pub(super) fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
+    fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
         let stages: Vec<(Axes, Method)> = to
             .runs(self.builder.mesh(), axes)
             .into_iter()
@@ -275,10 +275,7 @@ impl Stages<'_, '_, '_, '_> {
             }
         }
         if self.method.is_none() {
-            // Trees need far links at once, which rings and lines do not have; their chunks would take long to search.
-            let tree = |method: Method| matches!(method, Method::Tree | Method::DoubleBinaryTree);
-            let pays = |method: Method| !method.in_chunks() || wiring == Wiring::Switch || !tree(method);
-            candidates.retain(|method| pays(*method) && !(self.lowerer.frugal && method.in_chunks()));
+            candidates.retain(|method| !(self.lowerer.frugal && method.in_chunks()));
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);

@@ -3,6 +3,7 @@
 mod auto;
 mod collective;
 mod colours;
+mod packing;
 mod permute;
 mod several;
 

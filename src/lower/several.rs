@@ -1,48 +1,106 @@
-//! Whether a collective over several axes is done on all of them at once, and in how many chunks.
+//! Whether a collective is done stage by stage or over all its axes at once, and in how many chunks.
 
-use super::auto::{along, more_chunks, simulate};
+use super::auto::{LEAST_SAVING, Trial, along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::{colours, turns};
+use super::packing;
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{Destination, Method, Multiport, Stage};
-use crate::schedule::{Builder, OpId};
+use crate::schedule::OpId;
+use crate::schedule::methods::{Destination, Method, Multiport, Packed, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
-use itertools::Itertools;
 
-/// What decides: the kind, the axes on each dim, where an exchange moves them, and the block it starts from.
-pub(super) type Several = (CollectiveKind, Vec<Axes>, Option<Destination>, DType, Vec<u64>);
+/// What decides: the collective, and the block it starts from.
+pub(super) type Several = (Moved, DType, Vec<u64>);
 
-/// More chunks are not tried.
-const MOST_CHUNKS: u64 = 16;
+/// A collective over the axes of some dims.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Moved {
+    pub(super) kind: CollectiveKind,
+    /// The axes on each dim: where a gather finds them, a scatter and an exchange put or find them. A sum over several
+    /// axes is scattered along a dim that divides, if there is one.
+    pub(super) dims: Vec<Axes>,
+    /// Where an exchange puts them.
+    pub(super) to: Option<Destination>,
+}
+
+/// More chunks of all axes at once are not tried.
+const MOST_CHUNKS: u64 = 64;
+
+/// Chunks of all axes at once are few, so that even a part in so many is worth them.
+const LEAST_SAVING_AT_ONCE: u128 = 512;
+
+/// How a collective goes over its axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Stage by stage; of a sum a scatter and a gather.
+    Staged,
+    /// A whole sum over each axis, one after the other.
+    InTurn,
+    /// All axes at once.
+    Multiport(Multiport),
+    /// Along packed trees.
+    Packed(Packed),
+}
 
 impl Stages<'_, '_, '_, '_> {
-    /// All axes at once, if there are several and that is faster than stage by stage, or asked for.
-    pub(super) fn several(
-        &mut self,
-        kind: CollectiveKind,
-        dims: &[Axes],
-        to: Option<Destination>,
-        value: OpId,
-    ) -> Option<Multiport> {
-        let runs = runs(&self.lowerer.topology.mesh, dims, to);
-        if runs.len() < 2 || self.method.is_some_and(|method| method != Method::Multiport) {
-            return None;
+    /// All axes by the fastest way, or the one that is asked for.
+    pub(super) fn over_axes(&mut self, moved: &Moved, value: OpId) -> OpId {
+        let way = self.way_over_axes(moved, value);
+        self.by_way(moved, &way, value)
+    }
+
+    fn way_over_axes(&mut self, moved: &Moved, value: OpId) -> Way {
+        let lowerer = &self.lowerer;
+        let count = runs(&lowerer.topology.mesh, moved).len();
+        let tried = match self.method {
+            Some(method) => matches!(method, Method::Multiport | Method::TreePacking),
+            None => !lowerer.frugal && (count > 1 || lowerer.topology.is_degraded()),
+        };
+        if count == 0 || !tried {
+            return Way::Staged;
         }
-        if self.lowerer.frugal && self.method.is_none() {
-            return None;
-        }
-        let key = (kind, dims.to_vec(), to, self.builder.dtype(value), self.builder.extents(value).to_vec());
-        if let Some(known) = self.lowerer.several.get(&key) {
+        let key = (moved.clone(), self.builder.dtype(value), self.builder.extents(value).to_vec());
+        if let Some(known) = lowerer.several.get(&key) {
             return known.clone();
         }
-        let asked = self.method.is_some();
-        let found = Contest::new(self.lowerer, &key, self.operator).winner(asked);
-        self.lowerer.several.insert(key, found.clone());
-        found
+        let way = Contest::new(self.lowerer, &key, self.operator).winner(self.method);
+        self.lowerer.several.insert(key, way.clone());
+        way
+    }
+
+    fn by_way(&mut self, moved: &Moved, way: &Way, value: OpId) -> OpId {
+        let operator = self.operator;
+        match (way, moved.kind) {
+            (Way::Staged, _) => self.staged(moved, value),
+            (Way::InTurn, _) => self.in_turn(value, moved.axes()),
+            (Way::Multiport(all), CollectiveKind::AllGather) => all.all_gather(self.builder, value),
+            (Way::Multiport(all), CollectiveKind::ReduceScatter) => all.reduce_scatter(self.builder, value, operator),
+            (Way::Multiport(all), CollectiveKind::AllReduce) => all.all_reduce(self.builder, value, operator),
+            (Way::Multiport(all), CollectiveKind::AllToAll) => {
+                moved.to.map_or(value, |to| all.all_to_all(self.builder, value, to))
+            }
+            (Way::Packed(trees), CollectiveKind::AllGather) => trees.all_gather(self.builder, value),
+            (Way::Packed(trees), CollectiveKind::ReduceScatter) => trees.reduce_scatter(self.builder, value, operator),
+            (Way::Packed(trees), CollectiveKind::AllReduce) => trees.all_reduce(self.builder, value, operator),
+            (Way::Multiport(_) | Way::Packed(_), CollectiveKind::Permute | CollectiveKind::Slice)
+            | (Way::Packed(_), CollectiveKind::AllToAll) => value,
+        }
+    }
+}
+
+impl Moved {
+    /// All axes, dim after dim.
+    pub(super) fn axes(&self) -> Axes {
+        self.dims.iter().fold(Axes::NONE, |all, axes| all.then(*axes))
+    }
+
+    /// The dims on which there are axes.
+    pub(super) fn on(&self) -> impl Iterator<Item = (usize, Axes)> + '_ {
+        self.dims.iter().copied().enumerate().filter(|(_, axes)| !axes.is_empty())
     }
 }
 
@@ -50,98 +108,128 @@ impl Stages<'_, '_, '_, '_> {
 struct Contest<'k> {
     part: Topology,
     lowerer: &'k Lowerer<'k>,
-    kind: CollectiveKind,
-    /// The runs as they are numbered in the part.
-    numbered: Vec<Axes>,
-    /// The axes on each dim as they are numbered in the part.
-    dims: Vec<Axes>,
-    /// Where an exchange moves them, with the axes as they are numbered in the part.
-    to: Option<Destination>,
+    /// With the axes of the whole machine.
+    whole: &'k Moved,
+    /// With the axes as they are numbered in the part.
+    there: Moved,
     dtype: DType,
     extents: &'k [u64],
     operator: Operator,
-    multiport: Multiport,
 }
 
 impl<'k> Contest<'k> {
-    fn new(lowerer: &'k Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
-        let (kind, dims, to, dtype, extents) = key;
-        let topology = lowerer.topology;
-        let runs = runs(&topology.mesh, dims, *to);
+    fn new(lowerer: &'k Lowerer<'_>, (whole, dtype, extents): &'k Several, operator: Operator) -> Contest<'k> {
+        let lists: Vec<Axes> = whole.dims.iter().copied().chain(whole.to.map(|to| to.order)).collect();
+        let (part, mut dims) = along(lowerer.topology, &lists);
+        let to = whole.to.zip(dims.get(whole.dims.len())).map(|(to, order)| Destination { order: *order, ..to });
+        dims.truncate(whole.dims.len());
+        let there = Moved { kind: whole.kind, dims, to };
+        Contest { part, lowerer, whole, there, dtype: *dtype, extents, operator }
+    }
+
+    fn winner(&self, asked: Option<Method>) -> Way {
+        let mut best: Option<(Time, Way)> = None;
+        let mut keep = |found: Option<(Time, Way)>| {
+            let found = found.filter(|(time, _)| best.as_ref().is_none_or(|(least, _)| time < least));
+            best = found.or_else(|| best.take());
+            best.as_ref().map(|(least, _)| *least)
+        };
+        let mut least = None;
+        if asked.is_none() {
+            keep(self.timed(&Way::Staged));
+            least = keep(self.in_turn());
+        }
+        if asked != Some(Method::TreePacking) {
+            least = keep(self.multiport());
+        }
+        if asked != Some(Method::Multiport) {
+            keep(self.packed(asked.is_some(), least));
+        }
+        best.map_or(Way::Staged, |(_, way)| way)
+    }
+
+    /// A whole sum over each axis: where hops take the time, these are as few as can be.
+    fn in_turn(&self) -> Option<(Time, Way)> {
+        let several = self.there.kind == CollectiveKind::AllReduce && self.runs().len() > 1;
+        if several { self.timed(&Way::InTurn) } else { None }
+    }
+
+    fn runs(&self) -> Vec<(Axes, usize)> {
+        runs(&self.lowerer.topology.mesh, self.whole)
+    }
+
+    fn multiport(&self) -> Option<(Time, Way)> {
+        let runs = self.runs();
+        if runs.len() < 2 || !self.divides() {
+            return None;
+        }
         let axes: Vec<Axes> = runs.iter().map(|(run, _)| *run).collect();
-        let (part, numbered) = along(topology, &axes);
+        let (topology, kind) = (self.lowerer.topology, self.whole.kind);
         let stage =
-            |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, *kind, *run) };
-        let stages = runs.iter().map(stage).collect();
-        let exchange = *kind == CollectiveKind::AllToAll;
+            |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, kind, *run) };
+        let exchange = kind == CollectiveKind::AllToAll;
         let colours = if exchange { turns(runs.len()) } else { colours(topology, &axes) };
-        let multiport = Multiport { stages, colours, chunks: 1 };
-        let on_dim = |dim: usize| runs.iter().zip(&numbered).filter(move |((_, on), _)| *on == dim);
-        let there = |dim: usize| on_dim(dim).flat_map(|(_, run)| run.iter()).collect::<Axes>();
-        let dims = (0..dims.len()).map(there).collect();
-        let to = to.map(|to| {
-            let moved = runs.iter().zip(&numbered).sorted_by_key(|((run, _), _)| to.rank(*run));
-            Destination { dim: to.dim, order: moved.flat_map(|(_, run)| run.iter()).collect() }
-        });
-        Contest { lowerer, kind: *kind, dims, to, dtype: *dtype, extents, operator, multiport, part, numbered }
+        let whole = Multiport { stages: runs.iter().map(stage).collect(), colours, chunks: 1 };
+        let (_, numbered) = along(topology, &axes);
+        let there = |chunks| {
+            let stages = whole.stages.iter().zip(&numbered).map(|(stage, run)| Stage { axes: *run, ..*stage });
+            Way::Multiport(Multiport { stages: stages.collect(), chunks, ..whole.clone() })
+        };
+        let next = |chunks| (chunks <= MOST_CHUNKS).then_some(chunks);
+        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, |chunks| Some(self.timed(&there(chunks))?.0))?;
+        Some((time, Way::Multiport(Multiport { chunks, ..whole })))
     }
 
-    fn winner(self, asked: bool) -> Option<Multiport> {
-        let best = more_chunks(|chunks| (chunks <= MOST_CHUNKS).then_some(chunks), |chunks| self.at_once(chunks));
-        let staged = if asked { None } else { self.staged() };
-        let (time, chunks) = best.or_else(|| asked.then_some((Time::ZERO, 1)))?;
-        staged.is_none_or(|staged| time < staged).then_some(Multiport { chunks, ..self.multiport })
+    /// Whether all blocks that are scattered are equal.
+    fn divides(&self) -> bool {
+        let scattered = matches!(self.there.kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
+        let fits = |(dim, axes): (usize, Axes)| {
+            self.extents.get(dim).is_some_and(|extent| extent.is_multiple_of(axes.group_size(&self.part.mesh)))
+        };
+        !scattered || self.there.on().all(fits)
     }
 
-    fn at_once(&self, chunks: u64) -> Option<Time> {
-        let mut multiport = Multiport { chunks, ..self.multiport.clone() };
-        multiport.stages.iter_mut().zip(&self.numbered).for_each(|(stage, run)| stage.axes = *run);
-        self.simulated(|builder, input| match (self.kind, self.to) {
-            (CollectiveKind::AllGather, _) => multiport.all_gather(builder, input),
-            (CollectiveKind::ReduceScatter, _) => multiport.reduce_scatter(builder, input, self.operator),
-            (CollectiveKind::AllReduce, _) => multiport.all_reduce(builder, input, self.operator),
-            (CollectiveKind::AllToAll, Some(to)) => multiport.all_to_all(builder, input, to),
-            (CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice, _) => input,
-        })
+    /// Along packed trees, if that is asked for, or if it can pay: where links are degraded, and for sums where the
+    /// inner links of a line would be idle in turns. `least` is what the other ways take.
+    fn packed(&self, asked: bool, least: Option<Time>) -> Option<(Time, Way)> {
+        let runs = self.runs();
+        let is_line = |(run, _): &(Axes, usize)| self.lowerer.topology.links(*run).wiring == Wiring::Line;
+        let idle_in_turns = self.there.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
+        if self.extents.is_empty() || !(asked || self.part.is_degraded() || idle_in_turns) {
+            return None;
+        }
+        let there = packing::packed(&self.part, &self.there)?;
+        let in_chunks = |chunks| Way::Packed(Packed { chunks, ..there.clone() });
+        // What is too much for a link in one chunk is so in many.
+        let load = self.trial(&in_chunks(1))?.load;
+        if least.is_some_and(|least| load >= least) {
+            return None;
+        }
+        let longest = packing::longest(&self.part.mesh, &self.there, self.extents);
+        let next =
+            |from: u64| (from..=packing::MOST_CHUNKS.min(longest)).find(|chunks| longest.is_multiple_of(*chunks));
+        let (time, chunks) = more_chunks(LEAST_SAVING, next, |chunks| Some(self.timed(&in_chunks(chunks))?.0))?;
+        let dims = self.whole.dims.clone();
+        Some((time, Way::Packed(Packed { axes: self.whole.axes(), dims, chunks, ..there })))
     }
 
-    fn staged(&self) -> Option<Time> {
+    fn timed(&self, way: &Way) -> Option<(Time, Way)> {
+        Some((self.trial(way)?.time, way.clone()))
+    }
+
+    fn trial(&self, way: &Way) -> Option<Trial> {
         let mut lowerer = Lowerer::new(&self.part, self.lowerer.lowering);
-        self.simulated(|builder, input| {
+        simulate(&self.part, self.dtype, self.extents, |builder, input| {
             let mut stages = Stages { lowerer: &mut lowerer, builder, method: None, operator: self.operator };
-            let on = |dims: &[Axes]| dims.iter().position(|axes| !axes.is_empty()).map(|dim| (dims[dim], dim));
-            match (self.kind, on(&self.dims), self.to) {
-                (CollectiveKind::AllGather, _, _) => stages.staged_gather(input, &self.dims),
-                (CollectiveKind::ReduceScatter, Some((axes, dim)), _) => stages.staged_scatter(input, axes, dim),
-                (CollectiveKind::AllReduce, Some((axes, dim)), _) => stages.staged_reduce(input, axes, dim),
-                (CollectiveKind::AllToAll, Some((axes, from)), Some(to)) => {
-                    stages.staged_exchange(input, axes, from, to)
-                }
-                (
-                    CollectiveKind::ReduceScatter
-                    | CollectiveKind::AllReduce
-                    | CollectiveKind::AllToAll
-                    | CollectiveKind::Permute
-                    | CollectiveKind::Slice,
-                    _,
-                    _,
-                ) => input,
-            }
+            stages.by_way(&self.there, way, input);
         })
-    }
-
-    fn simulated(&self, build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId) -> Option<Time> {
-        let trial = simulate(&self.part, self.dtype, self.extents, |builder, input| {
-            build(builder, input);
-        });
-        trial.map(|trial| trial.time)
     }
 }
 
 /// The runs of two devices or more, with their dims; major first on each.
-fn runs(mesh: &Mesh, dims: &[Axes], to: Option<Destination>) -> Vec<(Axes, usize)> {
-    let runs = |on: Axes| to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
-    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
+fn runs(mesh: &Mesh, moved: &Moved) -> Vec<(Axes, usize)> {
+    let runs = |on: Axes| moved.to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
+    let on_dims = moved.on().flat_map(|(dim, on)| runs(on).into_iter().map(move |run| (run, dim)));
     on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
 }
 

@@ -16,7 +16,58 @@ pub(super) struct View {
     parts: Range<usize>,
 }
 
+/// An axis that the compiler has cut, and where its parts stand in the mesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    name: String,
+    parts: Range<usize>,
+}
+
 impl Mesh {
+    /// The mesh with axes cut in parts of these sizes, major first, with names of their own: `X1`, `X2`. With it, the
+    /// axes that each axis has become. Of an axis that is not to be cut the only size is its own.
+    ///
+    /// `None` where [`Mesh::split`] has no answer.
+    pub fn cut(&self, sizes: &[Vec<u32>]) -> Option<(Mesh, Vec<Axes>)> {
+        let mut mesh = self.clone();
+        let mut parts = vec![Axes::NONE; self.axes.len()];
+        for (place, sizes) in sizes.iter().enumerate().rev() {
+            if sizes.len() > 1 {
+                let name = &self.axes[place].name;
+                // A name that is taken gets more of what makes it one's own.
+                let known = |name: &str| mesh.axis_named(name).or(self.axis_named(name)).is_some();
+                let taken = |mark: &str| (1..=sizes.len()).any(|n| known(&format!("{name}{mark}{n}")));
+                let mark = ["", "_", "__", "___"].into_iter().find(|mark| !taken(mark))?;
+                let named = (1..).zip(sizes).map(|(n, size)| (format!("{name}{mark}{n}"), *size)).collect::<Vec<_>>();
+                mesh = mesh.split(AxisId::new(place), &named)?;
+            }
+        }
+        let mut at = 0;
+        for (place, sizes) in sizes.iter().enumerate() {
+            let range = at..at + sizes.len();
+            at = range.end;
+            parts[place] = range.clone().map(AxisId::new).collect();
+            if sizes.len() > 1 {
+                mesh.cut.push(Cut { name: self.axes[place].name.clone(), parts: range });
+            }
+        }
+        Some((mesh, parts))
+    }
+
+    /// The axis whose parts these axes begin with, all and in order, and their number.
+    pub(super) fn whole_at(&self, axes: &[AxisId]) -> Option<(&str, usize)> {
+        let begins = |cut: &&Cut| {
+            axes.len() >= cut.parts.len()
+                && axes.iter().map(|axis| axis.index()).take(cut.parts.len()).eq(cut.parts.clone())
+        };
+        self.cut.iter().find(begins).map(|cut| (cut.name.as_str(), cut.parts.len()))
+    }
+
+    /// Whether the compiler has cut an axis.
+    pub fn is_cut(&self) -> bool {
+        !self.cut.is_empty()
+    }
+
     /// The mesh with an axis in one or more parts, major first, of which each has a name and a size; parts of parts
     /// are parts of the axis.
     ///
@@ -71,7 +122,7 @@ impl Mesh {
                 Some(_) => {}
             }
         }
-        Mesh { axes, views: Vec::new() }
+        Mesh { axes, views: Vec::new(), cut: Vec::new() }
     }
 
     /// The axis of the [machine](Mesh::machine) on which an axis lies.
@@ -129,7 +180,8 @@ impl Mesh {
             Some(View { whole: view.whole.clone(), parts: start..start + view.parts.len() })
         };
         let views = self.views.iter().filter_map(view).collect();
-        (Mesh { axes: kept.iter().map(|axis| self.axis(*axis).clone()).collect(), views }, kept)
+        let axes = kept.iter().map(|axis| self.axis(*axis).clone()).collect();
+        (Mesh { axes, views, cut: Vec::new() }, kept)
     }
 
     fn view(&self, place: usize) -> Option<&View> {
@@ -245,6 +297,21 @@ mod tests {
                 assert_eq!(rank, u64::from(machine.coordinate(device, mesh.physical(axis))));
             }
         }
+    }
+
+    #[test]
+    fn all_parts_of_a_cut_axis_go_by_its_name() {
+        let mesh = Mesh::of(&[("X", 4), ("Y", 2), ("X1", 6)]);
+        let (cut, parts) = mesh.cut(&[vec![2, 2], vec![2], vec![3, 2]]).unwrap();
+        assert_eq!(cut.machine(), mesh);
+        assert_eq!(cut.to_string(), "{X: 4 = {X_1: 2, X_2: 2}, Y: 2, X1: 6 = {X11: 3, X12: 2}}");
+        let names = |axes: &[usize]| axes.iter().map(|axis| AxisId::new(*axis)).collect::<Axes>().names(&cut);
+        assert_eq!(names(&[0, 1, 2]), "XY");
+        assert_eq!(names(&[1, 0]), "{X_2,X_1}");
+        assert_eq!(names(&[2, 3, 4]), "{Y,X1}");
+        assert_eq!(names(&[0]), "X_1");
+        assert_eq!(parts[2].names(&cut), "X1");
+        assert_eq!(mesh.cut(&[vec![3, 2], vec![2], vec![6]]), None);
     }
 
     #[test]

@@ -1,21 +1,17 @@
 //! From the search to the plan: the steps on the chosen ways, each once.
 
 use super::case::case;
-use super::reshard::{Back, Distances, Node, Pricing, Score};
+use super::reshard::{Back, Distances, Node, Pricing, Score, Terms};
 use super::search::{FREE, Origin, Search};
 use super::{Alternative, Choice, LocalWork, Objective, Pinned, Plan, Step, StepId, StepOp, collective_name};
 use crate::collective::Collective;
 use crate::function::Function;
-use crate::layout::{Layout, Sharding};
-use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::layout::Layout;
+use crate::program::{Definition, Program, ValueId};
 use crate::units::{Bytes, Time};
-use itertools::Itertools;
 use petgraph::graph::DiGraph;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-/// So many of the shardings in which a value is made most cheaply are tried.
-const MOST_ELSEWHERE: usize = 8;
 
 /// How many ways to do a product are kept.
 const MOST_ALTERNATIVES: usize = 8;
@@ -32,8 +28,8 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
         }
     }
     for id in builder.program.outputs.clone() {
-        let settled = builder.search.found[id.index()].settled;
-        outputs.push(builder.make(id, settled.expect("outputs are settled"), id));
+        let output = builder.search.found[id.index()].output;
+        outputs.push(builder.make(id, output.expect("outputs leave the program somewhere"), id));
     }
     let carried: Vec<_> = builder.program.carried().copied().collect();
     let carried =
@@ -54,64 +50,37 @@ impl Built<'_> {
         let objective = self.builder.search.costs.objective();
         let score = |step: &Step| {
             let times = step.times(&self.builder.program);
-            Score::new(objective, step.cost, step.received, step.flops).times(times)
+            Score::new(objective, step.cost.time, step.received, step.flops).times(times)
         };
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }
 
-    /// Where values that are moved for their users could be settled instead: where a user takes them, or where they
-    /// are made cheaply. What a repeat carries is settled before the body and in it alike.
-    pub(super) fn elsewhere(&self) -> Vec<(Vec<ValueId>, Sharding)> {
-        let (search, program) = (&self.builder.search, &self.builder.program);
-        let paid = |step: &&Step| matches!(step.op, StepOp::Collective(_)) && step.cost.time > Time::ZERO;
-        let moves: Vec<&Step> = self.builder.steps.node_weights().filter(paid).collect();
-        let free = |id: &ValueId| program.value(*id).wanted == Wanted::Free;
-        let is_carried = |id: &ValueId| program.carried().any(|it| [it.entry, it.first, it.last].contains(id));
-        let moved = moves.iter().map(|step| step.value).unique().filter(|id| free(id) && !is_carried(id));
-        let moved = moved.map(|id| (vec![id], program.outputs.contains(&id)));
-        let carried = program.carried().filter(|it| !moves.is_empty() && free(&it.entry) && free(&it.first));
-        let carried = carried.filter(|it| program.carried().all(|earlier| earlier.last != it.entry));
-        let carried = carried.map(|it| (vec![it.entry, it.first], program.outputs.contains(&it.last)));
-        let mut found = Vec::new();
-        for (ids, is_output) in moved.chain(carried) {
-            let (id, space) = (ids[0], search.space(ids[0]));
-            let Some(settled) = search.found[id.index()].settled else { continue };
-            let made = search.found[id.index()].made.iter().sorted_by_key(|(node, score)| (*score, *node));
-            let taken = moves.iter().filter(|step| step.value == id).map(|step| &step.layout.sharding);
-            let nodes = made.map(|(node, _)| space.sharding(node)).take(MOST_ELSEWHERE).chain(taken).unique();
-            let fits =
-                |sharding: &&Sharding| *sharding != space.sharding(settled) && (sharding.open.is_empty() || !is_output);
-            found.extend(nodes.filter(fits).map(|sharding| (ids.clone(), sharding.clone())));
-        }
-        found
-    }
-
     /// The plan, with what was not chosen.
-    pub(super) fn finish(self) -> Plan {
+    ///
+    /// - `least`: what no plan is below, by the figure that plans are chosen by.
+    pub(super) fn finish(self, least: u128) -> Plan {
+        let score = self.score();
         let Built { mut builder, outputs, carried } = self;
         let chosen = std::mem::take(&mut builder.chosen);
         let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
         let costs = builder.search.costs;
-        let exact = builder.search.exact;
-        let least = builder.least_compute();
-        let (program, steps) = (builder.program, builder.steps);
-        let (origins, filled) = (Vec::new(), Vec::new());
-        let mut plan = Plan {
-            program,
-            steps,
+        let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
+        let lower_bound = match costs.objective() {
+            Objective::Time => Time::from_ticks(least).max(computing),
+            Objective::Bytes => computing,
+        };
+        Plan {
+            program: builder.program,
+            steps: builder.steps,
             outputs,
             choices,
             carried,
-            origins,
-            filled,
+            origins: Vec::new(),
+            filled: Vec::new(),
             costs: costs.name(),
-            exact,
-            lower_bound: least,
-        };
-        if exact && costs.objective() == Objective::Time {
-            plan.lower_bound = plan.totals().time();
+            exact: least >= score.first(),
+            lower_bound,
         }
-        plan
     }
 }
 
@@ -137,35 +106,38 @@ impl Builder<'_> {
         if let Some(step) = self.made.get(&(id, node)) {
             return *step;
         }
-        let found = &self.search.found[id.index()];
-        let settled_elsewhere = found.settled.is_some_and(|settled| settled != node);
-        let ways = if settled_elsewhere { found.offered() } else { &found.made };
-        let (_, back) = ways.get(node).expect("asked for only where it was reached");
-        let step = match back.clone() {
-            Back::Move(from, collective, _) => {
-                let operand =
-                    if settled_elsewhere { self.make(id, from, user) } else { self.make_inside(id, from, user) };
-                self.push_collective(id, (*collective).clone(), operand, user)
-            }
-            Back::Source(_) => self.make_inside(id, node, user),
+        let found = Rc::clone(&self.search.found[id.index()]);
+        let is_made = found.settled.is_none_or(|settled| settled == node);
+        let shared = || found.shared.iter().find(|(shared, _)| *shared == node).map(|(_, ways)| ways);
+        let step = match is_made {
+            true => self.make_along(id, node, user, &found.made, true),
+            false => self.make_along(id, node, user, shared().unwrap_or(found.offered()), false),
         };
-        if !settled_elsewhere && matches!(self.program.value(id).definition, Definition::Product { .. }) {
+        self.made.insert((id, node), step);
+        if is_made && matches!(self.program.value(id).definition, Definition::Product { .. }) {
             self.chosen.push((id, node));
         }
-        self.made.insert((id, node), step);
         step
     }
 
-    /// On the way between the making of a value and the sharding in which it is settled or taken.
-    fn make_inside(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
-        let (_, back) = self.search.found[id.index()].made.get(node).expect("on a way that was found").clone();
-        match back {
+    /// Follows some ways to a value back to where they start: where it is made, or where it is had already.
+    fn make_along(&mut self, id: ValueId, node: Node, user: ValueId, ways: &Distances<Origin>, making: bool) -> StepId {
+        if let Some(step) = self.made.get(&(id, node)).filter(|_| !making) {
+            return *step;
+        }
+        let (_, back) = ways.get(node).expect("asked for only where it was reached").clone();
+        let step = match back {
             Back::Move(from, collective, _) => {
-                let operand = self.make_inside(id, from, user);
+                let operand = self.make_along(id, from, user, ways, making);
                 self.push_collective(id, (*collective).clone(), operand, user)
             }
-            Back::Source(origin) => self.make_source(id, node, &origin),
+            Back::Source(origin) if making => self.make_source(id, node, &origin),
+            Back::Source(_) => self.make(id, node, user),
+        };
+        if !making {
+            self.made.insert((id, node), step);
         }
+        step
     }
 
     fn make_source(&mut self, id: ValueId, node: Node, origin: &Origin) -> StepId {
@@ -242,34 +214,17 @@ impl Builder<'_> {
         id
     }
 
-    /// All products, spread over all devices without any waste.
-    fn least_compute(&self) -> Time {
-        let program = &self.program;
-        let products =
-            program.value_ids().filter(|id| matches!(program.value(*id).definition, Definition::Product { .. }));
-        let devices = program.mesh.device_count() as u128;
-        let time = |id: ValueId| {
-            let operands = program.value(id).definition.operands();
-            let whole = |id: ValueId| program.layout(id, Sharding::replicated(program.value(id).dims.len()));
-            let layouts: Vec<Layout> = operands.iter().map(|id| whole(*id)).collect();
-            let work = LocalWork::new(&program.einsum(id), &layouts, &whole(id), &program.mesh);
-            let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), ..work };
-            self.search.costs.product(&share).time * program.times(id)
-        };
-        products.map(time).sum()
-    }
-
     /// The ways in which the product could have been done, cheapest first.
     fn choice(&mut self, id: ValueId, target: Node) -> Choice {
         let operands = self.program.value(id).definition.operands().to_vec();
         let mut found: Vec<Way> = Vec::new();
         let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
-        for assignment in self.search.assignments(id) {
+        for (_, assignment) in self.search.ways(id).iter() {
             let (program, costs, allowed) = (self.search.program, self.search.costs, self.search.allowed(id));
             let node = self.search.space_mut(id).node(&assignment.result);
             let ways = onward.entry(node).or_insert_with(|| {
                 let start = (node, Score::default(), Origin { operands: Vec::new() });
-                let pricing = Pricing { times: 1, allowed, mesh: &program.mesh, costs };
+                let pricing = Pricing { times: 1, terms: Terms::new(allowed), mesh: &program.mesh, costs };
                 self.search.space_mut(id).distances([start], Some(target), &pricing)
             });
             let mut path = Vec::new();
@@ -285,9 +240,9 @@ impl Builder<'_> {
             }
             let Some(after) = ways.way(target).filter(|_| reachable) else { continue };
             path.extend(after.into_iter().map(|(from, collective, time)| (id, from, collective, time)));
-            let (compute, _) = self.search.compute_cost(id, &assignment);
+            let (compute, _) = self.search.compute_cost(id, assignment);
             let communication = path.iter().map(|(_, _, _, time)| *time).sum();
-            let obeys = self.search.obeys(id, &assignment);
+            let obeys = self.search.obeys(id, assignment);
             found.push(Way { time: communication + compute.time, communication, path, obeys });
         }
         // Names are made for the few that are kept.

@@ -3,8 +3,8 @@
 //! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
 //! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
 
-use super::build::Built;
-use super::{Allowed, Costs, Objective, Plan, PlanError, StepOp, settle};
+use super::reshard::Terms;
+use super::{Costs, Objective, Plan, PlanError, StepOp, limits};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, Mesh};
 use crate::program::{Definition, Program, ValueId, Wanted};
@@ -20,12 +20,12 @@ const MOST_PLANS: usize = 400;
 ///
 /// # Errors
 /// If there is no plan, or there are too many to try.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Result<Plan, PlanError> {
+pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
         let layouts = layouts(&program.value(id).dims, &program.mesh).ok_or_else(|| too_many(program, id))?;
-        if uses(program, id) > 1 || limit.is_some() {
+        if limit.is_some() {
             tried.push((id, layouts));
         }
     }
@@ -34,29 +34,28 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Re
         return Err(too_many(program, *id));
     }
     if tried.is_empty() {
-        return Ok(filled(program, settle::settle(program, costs, allowed)?.finish()));
+        return Ok(filled(program, limits::plan(program, costs, terms)?));
     }
-    let mut best: Option<(u128, Plan)> = None;
+    let mut best: Option<Plan> = None;
     let (mut bound, mut failure) = (None, None);
     for choice in tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
         let mut chosen = program.clone();
         for ((id, _), sharding) in tried.iter().zip(choice) {
             chosen.values[id.index()].wanted = Wanted::Exact(sharding.clone());
         }
-        match settle::settle(&chosen, costs, allowed).map(Built::finish) {
+        match limits::plan(&chosen, costs, terms) {
             Ok(plan) => {
                 bound = bound.into_iter().chain([plan.lower_bound]).min();
-                let over = limit.map_or(0, |limit| u128::from(plan.totals().peak.0).saturating_sub(limit));
-                let score = |over: u128, plan: &Plan| (over, score(plan, costs.objective()));
-                if best.as_ref().is_none_or(|(least, best)| score(over, &plan) < score(*least, best)) {
-                    best = Some((over, plan));
+                let score = |plan: &Plan| (limits::over(plan), score(plan, costs.objective()));
+                if best.as_ref().is_none_or(|best| score(&plan) < score(best)) {
+                    best = Some(plan);
                 }
             }
             Err(error) => failure = Some(error),
         }
     }
     match (best, failure) {
-        (Some((_, plan)), _) => {
+        (Some(plan), _) => {
             let lower_bound = bound.unwrap_or(plan.lower_bound);
             Ok(filled(program, Plan { exact: false, lower_bound, ..plan }))
         }
@@ -65,8 +64,13 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, allowed: Allowed) -> Re
     }
 }
 
+/// The figure that a plan is chosen by.
+pub(super) fn figure(plan: &Plan, objective: Objective) -> u128 {
+    score(plan, objective).0
+}
+
 /// What a plan is chosen by; of equal ones the one that holds least.
-fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
+pub(super) fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
     let totals = plan.totals();
     let received = u128::from(totals.received.0);
     match objective {
@@ -76,7 +80,7 @@ fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
 }
 
 /// The plan, with the layouts that it chose written into its program.
-fn filled(program: &Program, mut plan: Plan) -> Plan {
+pub(super) fn filled(program: &Program, mut plan: Plan) -> Plan {
     let holes: Vec<_> =
         plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && has_hole(program, plan.step(*id).value)).collect();
     for id in &holes {
@@ -90,12 +94,6 @@ fn filled(program: &Program, mut plan: Plan) -> Plan {
 fn has_hole(program: &Program, id: ValueId) -> bool {
     let value = program.value(id);
     value.definition == Definition::Input && value.wanted == Wanted::Free
-}
-
-/// In how many places a value is used; an output is one.
-fn uses(program: &Program, id: ValueId) -> usize {
-    let operands = program.values.iter().flat_map(|value| value.definition.operands().iter().unique());
-    operands.filter(|operand| **operand == id).count() + program.outputs.iter().filter(|output| **output == id).count()
 }
 
 /// The least limit on memory, in bytes.

@@ -4,14 +4,16 @@
 //! shardings. What a move costs is asked through one trait, [`Costs`].
 
 mod assignments;
+mod branch;
 mod build;
 mod case;
 mod holes;
+mod limits;
+mod parts;
 mod pins;
 mod print;
 mod reshard;
 mod search;
-mod settle;
 pub mod unroll;
 
 pub use print::collective_name;
@@ -29,6 +31,7 @@ use crate::units::{Bytes, Time};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+use reshard::Terms;
 use thiserror::Error;
 
 /// What a plan asks of a cost model. Times are isolated: nothing else runs meanwhile.
@@ -36,11 +39,21 @@ pub trait Costs {
     /// The time of one collective, and what limits it.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
+    /// A time that the collective does not take less than, if that is known at once and the time is not.
+    fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Time> {
+        None
+    }
+
     /// The time of a local product.
     fn product(&self, work: &LocalWork) -> Cost;
 
     /// The time of an elementwise function.
     fn map(&self, work: &LocalWork) -> Cost;
+
+    /// The same costs where axes are in other parts; `None` if plans by these costs are not to cut axes.
+    fn seen_as(&self, _mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+        None
+    }
 
     /// What a plan is chosen by.
     fn objective(&self) -> Objective {
@@ -121,14 +134,13 @@ impl Limit {
 
 /// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
 ///
-/// Exact where each value is used once. A free value with several uses gets the layout in which it is made most
-/// cheaply, or one of those in which it is used where that makes the plan cheaper. Equal moves of one value are done
-/// once.
+/// The search goes on until no plan can be cheaper, or it takes too long; then the plan carries what none is below.
+/// Equal moves of one value are done once.
 ///
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    holes::plan(program, costs, Allowed::Moves)
+    parts::plan(program, costs)
 }
 
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
@@ -140,7 +152,7 @@ pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanEr
     if plan.ids().all(|id| !plan.is_unwritten(id)) {
         return Ok(plan);
     }
-    holes::plan(program, costs, Allowed::Slices)
+    holes::plan(program, costs, Terms::new(Allowed::Slices))
 }
 
 /// What may be done to a value for the sake of its layout where no statement says so.

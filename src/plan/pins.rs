@@ -32,9 +32,9 @@ impl Search<'_> {
 
     /// What can be asked of a product instead.
     pub(super) fn impossible(&mut self, id: ValueId, pin: &Pin) -> PlanError {
-        let assignments = self.assignments(id);
-        let reachable: Vec<Assignment> =
-            assignments.into_iter().filter(|assignment| self.source(id, assignment).is_some()).collect();
+        let ways = self.ways(id);
+        let reachable: Vec<&Assignment> =
+            ways.iter().filter(|(way, _)| self.source(id, way).is_some()).map(|(_, assignment)| assignment).collect();
         let choices: [&[usize]; 3] = [&[0], &[1], &[0, 1]];
         let of = |strategy| choices.map(|operands| Pin { strategy, operands: operands.to_vec() });
         let reduce = Pin { strategy: Strategy::Reduce, operands: Vec::new() };

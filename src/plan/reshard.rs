@@ -2,7 +2,7 @@
 //!
 //! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
 
-use super::{Allowed, Cost, Costs, Objective};
+use super::{Allowed, Costs, Objective};
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
@@ -24,8 +24,8 @@ pub(super) struct Score {
 }
 
 impl Score {
-    pub(super) fn new(objective: Objective, cost: Cost, received: Bytes, flops: u128) -> Score {
-        let (time, bytes) = (cost.time.ticks(), u128::from(received.0));
+    pub(super) fn new(objective: Objective, time: Time, received: Bytes, flops: u128) -> Score {
+        let (time, bytes) = (time.ticks(), u128::from(received.0));
         match objective {
             Objective::Time => Score { first: time, second: bytes, steps: 1 },
             Objective::Bytes => Score { first: bytes, second: flops, steps: 1 },
@@ -34,10 +34,27 @@ impl Score {
 }
 
 impl Score {
+    /// The figure that plans are chosen by.
+    pub(super) fn first(self) -> u128 {
+        self.first
+    }
+
+    /// With something added to the figure that plans are chosen by.
+    pub(super) fn with_toll(self, toll: u128) -> Score {
+        Score { first: self.first.saturating_add(toll), ..self }
+    }
+
     /// Of something that is done several times.
     pub(super) fn times(self, times: u64) -> Score {
         let times = u128::from(times);
         Score { first: self.first.saturating_mul(times), second: self.second.saturating_mul(times), ..self }
+    }
+
+    /// One of so many parts, which add up to the whole; none of a larger score is less.
+    pub(super) fn part(self, parts: u32, place: usize) -> Score {
+        let of = u128::from(parts.max(1));
+        let part = |whole: u128| whole.saturating_add(place as u128 % of) / of;
+        Score { first: part(self.first), second: part(self.second), ..self }
     }
 }
 
@@ -57,28 +74,69 @@ pub(super) type Node = usize;
 
 /// A move between two shardings.
 #[derive(Clone, Debug)]
-pub(super) struct Edge {
-    pub(super) to: Node,
-    pub(super) collective: Rc<Collective>,
-    pub(super) score: Score,
-    pub(super) time: Time,
+struct Edge {
+    to: Node,
+    collective: Rc<Collective>,
+    price: Price,
+    /// Bytes of a device before it and after it, together.
+    held: u64,
+}
+
+/// What is known of the cost of a move.
+#[derive(Clone, Copy, Debug)]
+enum Price {
+    /// It is no less.
+    AtLeast(Score),
+    /// It is this, in so much time.
+    Known(Score, Time),
+}
+
+impl Price {
+    fn least(self) -> Score {
+        match self {
+            Price::AtLeast(score) | Price::Known(score, _) => score,
+        }
+    }
+}
+
+/// What plans are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// What may be done where no move is written.
+    pub(super) allowed: Allowed,
+    /// Plans that score more, by the first of the figures of a score, are of no interest.
+    pub(super) most: u128,
+    /// The bytes that a device may hold for one step: what it takes and what it makes.
+    pub(super) held: u64,
+    /// The operations of a device in all of the program.
+    pub(super) flops: u128,
+    /// What so many operations cost beside their time, of the first of the figures of a score.
+    pub(super) toll: (u128, u128),
+}
+
+impl Terms {
+    /// All plans in which this is allowed.
+    pub(super) fn new(allowed: Allowed) -> Terms {
+        Terms { allowed, most: u128::MAX, held: u64::MAX, flops: u128::MAX, toll: (0, 1) }
+    }
 }
 
 /// Which moves there are, and what they cost.
 pub(super) struct Pricing<'a> {
     /// How often each is done.
     pub(super) times: u64,
-    pub(super) allowed: Allowed,
+    pub(super) terms: Terms,
     pub(super) mesh: &'a Mesh,
     pub(super) costs: &'a dyn Costs,
 }
 
 impl Pricing<'_> {
-    fn allows(&self, collective: &Collective) -> bool {
-        match self.allowed {
+    fn allows(&self, edge: &Edge) -> bool {
+        let kind = match self.terms.allowed {
             Allowed::Moves => true,
-            Allowed::Slices => collective.kind() == CollectiveKind::Slice,
-        }
+            Allowed::Slices => edge.collective.kind() == CollectiveKind::Slice,
+        };
+        kind && edge.held <= self.terms.held
     }
 }
 
@@ -89,6 +147,8 @@ pub(super) struct Space {
     shardings: Vec<Sharding>,
     nodes: FxHashMap<Sharding, Node>,
     edges: Vec<Option<Vec<Edge>>>,
+    /// How many moves have been looked at, in all searches.
+    pub(super) work: u64,
 }
 
 /// The cheapest way to each node, from some sources.
@@ -113,6 +173,11 @@ impl<Origin> Distances<Origin> {
         self.reached.get(node)?.as_ref()
     }
 
+    /// Whether nothing was reached.
+    pub(super) fn is_empty(&self) -> bool {
+        self.reached().next().is_none()
+    }
+
     /// The nodes that were sources and are reached no better.
     pub(super) fn sources(&self) -> impl Iterator<Item = (Node, Score)> {
         let sources = self.reached().filter(|(_, (_, back))| matches!(back, Back::Source(_)));
@@ -122,6 +187,16 @@ impl<Origin> Distances<Origin> {
     /// All nodes in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Node, Score)> {
         self.reached().map(|(node, (score, _))| (node, *score))
+    }
+
+    /// The source from which a node is reached.
+    pub(super) fn origin(&self, mut node: Node) -> Option<&Origin> {
+        loop {
+            match &self.get(node)?.1 {
+                Back::Source(origin) => return Some(origin),
+                Back::Move(from, _, _) => node = *from,
+            }
+        }
     }
 
     /// The moves from a source to a node, in order, each with where it starts and its time.
@@ -148,7 +223,7 @@ impl<Origin> Distances<Origin> {
 
 impl Space {
     pub(super) fn new(dtype: DType, dims: Vec<Dim>) -> Space {
-        Space { dtype, dims, shardings: Vec::new(), nodes: FxHashMap::default(), edges: Vec::new() }
+        Space { dtype, dims, shardings: Vec::new(), nodes: FxHashMap::default(), edges: Vec::new(), work: 0 }
     }
 
     /// The node of a sharding.
@@ -177,6 +252,8 @@ impl Space {
     }
 
     /// The cheapest way from any of the sources to every sharding; with a target, only until that is settled.
+    ///
+    /// A move whose price is costly to know is asked for only when its bound says that it may be the cheapest.
     pub(super) fn distances<Origin: Clone>(
         &mut self,
         sources: impl IntoIterator<Item = (Node, Score, Origin)>,
@@ -188,11 +265,24 @@ impl Space {
         for (node, score, origin) in sources {
             if reached[node].as_ref().is_none_or(|(known, _)| score < *known) {
                 reached[node] = Some((score, Back::Source(origin)));
-                heap.push(Reverse((score, node)));
+                heap.push(Reverse((score, node, None)));
             }
         }
         let mut settled = vec![false; self.shardings.len()];
-        while let Some(Reverse((score, node))) = heap.pop() {
+        while let Some(Reverse((score, node, edge))) = heap.pop() {
+            if score.first > pricing.terms.most {
+                break;
+            }
+            if let Some(place) = edge {
+                // Its bound has come up.
+                let open = |edges: &Vec<Edge>| edges.get(place).is_some_and(|edge: &Edge| !settled[edge.to]);
+                if self.edges[node].as_ref().is_some_and(open) {
+                    let from = reached[node].as_ref().map_or(score, |(score, _)| *score);
+                    self.know(node, place, pricing);
+                    self.relax((node, from), place, &settled, &mut reached, &mut heap, pricing);
+                }
+                continue;
+            }
             if std::mem::replace(&mut settled[node], true) {
                 continue;
             }
@@ -202,35 +292,80 @@ impl Space {
             self.expand(node, pricing.mesh, pricing.costs);
             settled.resize(self.shardings.len(), false);
             reached.resize(self.shardings.len(), None);
-            for edge in self.edges[node].iter().flatten().filter(|edge| pricing.allows(&edge.collective)) {
-                let through = score + edge.score.times(pricing.times);
-                if !settled[edge.to] && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known) {
-                    let back = Back::Move(node, Rc::clone(&edge.collective), edge.time);
-                    reached[edge.to] = Some((through, back));
-                    heap.push(Reverse((through, edge.to)));
-                }
+            let count = self.edges[node].as_ref().map_or(0, Vec::len);
+            self.work += count as u64;
+            for place in 0..count {
+                self.relax((node, score), place, &settled, &mut reached, &mut heap, pricing);
             }
         }
+        let within = |(score, _): &(Score, _)| score.first <= pricing.terms.most;
+        reached.iter_mut().for_each(|entry| *entry = entry.take().filter(within));
         Distances { reached }
     }
 
-    /// Finds and prices the moves out of a node, once.
+    /// Goes along a move if that may be the cheapest way to where it leads.
+    fn relax<Origin>(
+        &self,
+        (node, score): (Node, Score),
+        place: usize,
+        settled: &[bool],
+        reached: &mut [Option<(Score, Back<Origin>)>],
+        heap: &mut BinaryHeap<Reverse<(Score, Node, Option<usize>)>>,
+        pricing: &Pricing<'_>,
+    ) {
+        let Some(edge) = self.edges[node].as_ref().map(|edges| &edges[place]) else { return };
+        let through = score + edge.price.least().times(pricing.times);
+        let better = || reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known);
+        if settled[edge.to] || !pricing.allows(edge) || !better() {
+            return;
+        }
+        match edge.price {
+            Price::AtLeast(_) => heap.push(Reverse((through, node, Some(place)))),
+            Price::Known(_, time) => {
+                reached[edge.to] = Some((through, Back::Move(node, Rc::clone(&edge.collective), time)));
+                heap.push(Reverse((through, edge.to, None)));
+            }
+        }
+    }
+
+    /// Finds the moves out of a node, once.
     fn expand(&mut self, node: Node, mesh: &Mesh, costs: &dyn Costs) {
         if self.edges[node].is_some() {
             return;
         }
         let from = self.layout(node);
+        let before = from.local_bytes(mesh).0;
         let mut edges = Vec::new();
         for collective in moves(&from.sharding, &self.dims, mesh) {
             let Some(to) = collective.apply(&from.sharding, mesh) else { continue };
             if !to.divides(&self.dims, mesh) {
                 continue;
             }
-            let cost = costs.collective(&collective, &from);
-            let score = Score::new(costs.objective(), cost, collective.bytes_received(&from, mesh), 0);
-            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time: cost.time });
+            let received = collective.bytes_received(&from, mesh);
+            let score = |time| Score::new(costs.objective(), time, received, 0);
+            let price = match costs.at_least(&collective, &from) {
+                Some(least) => Price::AtLeast(score(least)),
+                None => {
+                    let time = costs.collective(&collective, &from).time;
+                    Price::Known(score(time), time)
+                }
+            };
+            let after = Layout { sharding: to.clone(), ..from.clone() }.local_bytes(mesh).0;
+            let held = before.saturating_add(after);
+            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), price, held });
         }
         self.edges[node] = Some(edges);
+    }
+
+    /// Asks for the price of a move, once.
+    fn know(&mut self, node: Node, place: usize, pricing: &Pricing<'_>) {
+        let from = self.layout(node);
+        let Some(edge) = self.edges[node].as_mut().map(|edges| &mut edges[place]) else { return };
+        if let Price::AtLeast(_) = edge.price {
+            let time = pricing.costs.collective(&edge.collective, &from).time;
+            let received = edge.collective.bytes_received(&from, pricing.mesh);
+            edge.price = Price::Known(Score::new(pricing.costs.objective(), time, received, 0), time);
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! The search over layouts: for every value, the cheapest way to have it in each sharding.
 //!
 //! Values are taken in program order. A value that is used once and whose layout is free keeps all its shardings
-//! with their least scores, so that its consumer chooses (exact on trees); every other value is settled in one.
+//! with their least scores, so that its consumer chooses. Every other value is *had* in some shardings, one or more, to
+//! which it is brought once, and from which each of its users goes on. Which these are is decided by `branch.rs`.
+//!
+//! A *relaxed* search leaves that open: each user chooses for itself and pays its part of what the choice costs. That is
+//! never more than a plan costs, whatever is decided.
 
 use super::assignments::{Assignment, OpenWay, assignments};
 use super::holes;
-use super::reshard::{Distances, Node, Pricing, Score, Space};
-use super::{Allowed, Cost, Costs, LocalWork, PlanError};
+use super::reshard::{Distances, Node, Pricing, Score, Space, Terms};
+use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -16,7 +20,6 @@ use crate::operator::Operator;
 use crate::passes;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
-use itertools::Itertools;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -31,51 +34,90 @@ pub(super) struct Origin {
 pub(super) struct Found {
     /// The ways to make it.
     pub(super) made: Distances<Origin>,
-    /// The one sharding it is made in, if that is settled.
+    /// The sharding it is made in, if that is settled.
     pub(super) settled: Option<Node>,
-    /// The ways on from there, once a consumer asked.
-    pub(super) onward: Option<Distances<Origin>>,
+    /// The further shardings in which it is had, each with the ways from those before.
+    pub(super) shared: Vec<(Node, Distances<Origin>)>,
+    /// The sharding in which it leaves the program.
+    pub(super) output: Option<Node>,
+    /// So many users share what their choice costs; 1 where each pays for itself.
+    parts: u32,
+    /// The ways on from where it is had, once a consumer asked.
+    onward: OnceCell<Distances<Origin>>,
 }
 
 impl Found {
     /// What a consumer chooses from.
     pub(super) fn offered(&self) -> &Distances<Origin> {
-        self.onward.as_ref().unwrap_or(&self.made)
+        self.onward.get().unwrap_or(&self.made)
+    }
+
+    /// Where it is had.
+    pub(super) fn had(&self) -> impl Iterator<Item = Node> + '_ {
+        self.settled.into_iter().chain(self.shared.iter().map(|(node, _)| *node))
+    }
+
+    /// Whether what its users choose decides what it costs.
+    pub(super) fn is_open(&self) -> bool {
+        self.parts > 1
     }
 }
 
-/// Shardings that are tried for values of a free layout.
-pub(super) type Settled = BTreeMap<ValueId, Sharding>;
+/// Where a value with several users is had.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// In order; of a value of a free layout the first is the one it is made in.
+    pub(super) shardings: Vec<Sharding>,
+    /// Whether there are no more.
+    pub(super) complete: bool,
+}
 
-/// The state of the search, and its result.
+/// What is decided of the values with several users.
+pub(super) type Settled = BTreeMap<ValueId, Places>;
+
+/// A local computation as an edge between the shardings of its operands and of its result.
+pub(super) struct Way {
+    operands: Vec<Node>,
+    result: Node,
+    own: Score,
+    /// Bytes of the operands and of the result on a device.
+    held: u64,
+    flops: u128,
+}
+
+/// The ways to compute a value, and what they were made for.
+struct Ways {
+    open: Vec<AxisSet>,
+    list: Rc<Vec<(Way, Assignment)>>,
+}
+
+/// The search and what it has found.
 pub(super) struct Search<'a> {
     pub(super) program: &'a Program,
     pub(super) costs: &'a dyn Costs,
+    pub(super) terms: Terms,
+    /// Whether products are done as they are pinned.
+    pub(super) heeds_pins: bool,
     /// One for each array type.
     pub(super) spaces: Vec<Space>,
     /// The space of each value.
     space_of: Vec<usize>,
     /// How the operands of each value meet, once that was asked.
     einsums: Vec<OnceCell<Rc<Einsum>>>,
+    /// The ways to compute each value, once that was asked.
+    ways: Vec<Option<Ways>>,
+    /// Who takes each value, as which operand.
+    users: Vec<Vec<(ValueId, usize)>>,
+    /// What the products cost at the least that are not needed for a value, if that is of use.
+    others: Vec<u128>,
     /// As far as the search has come.
-    pub(super) found: Vec<Found>,
-    /// Whether the program is a tree, so that the least score is found.
-    pub(super) exact: bool,
-    /// What may be done where no move is written.
-    allowed: Allowed,
+    pub(super) found: Vec<Rc<Found>>,
 }
 
 impl<'a> Search<'a> {
-    /// Searches the whole program.
-    ///
-    /// - `settled`: where values of a free layout are settled; the others are where they are made most cheaply.
-    pub(super) fn run(
-        program: &'a Program,
-        costs: &'a dyn Costs,
-        allowed: Allowed,
-        settled: &Settled,
-    ) -> Result<Search<'a>, PlanError> {
-        let mut spaces = Vec::new();
+    /// A search that has not begun.
+    pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: Terms) -> Search<'a> {
+        let mut spaces: Vec<Space> = Vec::new();
         let mut types = Vec::new();
         let mut space_of = Vec::new();
         for value in &program.values {
@@ -87,29 +129,66 @@ impl<'a> Search<'a> {
             });
             space_of.push(place);
         }
-        let uses = count_uses(program);
-        let tree = uses.iter().all(|uses| *uses <= 1) && program.repeats.is_empty();
-        let pinned = program.values.iter().any(|value| value.pin.is_some());
-        let exact = tree && allowed == Allowed::Moves && !pinned;
-        let mut search = Search {
-            program,
-            costs,
-            spaces,
-            space_of,
-            einsums: vec![OnceCell::new(); program.values.len()],
-            found: Vec::new(),
-            exact,
-            allowed,
-        };
+        let count = program.values.len();
+        let mut users = vec![Vec::new(); count];
         for id in program.value_ids() {
-            let found = search.find(id, uses[id.index()], settled.get(&id))?;
-            search.found.push(found);
+            for (place, operand) in program.value(id).definition.operands().iter().enumerate() {
+                users[operand.index()].push((id, place));
+            }
         }
-        Ok(search)
+        let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
+        let (others, found) = (Vec::new(), Vec::new());
+        let heeds_pins = true;
+        let mut search =
+            Search { program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, others, found };
+        search.others = search.least_of_others();
+        search
+    }
+
+    /// Searches the whole program.
+    ///
+    /// - `settled`: what is decided. Of the other values with several users, each is had where it is made most cheaply;
+    ///   in a relaxed search that is left open.
+    /// - `kept`: what is known of the first values, from a search that differs later only.
+    ///
+    /// # Errors
+    /// If a value cannot be had as it has to be, on these terms.
+    pub(super) fn run(&mut self, settled: &Settled, relaxed: bool, kept: &[Rc<Found>]) -> Result<(), PlanError> {
+        self.found = kept.to_vec();
+        for id in self.program.value_ids().skip(kept.len()) {
+            let found = self.find(id, settled.get(&id), relaxed)?;
+            self.found.push(Rc::new(found));
+        }
+        Ok(())
+    }
+
+    /// What the plan costs; of a relaxed search, what no plan is below.
+    pub(super) fn total(&self) -> Score {
+        let mut total = Score::default();
+        for (id, found) in self.program.value_ids().zip(&self.found) {
+            if let Some((score, _)) = found.settled.and_then(|node| found.made.get(node)) {
+                total = total + *score;
+            }
+            for (node, ways) in &found.shared {
+                total = ways.get(*node).map_or(total, |(score, _)| total + *score);
+            }
+            // An output that nobody else takes is settled where it leaves.
+            let users = self.users[id.index()].len();
+            let leaving = found.output.filter(|_| found.settled.is_none() || users > 0);
+            if let Some((score, _)) = leaving.and_then(|node| found.offered().get(node)) {
+                total = total + self.part(id, *score, users);
+            }
+        }
+        total
+    }
+
+    /// So many moves and ways have been looked at.
+    pub(super) fn work(&self) -> u64 {
+        self.spaces.iter().map(|space| space.work).sum()
     }
 
     /// How the operands of a value meet.
-    fn einsum(&self, id: ValueId) -> Rc<Einsum> {
+    pub(super) fn einsum(&self, id: ValueId) -> Rc<Einsum> {
         let einsum = self.einsums[id.index()].get_or_init(|| Rc::new(self.program.einsum(id)));
         Rc::clone(einsum)
     }
@@ -123,8 +202,26 @@ impl<'a> Search<'a> {
         &mut self.spaces[self.space_of[value.index()]]
     }
 
-    /// The ways to make one value, settled where that is due.
-    fn find(&mut self, id: ValueId, uses: usize, pinned: Option<&Sharding>) -> Result<Found, PlanError> {
+    /// The users of a value; that it leaves the program in a free layout is one more.
+    pub(super) fn use_count(&self, id: ValueId) -> usize {
+        let leaves = self.program.outputs.contains(&id) && self.program.value(id).wanted == Wanted::Free;
+        self.users[id.index()].len() + usize::from(leaves)
+    }
+
+    /// Whether an iteration of a repeat begins with it.
+    pub(super) fn is_carried(&self, id: ValueId) -> bool {
+        self.program.carried().any(|carried| carried.first == id)
+    }
+
+    /// What moves of a value cost, where they are done for its users.
+    fn pricing(&self, times: u64, allowed: Allowed, others: u128) -> Pricing<'a> {
+        let most = self.terms.most.saturating_sub(others);
+        let terms = Terms { allowed, most, ..self.terms };
+        Pricing { times, terms, mesh: &self.program.mesh, costs: self.costs }
+    }
+
+    /// What one value is found to be.
+    fn find(&mut self, id: ValueId, places: Option<&Places>, relaxed: bool) -> Result<Found, PlanError> {
         for operand in self.program.value(id).definition.operands() {
             self.walk_on(*operand);
         }
@@ -132,31 +229,90 @@ impl<'a> Search<'a> {
         if let (Some(pin), true) = (&self.program.value(id).pin, sources.is_empty()) {
             return Err(self.impossible(id, pin));
         }
-        let (program, costs) = (self.program, self.costs);
+        let program = self.program;
         let value = program.value(id);
-        let is_output = program.outputs.contains(&id);
-        // What is carried is settled and closed before the body, and handed on as it was.
-        let carried = program.carried().any(|carried| carried.entry == id || carried.first == id);
+        let (uses, is_carried) = (self.use_count(id), self.is_carried(id));
+        let leaves = program.outputs.contains(&id);
         let head = program.carried().find(|carried| carried.last == id).map(|carried| self.head(carried.first));
         let target = match (&value.wanted, head.flatten()) {
             (Wanted::Exact(sharding), _) => Some(self.space_mut(id).node(sharding)),
             (Wanted::Free, Some(sharding)) => Some(self.space_mut(id).node(&sharding)),
             (Wanted::Free, None) => None,
         };
-        let pricing = Pricing { times: program.times(id), allowed: self.allowed(id), mesh: &program.mesh, costs };
+        let pricing = self.pricing(program.times(id), self.allowed(id), self.others(id));
         let made = self.space_mut(id).distances(sources, target, &pricing);
-        let settled = match target {
-            Some(target) => made.get(target).map(|_| target),
-            None if uses == 1 && !is_output && !carried => return Ok(Found { made, settled: None, onward: None }),
-            None => match pinned {
-                Some(sharding) => self.space(id).known(sharding).filter(|node| made.get(*node).is_some()),
-                None => self.cheapest(id, &made, is_output || carried, uses > 0),
-            },
-        };
-        if settled.is_none() {
+        if made.is_empty() {
             return Err(self.unreachable(id));
         }
-        Ok(Found { made, settled, onward: None })
+        let mut further: Vec<Sharding> = places.map(|places| places.shardings.clone()).unwrap_or_default();
+        let one_user = uses == 1 && !leaves && !is_carried;
+        let settled = match target {
+            Some(target) => made.get(target).map(|_| target),
+            None if one_user || relaxed && uses > 0 && further.is_empty() => {
+                let parts = if uses > 1 { u32::try_from(uses).unwrap_or(u32::MAX) } else { 1 };
+                let output = if leaves { self.cheapest(id, &made, true, true) } else { None };
+                let (shared, onward) = (Vec::new(), OnceCell::new());
+                return Ok(Found { made, settled: None, shared, output, parts, onward });
+            }
+            None if further.is_empty() => self.cheapest(id, &made, leaves || is_carried, uses > 0),
+            None => {
+                let node = self.space_mut(id).node(&further.remove(0));
+                made.get(node).map(|_| node)
+            }
+        };
+        let Some(settled) = settled else { return Err(self.unreachable(id)) };
+        let (shared, onward) = (Vec::new(), OnceCell::new());
+        let mut found = Found { made, settled: Some(settled), shared, output: None, parts: 1, onward };
+        for sharding in &further {
+            self.share(id, sharding, &mut found)?;
+        }
+        if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) {
+            // Each sharding in which it is had is one at which the ways of users part.
+            let parted = places.map_or(0, |places| places.shardings.len());
+            found.parts = u32::try_from(uses.saturating_sub(parted)).unwrap_or(u32::MAX).max(1);
+        }
+        if leaves {
+            found.output = match target {
+                Some(target) => Some(target),
+                None => {
+                    let ways = self.onward(id, &found);
+                    let _ = found.onward.set(ways);
+                    self.cheapest(id, found.offered(), true, false)
+                }
+            };
+        }
+        Ok(found)
+    }
+
+    /// What the products that are not needed for a value cost at the least.
+    pub(super) fn others(&self, id: ValueId) -> u128 {
+        self.others[id.index()]
+    }
+
+    /// Whether a value has several users.
+    pub(super) fn is_shared(&self, id: ValueId) -> bool {
+        self.use_count(id) > 1
+    }
+
+    /// Brings a value that is settled to a further sharding.
+    fn share(&mut self, id: ValueId, sharding: &Sharding, found: &mut Found) -> Result<(), PlanError> {
+        let node = self.space_mut(id).node(sharding);
+        if found.had().any(|had| had == node) {
+            return Ok(());
+        }
+        let pricing = self.pricing(self.onward_times(id), self.terms.allowed, self.others(id));
+        let starts: Vec<_> = found.had().map(start).collect();
+        let ways = self.space_mut(id).distances(starts, Some(node), &pricing);
+        if ways.get(node).is_none() {
+            return Err(self.unreachable(id));
+        }
+        found.shared.push((node, ways));
+        Ok(())
+    }
+
+    /// How often the moves of a value for its users are done: what a body hands on is moved behind it, once.
+    fn onward_times(&self, id: ValueId) -> u64 {
+        if self.program.carried().any(|carried| carried.last == id) { 1 } else { self.program.times(id) }
     }
 
     /// The sharding in which an iteration begins with a value.
@@ -167,7 +323,7 @@ impl<'a> Search<'a> {
 
     /// What may be done to a value to bring it into the layout that is asked for.
     pub(super) fn allowed(&self, id: ValueId) -> Allowed {
-        if self.program.value(id).definition.is_written_move() { Allowed::Moves } else { self.allowed }
+        if self.program.value(id).definition.is_written_move() { Allowed::Moves } else { self.terms.allowed }
     }
 
     /// The cheapest sharding of a value; an output is closed.
@@ -176,7 +332,7 @@ impl<'a> Search<'a> {
     fn cheapest(&self, id: ValueId, made: &Distances<Origin>, closed: bool, used: bool) -> Option<Node> {
         let space = self.space(id);
         let fits = |node: Node| !closed || space.sharding(node).open.is_empty();
-        let axes = |node: Node| match self.allowed {
+        let axes = |node: Node| match self.terms.allowed {
             Allowed::Moves => 0,
             Allowed::Slices if used => space.sharding(node).dim_axes().len(),
             Allowed::Slices => 0,
@@ -185,17 +341,34 @@ impl<'a> Search<'a> {
         fitting.min_by_key(|(node, score)| (axes(*node), *score, *node)).map(|(node, _)| node)
     }
 
-    /// For a settled value, finds the ways from its sharding to all others.
+    /// For a settled value, finds the ways from where it is had to all other shardings.
     fn walk_on(&mut self, id: ValueId) {
-        let found = &self.found[id.index()];
-        let Some(settled) = found.settled.filter(|_| found.onward.is_none()) else { return };
-        let (program, costs) = (self.program, self.costs);
-        let start = (settled, Score::default(), Origin { operands: Vec::new() });
-        // What a body hands on is moved behind it, once.
-        let times = if program.carried().any(|carried| carried.last == id) { 1 } else { program.times(id) };
-        let pricing = Pricing { times, allowed: self.allowed, mesh: &program.mesh, costs };
-        let onward = self.space_mut(id).distances([start], None, &pricing);
-        self.found[id.index()].onward = Some(onward);
+        let found = Rc::clone(&self.found[id.index()]);
+        if found.settled.is_none() || found.onward.get().is_some() {
+            return;
+        }
+        let ways = self.onward(id, &found);
+        let _ = found.onward.set(ways);
+    }
+
+    fn onward(&mut self, id: ValueId, found: &Found) -> Distances<Origin> {
+        let pricing = self.pricing(self.onward_times(id), self.terms.allowed, 0);
+        let starts: Vec<_> = found.had().map(start).collect();
+        self.space_mut(id).distances(starts, None, &pricing)
+    }
+
+    /// What a user pays for an operand in a sharding, if it can be had like that.
+    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize)) -> Option<Score> {
+        let (score, _) = self.found[operand.index()].offered().get(node)?;
+        let place = self.users[operand.index()].iter().position(|other| *other == user).unwrap_or_default();
+        Some(self.part(operand, *score, place))
+    }
+
+    /// The part of a score that one of the users pays. Where all of them share it, the parts add up to it.
+    fn part(&self, id: ValueId, score: Score, place: usize) -> Score {
+        let parts = self.found[id.index()].parts;
+        let all = usize::try_from(parts).is_ok_and(|parts| parts == self.use_count(id));
+        score.part(parts, if all { place } else { 0 })
     }
 
     /// The shardings in which a value can be made without a move after it.
@@ -208,6 +381,11 @@ impl<'a> Search<'a> {
                     Wanted::Exact(sharding) => vec![sharding.clone()],
                     Wanted::Free => holes::layouts(&value.dims, &program.mesh).unwrap_or_default(),
                 };
+                let fits = |sharding: &&Sharding| {
+                    let layout = program.layout(id, (*sharding).clone());
+                    layout.local_bytes(&program.mesh).0 <= self.terms.held
+                };
+                let layouts: Vec<Sharding> = layouts.iter().filter(fits).cloned().collect();
                 let source = |sharding: &Sharding| {
                     (self.space_mut(id).node(sharding), Score::default(), Origin { operands: Vec::new() })
                 };
@@ -216,18 +394,22 @@ impl<'a> Search<'a> {
             Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
             Definition::Collective { collective, from, operand } => {
                 let Some(source) = self.space(*operand).known(from) else { return Vec::new() };
-                let Some((score, _)) = self.found[operand.index()].offered().get(source) else { return Vec::new() };
-                let (score, layout) = (*score, self.space(*operand).layout(source));
+                let Some(score) = self.through(*operand, source, (id, 0)) else { return Vec::new() };
+                let layout = self.space(*operand).layout(source);
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
                 let received = collective.bytes_received(&layout, &program.mesh);
-                let own = Score::new(self.costs.objective(), cost, received, 0).times(program.times(id));
+                let own = Score::new(self.costs.objective(), cost.time, received, 0).times(program.times(id));
                 vec![(self.space_mut(id).node(&to), score + own, Origin { operands: vec![source] })]
             }
             Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
-                let assignments = self.assignments(id);
-                let obeying = assignments.iter().filter(|assignment| self.obeys(id, assignment)).collect::<Vec<_>>();
-                obeying.into_iter().filter_map(|assignment| self.source(id, assignment)).collect()
+                let ways = self.ways(id);
+                let pinned = value.pin.is_some() && self.heeds_pins;
+                let obeys = |assignment: &Assignment| !pinned || self.obeys(id, assignment);
+                ways.iter()
+                    .filter(|(_, assignment)| obeys(assignment))
+                    .filter_map(|(way, _)| self.source(id, way))
+                    .collect()
             }
         }
     }
@@ -235,9 +417,16 @@ impl<'a> Search<'a> {
     /// The same blocks under another order or other names of the dims; moves come after, as moves of the new value.
     fn relabelled(&mut self, id: ValueId, operand: ValueId) -> Vec<(Node, Score, Origin)> {
         let einsum = self.einsum(id);
-        let offered: Vec<(Node, Score)> = self.found[operand.index()].offered().sources().collect();
+        let found = &self.found[operand.index()];
+        // Where moves before are cheaper than after, they come before.
+        let before = found.is_open() || self.program.times(id) != self.program.times(operand);
+        let offered: Vec<Node> = match before {
+            true => found.offered().iter().map(|(node, _)| node).collect(),
+            false => found.offered().sources().map(|(node, _)| node).collect(),
+        };
         let mut sources = Vec::new();
-        for (node, score) in offered {
+        for node in offered {
+            let Some(score) = self.through(operand, node, (id, 0)) else { continue };
             let from = self.space(operand).sharding(node);
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
             let dims = einsum.result.iter().filter_map(place).map(|dim| from.dims[dim]).collect();
@@ -247,8 +436,104 @@ impl<'a> Search<'a> {
         sources
     }
 
+    /// One way to compute a value as a source of it, if its operands can be had like that, on these terms.
+    pub(super) fn source(&self, id: ValueId, way: &Way) -> Option<(Node, Score, Origin)> {
+        let program = self.program;
+        let operands = program.value(id).definition.operands();
+        let mut score = Score::default();
+        for (place, (operand, node)) in operands.iter().zip(&way.operands).enumerate() {
+            score = score + self.through(*operand, *node, (id, place))?;
+        }
+        let times = u128::from(program.times(id));
+        if way.held > self.terms.held || way.flops.saturating_mul(times) > self.most_flops(id) {
+            return None;
+        }
+        let (toll, of) = self.terms.toll;
+        let own = way.own.with_toll(way.flops.saturating_mul(toll) / of).times(program.times(id));
+        Some((way.result, score + own, Origin { operands: way.operands.clone() }))
+    }
+
+    /// The ways to compute a value: which depends on the open sums that its operands can be had in.
+    pub(super) fn ways(&mut self, id: ValueId) -> Rc<Vec<(Way, Assignment)>> {
+        let open: Vec<OpenWay> = Operator::ALL.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
+        let axes: Vec<AxisSet> = open.iter().map(|way| way.axes).collect();
+        if let Some(known) = self.ways[id.index()].as_ref().filter(|known| known.open == axes) {
+            return Rc::clone(&known.list);
+        }
+        let program = self.program;
+        let operands = program.value(id).definition.operands();
+        let mut list = Vec::new();
+        for assignment in self.assignments(id, &open) {
+            let nodes = operands
+                .iter()
+                .zip(&assignment.operands)
+                .map(|(operand, sharding)| self.space_mut(*operand).node(sharding));
+            let nodes = nodes.collect();
+            let result = self.space_mut(id).node(&assignment.result);
+            let (cost, flops) = self.compute_cost(id, &assignment);
+            let own = Score::new(self.costs.objective(), cost.time, Bytes(0), flops);
+            let layouts = operands.iter().zip(&assignment.operands).map(|(id, sharding)| (*id, sharding));
+            let layouts = layouts.chain([(id, &assignment.result)]);
+            let bytes = |(id, sharding): (ValueId, &Sharding)| {
+                program.layout(id, sharding.clone()).local_bytes(&program.mesh).0
+            };
+            let held = layouts.map(bytes).fold(0, u64::saturating_add);
+            list.push((Way { operands: nodes, result, own, held, flops }, assignment));
+        }
+        let list = Rc::new(list);
+        self.ways[id.index()] = Some(Ways { open: axes, list: Rc::clone(&list) });
+        list
+    }
+
+    /// The operations of a device that are left to a product, if all others take as few as can be.
+    fn most_flops(&self, id: ValueId) -> u128 {
+        if self.terms.flops == u128::MAX {
+            return u128::MAX;
+        }
+        let others = self.program.value_ids().filter(|other| *other != id).map(|other| self.least_product(other).0);
+        self.terms.flops.saturating_sub(others.fold(0, u128::saturating_add))
+    }
+
+    /// The operations of a device in a product that is spread over all devices without any waste, and their time; in
+    /// a repeat, of all iterations.
+    pub(super) fn least_product(&self, id: ValueId) -> (u128, Time) {
+        let program = self.program;
+        if !matches!(program.value(id).definition, Definition::Product { .. }) {
+            return (0, Time::ZERO);
+        }
+        let devices = program.mesh.device_count() as u128;
+        let whole = |id: ValueId| program.layout(id, Sharding::replicated(program.value(id).dims.len()));
+        let layouts: Vec<Layout> = program.value(id).definition.operands().iter().map(|id| whole(*id)).collect();
+        let work = LocalWork::new(&self.einsum(id), &layouts, &whole(id), &program.mesh);
+        let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), ..work };
+        (share.flops * u128::from(program.times(id)), self.costs.product(&share).time * program.times(id))
+    }
+
+    /// For each value, what the products that are not needed for it cost at the least.
+    fn least_of_others(&self) -> Vec<u128> {
+        let count = self.program.values.len();
+        if count > MOST_LOOKED_BACK || self.costs.objective() != Objective::Time {
+            return vec![0; count];
+        }
+        let least: Vec<u128> = self.program.value_ids().map(|id| self.least_product(id).1.ticks()).collect();
+        let mut needed: Vec<Vec<bool>> = Vec::with_capacity(count);
+        for id in self.program.value_ids() {
+            let mut before = vec![false; count];
+            before[id.index()] = true;
+            for operand in self.program.value(id).definition.operands() {
+                before.iter_mut().zip(&needed[operand.index()]).for_each(|(all, one)| *all |= one);
+            }
+            needed.push(before);
+        }
+        let others = |needed: Vec<bool>| {
+            let rest = least.iter().zip(needed).filter(|(_, needed)| !needed);
+            rest.map(|(least, _)| least).fold(0, |sum: u128, least| sum.saturating_add(*least))
+        };
+        needed.into_iter().map(others).collect()
+    }
+
     /// What the mesh axes can do in a product or an elementwise function.
-    pub(super) fn assignments(&self, id: ValueId) -> Vec<Assignment> {
+    fn assignments(&self, id: ValueId, open: &[OpenWay]) -> Vec<Assignment> {
         let program = self.program;
         let value = program.value(id);
         let operands = value.definition.operands();
@@ -273,8 +558,7 @@ impl<'a> Search<'a> {
             | Definition::Collective { .. }
             | Definition::Rename { .. } => Operator::Sum,
         };
-        let ways: Vec<OpenWay> = Operator::ALL.iter().flat_map(|operator| self.open_ways(id, *operator)).collect();
-        let mut assignments = assignments(&einsum, &lengths, &ways, sums, &program.mesh);
+        let mut assignments = assignments(&einsum, &lengths, open, sums, &program.mesh);
         if let Some(dim) = whole {
             assignments.retain(|assignment| assignment.result.dims[dim].is_empty());
         }
@@ -326,24 +610,6 @@ impl<'a> Search<'a> {
         Some(Assignment { operands: operands?, result: exact(id)? })
     }
 
-    /// One assignment as a source of the value, if its operands can be had like that.
-    pub(super) fn source(&mut self, id: ValueId, assignment: &Assignment) -> Option<(Node, Score, Origin)> {
-        let program = self.program;
-        let operands = program.value(id).definition.operands();
-        let mut nodes = Vec::with_capacity(operands.len());
-        let mut score = Score::default();
-        for (operand, sharding) in operands.iter().zip(&assignment.operands) {
-            let node = self.space(*operand).known(sharding)?;
-            let (through, _) = self.found[operand.index()].offered().get(node)?;
-            score = score + *through;
-            nodes.push(node);
-        }
-        let (cost, flops) = self.compute_cost(id, assignment);
-        let own = Score::new(self.costs.objective(), cost, Bytes(0), flops);
-        let score = score + own.times(program.times(id));
-        Some((self.space_mut(id).node(&assignment.result), score, Origin { operands: nodes }))
-    }
-
     /// Time and operations of the local computation under an assignment.
     pub(super) fn compute_cost(&self, id: ValueId, assignment: &Assignment) -> (Cost, u128) {
         let program = self.program;
@@ -362,7 +628,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn unreachable(&self, id: ValueId) -> PlanError {
+    pub(super) fn unreachable(&self, id: ValueId) -> PlanError {
         let value = self.program.value(id);
         let layout = match &value.wanted {
             Wanted::Exact(sharding) => {
@@ -373,6 +639,14 @@ impl<'a> Search<'a> {
         let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
         PlanError::Unreachable { name, layout, span: value.span.into() }
     }
+}
+
+/// Of longer programs it is not asked what is needed for what.
+const MOST_LOOKED_BACK: usize = 2048;
+
+/// A sharding in which a value is had at no cost.
+fn start(node: Node) -> (Node, Score, Origin) {
+    (node, Score::default(), Origin { operands: Vec::new() })
 }
 
 /// No time at all.
@@ -391,13 +665,4 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Fill { .. }
         | Function::Cast(_) => None,
     }
-}
-
-/// How often each value is an operand.
-fn count_uses(program: &Program) -> Vec<usize> {
-    let mut uses = vec![0; program.values.len()];
-    for operand in program.values.iter().flat_map(|value| value.definition.operands().iter().unique()) {
-        uses[operand.index()] += 1;
-    }
-    uses
 }

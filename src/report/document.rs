@@ -5,6 +5,7 @@ use crate::costs::MethodTime;
 use crate::diag::{Diagnostics, Severity};
 use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
+use crate::picture::blocks::{Along, Blocks, Split};
 use crate::plan::{Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
@@ -47,7 +48,7 @@ pub fn check(file: &str, source: &str, diagnostics: &Diagnostics) -> CheckDocume
     CheckDocument { schema: "shardc.check/1", file: file.to_owned(), diagnostics: list(source, diagnostics) }
 }
 
-fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDocument> {
+pub(super) fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDocument> {
     let index = LineIndex::new(source);
     let label = |label: &crate::diag::Label| {
         let (line, column) = index.line_column(source, label.span.start);
@@ -66,6 +67,57 @@ fn list(source: &str, diagnostics: &Diagnostics) -> Vec<DiagnosticDocument> {
         labels: diagnostic.labels.iter().map(label).collect(),
     };
     diagnostics.iter().map(diagnostic).collect()
+}
+
+/// `shardc.show/1`
+#[derive(Debug, Serialize)]
+pub struct ShowDocument {
+    schema: &'static str,
+    file: String,
+    mesh: MeshDocument,
+    arrays: Vec<ArrayDocument>,
+}
+
+/// An array in one layout.
+#[derive(Debug, Serialize)]
+struct ArrayDocument {
+    name: String,
+    layout: String,
+    dtype: String,
+    bytes_per_device: u64,
+    /// At most 4096 of them.
+    blocks: Vec<BlockDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct BlockDocument {
+    /// First and one past the last, for each dim.
+    ranges: Vec<[u64; 2]>,
+    /// For each axis of the mesh a coordinate, `*` for copies along it, `+` for parts of a sum.
+    devices: Vec<Along>,
+}
+
+/// Layouts as blocks: the arrays that these steps leave.
+pub fn show(file: &str, plan: &Plan, topology: &Topology, steps: &[StepId]) -> ShowDocument {
+    let (mesh, dims) = (&plan.program.mesh, &plan.program.dims);
+    let array = |id: &StepId| {
+        let layout = &plan.step(*id).layout;
+        let blocks = Blocks::new(layout, mesh, dims);
+        let block = |index: Vec<usize>| {
+            let range = |(dim, at): (&Split, &usize)| [dim.ranges[*at].start, dim.ranges[*at].end];
+            let ranges = blocks.dims.iter().zip(&index).map(range).collect();
+            BlockDocument { ranges, devices: blocks.devices(&index) }
+        };
+        ArrayDocument {
+            name: plan.program.name(plan.step(*id).value),
+            layout: plan.array(*id),
+            dtype: layout.dtype.to_string(),
+            bytes_per_device: layout.local_bytes(mesh).0,
+            blocks: blocks.all().take(4096).map(block).collect(),
+        }
+    };
+    let arrays = steps.iter().map(array).collect();
+    ShowDocument { schema: "shardc.show/1", file: file.to_owned(), mesh: self::mesh(mesh, topology), arrays }
 }
 
 /// `shardc.plan/1`, and with more fields `shardc.time/1` and `shardc.run/1`
@@ -104,7 +156,7 @@ struct PinDocument {
 }
 
 #[derive(Debug, Serialize)]
-struct MeshDocument {
+pub(super) struct MeshDocument {
     axes: Vec<AxisDocument>,
     hardware: String,
 }
@@ -173,21 +225,21 @@ struct OptimalDocument {
 }
 
 #[derive(Debug, Serialize)]
-struct TimeDocument {
-    makespan_s: f64,
-    bound_s: f64,
-    ratio: f64,
-    busiest_link: Option<String>,
+pub(super) struct TimeDocument {
+    pub(super) makespan_s: f64,
+    pub(super) bound_s: f64,
+    pub(super) ratio: f64,
+    pub(super) busiest_link: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct ProofDocument {
-    proven: bool,
-    operations: usize,
+pub(super) struct ProofDocument {
+    pub(super) proven: bool,
+    pub(super) operations: usize,
 }
 
 #[derive(Debug, Serialize)]
-struct NumericsDocument {
+pub(super) struct NumericsDocument {
     equal: bool,
     max_abs_error: f64,
     max_rel_error: f64,
@@ -266,17 +318,23 @@ impl PlanDocument {
     /// Adds the comparison with the dense result.
     pub fn ran(mut self, numerics: &Numerics) -> PlanDocument {
         self.schema = "shardc.run/1";
-        self.numerics = Some(NumericsDocument {
-            equal: numerics.equal,
-            max_abs_error: numerics.max_abs_error,
-            max_rel_error: numerics.max_rel_error,
-            elements: numerics.elements,
-        });
+        self.numerics = Some(numerics.into());
         self
     }
 }
 
-fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
+impl From<&Numerics> for NumericsDocument {
+    fn from(numerics: &Numerics) -> NumericsDocument {
+        NumericsDocument {
+            equal: numerics.equal,
+            max_abs_error: numerics.max_abs_error,
+            max_rel_error: numerics.max_rel_error,
+            elements: numerics.elements,
+        }
+    }
+}
+
+pub(super) fn mesh(mesh: &Mesh, topology: &Topology) -> MeshDocument {
     let axis = |(axis, id): (&crate::mesh::Axis, AxisId)| {
         let link = topology.links(id).wiring.to_string();
         let physical = vec![PhysicalDocument { size: axis.size, link, network: topology.network(id).name.clone() }];

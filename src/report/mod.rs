@@ -3,6 +3,7 @@
 //! Reads every stage; nothing reads it.
 
 pub mod document;
+pub mod given;
 pub mod text;
 
 use crate::bounds::{self, Bound, Reason};

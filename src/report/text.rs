@@ -6,6 +6,7 @@ use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
+use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::topology::{AxisLinks, Topology};
 use crate::units::Time;
@@ -128,11 +129,8 @@ fn totals(plan: &Plan, topology: &Topology) -> String {
         "no plan of these moves is faster under these costs".to_owned()
     } else {
         let pinned = plan.choices.iter().any(|choice| choice.pinned.is_some());
-        let why = if pinned {
-            "products were done as they were pinned"
-        } else {
-            "values with several uses were settled one by one"
-        };
+        let why =
+            if pinned { "products were done as they were pinned" } else { "the search for a cheaper one was given up" };
         format!("no plan takes less than {}; {why}", show(plan.lower_bound))
     };
     writeln!(text, "{optimal}").expect("a string");
@@ -176,10 +174,14 @@ const CASES: [&str; 4] = [
 
 /// What was proven, in a line.
 pub fn proof(compiled: &Compiled) -> String {
-    let devices = compiled.topology.mesh.device_count();
+    proven(&compiled.proof)
+}
+
+/// The size of a proof, in a line.
+pub(super) fn proven(proof: &Proof) -> String {
     format!(
-        "proven   {} operations on {devices} devices give the right result for all data\n",
-        compiled.proof.operations
+        "proven   {} operations on {} devices give the right result for all data\n",
+        proof.operations, proof.devices
     )
 }
 

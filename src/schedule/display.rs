@@ -1,79 +1,99 @@
-//! The text form of a schedule, for people.
+//! The text form of a schedule.
 //!
 //! ```text
 //! mesh {X: 4}
 //! array A: i8[D 8] = input
-//! # step 0
+//! step 0
 //! %0 = input A[D_X] : i8[2]
-//! %1 = shuffle (3,0,1,2) via X+1 %0 : i8[2]  # clockwise_ring
+//! %1 = shuffle (3,0,1,2) via X+1 %0 : i8[2] using clockwise_ring
 //! output %0 = A[D_X]
 //! ```
 //!
 //! A vector has an entry for each rank of a group: the chunk that the device keeps, or the rank it receives from; `-`
-//! is none. Above 8 ranks maps are shown as formulas of the coordinates, `(x+1) mod 16`.
+//! is none. Above 8 ranks maps are shown as formulas of the coordinates, `(x+1) mod 16`. [`from_text`](super::from_text)
+//! reads it back.
 
-use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use super::text::names::{array_names, coordinate, dim_text};
+use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use itertools::Itertools;
 use std::fmt::{self, Display};
 
 /// Groups up to this size have their vectors written out.
-const MOST_ENTRIES: u64 = 8;
+pub(super) const MOST_ENTRIES: usize = 8;
 
 impl Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = array_names(&self.arrays);
         writeln!(f, "mesh {}", self.mesh)?;
-        for array in &self.arrays {
-            self.fmt_array(f, array)?;
+        for (array, name) in self.arrays.iter().zip(&names) {
+            fmt_array(f, array, name, &names)?;
         }
         let mut step = None;
         for id in self.ids() {
             let operation = self.operation(id);
             if step.replace(operation.step) != Some(operation.step) {
-                writeln!(f, "# step {}", operation.step)?;
+                writeln!(f, "step {}", operation.step)?;
             }
-            self.fmt_operation(f, id, operation)?;
+            self.fmt_operation(f, id, operation, &names)?;
         }
         for output in &self.outputs {
-            let array = self.array(output.array);
-            let layout = brackets(&self.mesh, array, &output.sharding);
-            writeln!(f, "output %{} = {}{layout}", output.value.index(), array.name)?;
+            let layout = brackets(&self.mesh, self.array(output.array), &output.sharding);
+            writeln!(f, "output %{} = {}{layout}", output.value.index(), names[output.array.index()])?;
         }
         Ok(())
     }
 }
 
 impl Schedule {
-    fn fmt_array(&self, f: &mut fmt::Formatter<'_>, array: &Array) -> fmt::Result {
-        let dims = array.dims.iter().zip(&array.extents).zip(&array.valid);
-        // A literal dim is named by its size.
-        let dims = dims.map(|((name, extent), valid)| {
-            let name = if *name == valid.to_string() { name.clone() } else { format!("{name} {valid}") };
-            if valid == extent { name } else { format!("{name} of {extent}") }
-        });
-        let name = |id: &super::ArrayId| self.array(*id).name.as_str();
-        write!(f, "array {}: {}[{}] = ", array.name, array.dtype, dims.format(", "))?;
-        match &array.definition {
-            Dense::Input => writeln!(f, "input"),
-            Dense::Product { operands, einsum } => {
-                writeln!(f, "{} * {} by {einsum}", name(&operands[0]), name(&operands[1]))
-            }
-            Dense::Reduce { operator, operand, einsum } => writeln!(f, "{operator} {} by {einsum}", name(operand)),
-            Dense::Map { function, operands, einsum } => {
-                writeln!(f, "{function} {} by {einsum}", operands.iter().map(name).format(", "))
-            }
+    /// What an output must be, `C[I_X, K]`, and how that is defined, `A * B by ab,bc->ac`.
+    pub fn show_output(&self, output: &Output) -> (String, String) {
+        let names = array_names(&self.arrays);
+        let array = self.array(output.array);
+        let layout = brackets(&self.mesh, array, &output.sharding);
+        (format!("{}{layout}", names[output.array.index()]), definition(array, &names))
+    }
+}
+
+fn fmt_array(f: &mut fmt::Formatter<'_>, array: &Array, name: &str, names: &[String]) -> fmt::Result {
+    let dims = array.dims.iter().zip(&array.extents).zip(&array.valid);
+    // A literal dim is named by its size.
+    let dims = dims.map(|((name, extent), valid)| {
+        let name = if *name == valid.to_string() { name.clone() } else { format!("{} {valid}", dim_text(name)) };
+        if valid == extent { name } else { format!("{name} of {extent}") }
+    });
+    writeln!(f, "array {name}: {}[{}] = {}", array.dtype, dims.format(", "), definition(array, names))
+}
+
+/// `A * B by ab,bc->ac`
+fn definition(array: &Array, names: &[String]) -> String {
+    let name = |id: &super::ArrayId| names[id.index()].as_str();
+    match &array.definition {
+        Dense::Input => "input".to_owned(),
+        Dense::Product { operands: [left, right], einsum } => format!("{} * {} by {einsum}", name(left), name(right)),
+        Dense::Reduce { operator, operand, einsum } => format!("reduce {operator} {} by {einsum}", name(operand)),
+        Dense::Map { function, operands, einsum } => {
+            format!("{function} {} by {einsum}", operands.iter().map(name).format(", "))
         }
     }
+}
 
-    fn fmt_operation(&self, f: &mut fmt::Formatter<'_>, id: OpId, operation: &Operation) -> fmt::Result {
+impl Schedule {
+    fn fmt_operation(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        id: OpId,
+        operation: &Operation,
+        names: &[String],
+    ) -> fmt::Result {
         let operands = self.operands(id);
         let values = operands.iter().map(|operand| format!("%{}", operand.index())).join(", ");
         write!(f, "%{} = ", id.index())?;
         match &operation.kind {
             OpKind::Input { array, sharding } => {
-                let array = self.array(*array);
-                write!(f, "input {}{}", array.name, brackets(&self.mesh, array, sharding))?;
+                let layout = brackets(&self.mesh, self.array(*array), sharding);
+                write!(f, "input {}{layout}", names[array.index()])?;
             }
             OpKind::Slice { view, region } => {
                 write!(f, "slice {} {values}", self.slice(view, region, operands.first()))?;
@@ -91,7 +111,7 @@ impl Schedule {
             }
             OpKind::AllGather { axes, dim } => {
                 let axes: Axes = axes.iter().copied().collect();
-                write!(f, "all_gather over {} dim {dim} {values}", axes.names(&self.mesh))?;
+                write!(f, "all_gather over {} dim {dim} {values}", axes_text(&self.mesh, axes))?;
             }
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
             OpKind::Reduce { operator, einsum } => write!(f, "reduce {operator} {einsum} {values}")?,
@@ -103,7 +123,7 @@ impl Schedule {
         }
         write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;
         match operation.method {
-            Some(method) => writeln!(f, "  # {method}"),
+            Some(method) => writeln!(f, " using {method}"),
             None => writeln!(f),
         }
     }
@@ -130,8 +150,8 @@ impl Schedule {
             }
         };
         match route {
-            Route::Hops(hops) => format!("{vector} via {}{hops:+}", axis.names(mesh)),
-            Route::Shortest => format!("{vector} via {}", axis.names(mesh)),
+            Route::Hops(hops) => format!("{vector} via {}{hops:+}", axes_text(mesh, axis)),
+            Route::Shortest => format!("{vector} via {}", axes_text(mesh, axis)),
         }
     }
 }
@@ -144,7 +164,8 @@ fn view_text(view: &[u64], extents: &[u64]) -> String {
 /// `[I_X, J]{U_Y}`
 fn brackets(mesh: &Mesh, array: &Array, sharding: &Sharding) -> String {
     let dims = array.dims.iter().zip(&sharding.dims);
-    let mut text = format!("[{}]", dims.map(|(name, axes)| format!("{name}{}", axes.subscript(mesh))).format(", "));
+    let mut text =
+        format!("[{}]", dims.map(|(name, axes)| format!("{}{}", dim_text(name), axes.subscript(mesh))).format(", "));
     if !sharding.open.is_empty() {
         text += &format!("{{{}_{}}}", sharding.operator.word(), sharding.open.names(mesh));
     }
@@ -160,6 +181,11 @@ fn region_text(mesh: &Mesh, region: &Region) -> String {
     format!("[{}]", region.iter().map(cut).format(", "))
 }
 
+/// `XY`; `{}` for none.
+fn axes_text(mesh: &Mesh, axes: Axes) -> String {
+    if axes.is_empty() { "{}".to_owned() } else { axes.names(mesh) }
+}
+
 fn entry_text(entry: Option<u64>) -> String {
     entry.map_or_else(|| "-".to_owned(), |entry| entry.to_string())
 }
@@ -169,7 +195,7 @@ fn map_text(mesh: &Mesh, map: &CoordMap) -> String {
     match map {
         CoordMap::Affine { terms, constant, modulo } => {
             let axes: Vec<AxisId> = terms.iter().map(|(axis, _)| *axis).collect();
-            if axes.is_empty() || mesh.group_size(axes.iter().copied()) > MOST_ENTRIES {
+            if axes.is_empty() || mesh.group_size(axes.iter().copied()) > MOST_ENTRIES as u64 {
                 return formula(mesh, terms, *constant, *modulo);
             }
             let entries = ranks(mesh, &axes).map(|device| map.at(mesh, device));
@@ -188,12 +214,19 @@ fn ranks<'a>(mesh: &'a Mesh, axes: &'a [AxisId]) -> impl Iterator<Item = DeviceI
 fn vector(mesh: &Mesh, axes: &[AxisId], entries: impl Iterator<Item = Option<u64>>) -> String {
     let entries = entries.map(entry_text).join(",");
     let list: Axes = axes.iter().copied().collect();
-    if mesh.axes().len() > 1 { format!("({entries}) over {}", list.names(mesh)) } else { format!("({entries})") }
+    // Over no axes there is one rank: a number for all.
+    if list.is_empty() {
+        entries
+    } else if mesh.axes().len() > 1 {
+        format!("({entries}) over {}", list.names(mesh))
+    } else {
+        format!("({entries})")
+    }
 }
 
 /// From whom each device receives along an axis. The route names the axis.
 fn shift_text(mesh: &Mesh, axes: Axes, by: i64, wrap: bool) -> String {
-    if axes.group_size(mesh) > MOST_ENTRIES {
+    if axes.group_size(mesh) > MOST_ENTRIES as u64 {
         return map_text(mesh, &CoordMap::along(mesh, axes, by, wrap));
     }
     let sources = Sources::Shift { axes, by, wrap };
@@ -222,10 +255,4 @@ fn formula(mesh: &Mesh, terms: &[(AxisId, i64)], constant: i64, modulo: Option<u
         Some(modulo) => format!("({sum}) mod {modulo}"),
         None => sum.to_owned(),
     }
-}
-
-/// The coordinate along an axis: `x` for X, the name itself for longer ones.
-fn coordinate(mesh: &Mesh, axis: AxisId) -> String {
-    let name = &mesh.axis(axis).name;
-    if name.chars().count() == 1 { name.to_lowercase() } else { name.clone() }
 }

@@ -4,7 +4,6 @@
 //! dtypes `bf16`, einsums `ab,bc->ac`, functions `scale(0.5)`, operators `sum`.
 
 mod read;
-mod words;
 mod write;
 
 use super::{Malformed, Schedule, verify};

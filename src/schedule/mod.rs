@@ -11,12 +11,17 @@ mod builder;
 mod display;
 mod document;
 pub mod methods;
+mod symmetry;
 #[cfg(test)]
 mod tests;
+mod text;
 mod verify;
+mod words;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
+pub use symmetry::Turn;
+pub use text::{OperationPlace, Places, Unread, Written, from_text, is_schedule};
 pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
 
 use crate::dtype::DType;
@@ -189,7 +194,8 @@ pub enum OpKind {
         /// With this operator, one that folds.
         operator: Operator,
     },
-    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block.
+    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block. All absent gives
+    /// absent.
     Assemble {
         /// The result's extents, refined: some dims split in two or more, major first.
         view: Vec<u64>,

@@ -57,9 +57,12 @@ pub struct Malformed {
 /// What can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// A name is empty or stands twice.
-    #[error("the name `{0}` of an axis is empty or stands twice")]
-    SameName(String),
+    /// A name is no word of letters, digits and `_`, or stands twice.
+    #[error("the name `{0}` of an axis is no word, or stands twice")]
+    AxisName(String),
+    /// The name of a network is no word of letters, digits and `_`.
+    #[error("the name `{0}` of a network is no word")]
+    NetworkName(String),
     /// An axis is not one of the mesh, or stands twice where it may stand once.
     #[error("an axis is unknown or stands twice")]
     Axes,
@@ -151,7 +154,7 @@ pub enum Flaw {
 
 /// Checks the form of a schedule, so that whoever works on it may index and multiply without care.
 ///
-/// - The axes of the mesh have distinct names.
+/// - The axes of the mesh have distinct words for names.
 /// - Arrays come after their operands; einsums have at most [`MOST_DIMS`] indices, numbered by first appearance, none
 ///   twice in one operand, all known in the result; extents are positive and at most [`MOST_BYTES`] in all, and follow
 ///   from the operands'.
@@ -186,12 +189,22 @@ pub fn verify(schedule: &Schedule) -> Result<(), Malformed> {
 }
 
 fn check_mesh(mesh: &Mesh) -> Result<(), Flaw> {
-    let twice = mesh.axes().iter().map(|axis| &axis.name).duplicates().next();
-    let empty = mesh.axes().iter().map(|axis| &axis.name).find(|name| name.is_empty());
-    match twice.or(empty) {
-        Some(name) => Err(Flaw::SameName(name.clone())),
+    let whole = mesh.views().map(|(whole, _)| whole);
+    for axis in mesh.axes().iter().chain(whole) {
+        ensure(is_word(&axis.name), Flaw::AxisName(axis.name.clone()))?;
+        let network = axis.over.as_ref().filter(|network| !is_word(network));
+        network.map_or(Ok(()), |network| Err(Flaw::NetworkName(network.clone())))?;
+    }
+    match mesh.axes().iter().map(|axis| &axis.name).duplicates().next() {
+        Some(name) => Err(Flaw::AxisName(name.clone())),
         None => Ok(()),
     }
+}
+
+/// A letter, then letters, digits and `_`.
+fn is_word(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 fn ensure(condition: bool, flaw: Flaw) -> Result<(), Flaw> {

@@ -293,6 +293,21 @@ impl Topology {
         self.machine.axis_ids().filter(|axis| self.axes[axis.index()].network == 0)
     }
 
+    /// Whether the machine looks alike to everybody after a step along an axis of the mesh, from its end to its start.
+    ///
+    /// A ring or a switch does, but not one axis of two, whose cable has another side at each end; the devices of a
+    /// node that share links do not, as the links are counted at the first of them.
+    pub fn turns(&self, axis: AxisId) -> bool {
+        let physical = self.mesh.physical(axis);
+        let links = self.axes[physical.index()];
+        let shared = self.inside().any(|inside| inside == physical) && self.axes.iter().any(|links| links.per_node);
+        let goes_round = match links.wiring {
+            Wiring::Ring | Wiring::Switch => true,
+            Wiring::Line => false,
+        };
+        goes_round && !shared && !self.is_degraded() && self.mesh.size(axis) == self.machine.size(physical)
+    }
+
     /// The links along one axis, or along a [run](Mesh::runs) of parts.
     ///
     /// Along minor parts of a ring the devices of a group are neighbours on a line; the major-most part goes all the
@@ -312,6 +327,15 @@ impl Topology {
             Wiring::Ring | Wiring::Line | Wiring::Switch => links.wiring,
         };
         AxisLinks { wiring, apart, ..links }
+    }
+
+    /// The same machine, spoken of by another mesh: with axes in other parts.
+    ///
+    /// # Panics
+    /// If the mesh is one of another machine.
+    pub fn seen_as(&self, mesh: &Mesh) -> Topology {
+        assert!(mesh.machine() == self.machine, "the same machine");
+        Topology { mesh: mesh.clone(), ..self.clone() }
     }
 
     /// The part of the machine along these axes, of an axis in parts all of it, and the axes in the order of their

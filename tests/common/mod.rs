@@ -61,19 +61,24 @@ pub fn first_collective(compiled: &Compiled) -> StepId {
 
 /// All `.shard` files below a folder of the repository, in order.
 pub fn programs(folder: &str) -> Vec<PathBuf> {
+    files_of(folder, "shard")
+}
+
+/// All files with an ending below a folder of the repository, in order.
+pub fn files_of(folder: &str, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut found);
+    walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), ending, &mut found);
     found.sort();
-    assert!(!found.is_empty(), "no programs in {folder}");
+    assert!(!found.is_empty(), "no .{ending} files in {folder}");
     found
 }
 
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
         let path = entry.expect("a readable entry").path();
         if path.is_dir() {
-            walk(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "shard") {
+            walk(&path, ending, found);
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             found.push(path);
         }
     }

@@ -65,7 +65,7 @@ What `shardc` chooses for each collective over all axes of a machine, how long i
 what no schedule can beat. Made by `SHARDC_METHODS=write cargo test --test method_table`.
 
 V, the whole array, is one byte an element. With n devices it has 4n rows of 1 column (*small*), 4n of 256 (*middle*)
-or 16n of 256 · 65537 (*large*); for an AllToAll the columns are rounded up to a multiple of n. The *cut* is what the bound
+or 16n of 4096 · 4099 (*large*); for an AllToAll the columns are rounded up to a multiple of n. The *cut* is what the bound
 counts: links that carry all this cannot be done sooner. A target is set where bytes take at least a hundred times as
 long as hops; *not yet* marks those that are missed.
 ";

@@ -29,8 +29,8 @@ pub(crate) const SIZES: [&str; 3] = ["small", "middle", "large"];
 
 /// Columns of the array, for these sizes; rows are 4 for each device, 16 where the array is large.
 ///
-/// The last is 256 times a prime, so that the search for chunks has an end.
-const COLUMNS: [u64; 3] = [1, 1 << 8, 65_537 << 8];
+/// The last is 4096 times a prime: enough chunks for the longest line, and the search for them has an end.
+const COLUMNS: [u64; 3] = [1, 1 << 8, 4099 << 12];
 
 impl Machine {
     fn new(name: &str, profile: &str, axes: &[(u64, &str)], targets: [Option<f64>; 4]) -> Machine {

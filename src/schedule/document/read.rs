@@ -2,7 +2,7 @@
 
 use super::{
     ArrayDocument, AxisDocument, CutDocument, DefinitionDocument, Document, DocumentError, MeshDocument, OpDocument,
-    OperationDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument, words,
+    OperationDocument, RouteDocument, SCHEMA, ShardingDocument, SourcesDocument,
 };
 use crate::einsum::Einsum;
 use crate::layout::Sharding;
@@ -12,6 +12,7 @@ use crate::schedule::methods::Method;
 use crate::schedule::verify::{Flaw, Place};
 use crate::schedule::{
     Array, ArrayId, CoordMap, Cut, Dense, Malformed, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources,
+    words,
 };
 use crate::span::Span;
 

@@ -49,6 +49,9 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
                     assert_eq!(block[cell].replace(*number), None, "%{} writes a cell twice", id.index());
                 }
             }
+            if block.iter().all(Option::is_none) {
+                return None;
+            }
             Some(block.into_iter().map(|cell| cell.expect("each cell is filled")).collect())
         }
         OpKind::AllGather { axes, dim } => {

@@ -4,7 +4,7 @@ use super::*;
 use crate::einsum::Einsum;
 use crate::function::{ByNumber, Function, Scalar, Unary};
 use crate::layout::DimId;
-use crate::schedule::{Cut, DocumentError, OpKind, Operation, Sources, from_json, to_json};
+use crate::schedule::{Cut, DocumentError, OpKind, Operation, Sources, Unread, from_json, from_text, to_json};
 use proptest::prelude::*;
 
 fn assert_round_trip(schedule: &Schedule) {
@@ -19,6 +19,59 @@ fn assert_round_trip(schedule: &Schedule) {
         assert_eq!(again.operands(id), schedule.operands(id));
     }
     assert_eq!(to_json(&again), json);
+    assert_text_round_trip(schedule);
+}
+
+/// The text form is read as the schedule that it is of: it is written the same, and every map says the same.
+fn assert_text_round_trip(schedule: &Schedule) {
+    let text = schedule.to_string();
+    let written = from_text(&text).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+    let again = written.schedule;
+    assert_eq!(again.to_string(), text);
+    assert_eq!((&again.mesh, &again.arrays, &again.outputs), (&schedule.mesh, &schedule.arrays, &schedule.outputs));
+    for id in schedule.ids() {
+        let (new, old) = (again.operation(id), schedule.operation(id));
+        assert_eq!((&new.dtype, &new.extents, new.step, new.method), (&old.dtype, &old.extents, old.step, old.method));
+        assert_eq!(again.operands(id), schedule.operands(id));
+        assert_same(&schedule.mesh, &new.kind, &old.kind);
+        let place = &written.places.operations[id.index()];
+        assert_eq!(place.name, format!("%{}", id.index()));
+        assert!(place.span.text(&text).starts_with(&place.name));
+    }
+}
+
+/// Operations do the same, by maps that may be written otherwise.
+fn assert_same(mesh: &Mesh, new: &OpKind, old: &OpKind) {
+    let table = |map: &CoordMap| mesh.devices().map(|device| map.at(mesh, device)).collect::<Vec<_>>();
+    let regions = |new: &[Cut], old: &[Cut]| {
+        assert_eq!(new.len(), old.len());
+        for pair in new.iter().zip(old) {
+            match pair {
+                (Cut::At(new), Cut::At(old)) => assert_eq!(table(new), table(old)),
+                (new, old) => assert_eq!(new, old),
+            }
+        }
+    };
+    match (new, old) {
+        (OpKind::Slice { view, region }, OpKind::Slice { view: old_view, region: old_region }) => {
+            assert_eq!(view, old_view);
+            regions(region, old_region);
+        }
+        (OpKind::Assemble { view, places }, OpKind::Assemble { view: old_view, places: old_places }) => {
+            assert_eq!((view, places.len()), (old_view, old_places.len()));
+            places.iter().zip(old_places).for_each(|(new, old)| regions(new, old));
+        }
+        (OpKind::Shuffle { sources, route }, OpKind::Shuffle { sources: old_sources, route: old_route }) => {
+            assert_eq!(route, old_route);
+            let all = |sources: &Sources| mesh.devices().map(|device| sources.of(mesh, device)).collect::<Vec<_>>();
+            assert_eq!(all(sources), all(old_sources));
+        }
+        (OpKind::Fill { dim, valid, with, block }, OpKind::Fill { dim: d, valid: v, with: w, block: b }) => {
+            assert_eq!((dim, valid, with), (d, v, w));
+            assert_eq!(table(block), table(b));
+        }
+        (new, old) => assert_eq!(new, old),
+    }
 }
 
 /// A product, functions, a table, an absence: one of everything.
@@ -86,16 +139,16 @@ fn the_text_form() {
     insta::assert_snapshot!(schedule, @r##"
     mesh {X: 4}
     array A: i64[D0 16, D1 2] = input
-    # step 0
+    step 0
     %0 = input A[D0_X, D1] : i64[4, 2]
-    %1 = slice (0,1,2,3) dim 0 of [4, 1, 2] %0 : i64[1, 2]  # furiosa_diagonal
-    %2 = slice (3,0,1,2) dim 0 of [4, 1, 2] %0 : i64[1, 2]  # furiosa_diagonal
-    %3 = shuffle (1,2,3,0) via X %2 : i64[1, 2]  # furiosa_diagonal
-    %4 = slice (2,3,0,1) dim 0 of [4, 1, 2] %0 : i64[1, 2]  # furiosa_diagonal
-    %5 = shuffle (2,3,0,1) via X %4 : i64[1, 2]  # furiosa_diagonal
-    %6 = slice (1,2,3,0) dim 0 of [4, 1, 2] %0 : i64[1, 2]  # furiosa_diagonal
-    %7 = shuffle (3,0,1,2) via X %6 : i64[1, 2]  # furiosa_diagonal
-    %8 = add sum %1, %3, %5, %7 : i64[1, 2]  # furiosa_diagonal
+    %1 = slice (0,1,2,3) dim 0 of [4, 1, 2] %0 : i64[1, 2] using furiosa_diagonal
+    %2 = slice (3,0,1,2) dim 0 of [4, 1, 2] %0 : i64[1, 2] using furiosa_diagonal
+    %3 = shuffle (1,2,3,0) via X %2 : i64[1, 2] using furiosa_diagonal
+    %4 = slice (2,3,0,1) dim 0 of [4, 1, 2] %0 : i64[1, 2] using furiosa_diagonal
+    %5 = shuffle (2,3,0,1) via X %4 : i64[1, 2] using furiosa_diagonal
+    %6 = slice (1,2,3,0) dim 0 of [4, 1, 2] %0 : i64[1, 2] using furiosa_diagonal
+    %7 = shuffle (3,0,1,2) via X %6 : i64[1, 2] using furiosa_diagonal
+    %8 = add sum %1, %3, %5, %7 : i64[1, 2] using furiosa_diagonal
     output %8 = A[D0, D1]
     "##);
     let axis = AxisId::new(0);
@@ -109,41 +162,41 @@ fn the_text_form() {
     insta::assert_snapshot!(line, @r##"
     mesh {X: 3, data: 9}
     array A: i64[D0 16, D1 2] = input
-    # step 4
+    step 4
     %0 = input A[D0, D1] : i64[16, 2]
-    %1 = shuffle (-,0,1) via X+1 %0 : i64[16, 2]  # line
-    %2 = shuffle (1,2,-) via X-1 %0 : i64[16, 2]  # line
-    %3 = shuffle (-,0,1) via X+1 %1 : i64[16, 2]  # line
-    %4 = shuffle (1,2,-) via X-1 %2 : i64[16, 2]  # line
-    %5 = assemble of [3, 16, 2] %0 at [(0,1,2) over X, :, :], %1 at [(-,0,1) over X, :, :], %2 at [(1,2,3) over X, :, :], %3 at [(-,-,0) over X, :, :], %4 at [(2,3,4) over X, :, :] : i64[48, 2]  # line
-    %6 = shuffle (data+1) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %7 = shuffle (data+2) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %8 = shuffle (data+3) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %9 = shuffle (data+4) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %10 = shuffle (data+5) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %11 = shuffle (data+6) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %12 = shuffle (data+7) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %13 = shuffle (data+8) mod 9 via data %5 : i64[48, 2]  # furiosa_rotation
-    %14 = add max %5, %6, %7, %8, %9, %10, %11, %12, %13 : i64[48, 2]  # furiosa_rotation
+    %1 = shuffle (-,0,1) via X+1 %0 : i64[16, 2] using line
+    %2 = shuffle (1,2,-) via X-1 %0 : i64[16, 2] using line
+    %3 = shuffle (-,0,1) via X+1 %1 : i64[16, 2] using line
+    %4 = shuffle (1,2,-) via X-1 %2 : i64[16, 2] using line
+    %5 = assemble of [3, 16, 2] %0 at [(0,1,2) over X, :, :], %1 at [(-,0,1) over X, :, :], %2 at [(1,2,3) over X, :, :], %3 at [(-,-,0) over X, :, :], %4 at [(2,3,4) over X, :, :] : i64[48, 2] using line
+    %6 = shuffle (data+1) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %7 = shuffle (data+2) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %8 = shuffle (data+3) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %9 = shuffle (data+4) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %10 = shuffle (data+5) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %11 = shuffle (data+6) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %12 = shuffle (data+7) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %13 = shuffle (data+8) mod 9 via data %5 : i64[48, 2] using furiosa_rotation
+    %14 = add max %5, %6, %7, %8, %9, %10, %11, %12, %13 : i64[48, 2] using furiosa_rotation
     %15 = slice (data-2) mod 9 dim 0 of [16, 3, 2] %5 : i64[3, 2]
     "##);
     insta::assert_snapshot!(mixed(), @r##"
     mesh {X: 4, Y: 2}
     array A: i64[D0 8, D1 4] = input
     array B: i64[I 8, J 8] = A * A by ab,cb->ca
-    array B: i64[I 4, J 8] = neg A by ab->ba
-    # step 0
+    array B@2: i64[I 4, J 8] = neg A by ab->ba
+    step 0
     %0 = input A[D0_XY, D1] : i64[1, 4]
-    %1 = slice [:, 0..2] %0 : i64[1, 2]  # bidirectional_ring_pair
-    %2 = slice [:, 2..4] %0 : i64[1, 2]  # bidirectional_ring_pair
-    %3 = shuffle (3,0,1,2) via X+1 %1 : i64[1, 2]  # bidirectional_ring_pair
-    %4 = shuffle (1,2,3,0) via X-1 %2 : i64[1, 2]  # bidirectional_ring_pair
-    %5 = shuffle (3,0,1,2) via X+1 %3 : i64[1, 2]  # bidirectional_ring_pair
-    %6 = shuffle (1,2,3,0) via X-1 %4 : i64[1, 2]  # bidirectional_ring_pair
-    %7 = shuffle (3,0,1,2) via X+1 %5 : i64[1, 2]  # bidirectional_ring_pair
-    %8 = shuffle (1,2,3,0) via X-1 %6 : i64[1, 2]  # bidirectional_ring_pair
-    %9 = assemble of [1, 4, 4] %0 at [:, (0,1,2,3) over X, :], %3 at [:, (3,0,1,2) over X, 0..2], %4 at [:, (1,2,3,0) over X, 2..4], %5 at [:, (2,3,0,1) over X, 0..2], %6 at [:, (2,3,0,1) over X, 2..4], %7 at [:, (1,2,3,0) over X, 0..2], %8 at [:, (3,0,1,2) over X, 2..4] : i64[1, 16]  # bidirectional_ring_pair
-    # step 2
+    %1 = slice [:, 0..2] %0 : i64[1, 2] using bidirectional_ring_pair
+    %2 = slice [:, 2..4] %0 : i64[1, 2] using bidirectional_ring_pair
+    %3 = shuffle (3,0,1,2) via X+1 %1 : i64[1, 2] using bidirectional_ring_pair
+    %4 = shuffle (1,2,3,0) via X-1 %2 : i64[1, 2] using bidirectional_ring_pair
+    %5 = shuffle (3,0,1,2) via X+1 %3 : i64[1, 2] using bidirectional_ring_pair
+    %6 = shuffle (1,2,3,0) via X-1 %4 : i64[1, 2] using bidirectional_ring_pair
+    %7 = shuffle (3,0,1,2) via X+1 %5 : i64[1, 2] using bidirectional_ring_pair
+    %8 = shuffle (1,2,3,0) via X-1 %6 : i64[1, 2] using bidirectional_ring_pair
+    %9 = assemble of [1, 4, 4] %0 at [:, (0,1,2,3) over X, :], %3 at [:, (3,0,1,2) over X, 0..2], %4 at [:, (1,2,3,0) over X, 2..4], %5 at [:, (2,3,0,1) over X, 0..2], %6 at [:, (2,3,0,1) over X, 2..4], %7 at [:, (1,2,3,0) over X, 0..2], %8 at [:, (3,0,1,2) over X, 2..4] : i64[1, 16] using bidirectional_ring_pair
+    step 2
     %10 = all_gather over XY dim 0 %0 : i64[8, 4]
     %11 = mat_mul ab,cb->ca %10, %10 : i64[8, 8]
     %12 = map scale(-0.5) ab->ba %10 : i64[4, 8]
@@ -151,9 +204,9 @@ fn the_text_form() {
     %14 = map softmax(1) ab->ba %13 : f32[4, 8]
     %15 = map neg ab->ba %10 : i64[4, 8]
     %16 = slice [:, (-,2) over Y, 1..3] of [1, 4, 4] %9 : i64[1, 2]
-    %17 = shuffle (1,-) via Y %9 : i64[1, 16]  # direct
+    %17 = shuffle (1,-) via Y %9 : i64[1, 16] using direct
     output %11 = B[I, J]
-    output %15 = B[I, J]
+    output %15 = B@2[I, J]
     "##);
 }
 
@@ -305,6 +358,46 @@ fn numbers(json: &str) -> Vec<std::ops::Range<usize>> {
     starts.map(|start| start..(start..json.len()).find(|at| !is_digit(*at)).unwrap_or(json.len())).collect()
 }
 
+/// What may stand where something else stood.
+const PIECES: [&str; 22] = [
+    "",
+    "",
+    "0",
+    "-1",
+    "18446744073709551616",
+    "%0",
+    "%left",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{X,Y}",
+    "XY",
+    ":",
+    "..",
+    "-",
+    "mod 4",
+    "\n",
+    "#",
+    "\"",
+    "step 7\n",
+    "@2",
+];
+
+/// A text is read, or refused at places within it.
+fn survives(text: &str) {
+    match from_text(text) {
+        Ok(written) => assert_round_trip(&written.schedule),
+        Err(Unread::Text(found) | Unread::Malformed(found)) => {
+            assert!(!found.is_empty());
+            for found in found.iter() {
+                assert!(!found.labels.is_empty() && found.code.starts_with("schedule-"), "{found:?}");
+                assert!(found.labels.iter().all(|label| text.get(label.span.range()).is_some()), "{found:?}\n{text}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -317,7 +410,6 @@ proptest! {
             json.replace_range(place.get(&numbers).clone(), NUMBERS[number]);
         }
         if let Ok(schedule) = from_json(&json) {
-            prop_assert!(!schedule.to_string().is_empty());
             assert_round_trip(&schedule);
         }
     }
@@ -331,5 +423,36 @@ proptest! {
         if let Ok(schedule) = from_json(&cut) {
             assert_round_trip(&schedule);
         }
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// The same of the text form: numbers, words and signs changed, and pieces cut out or doubled.
+    #[test]
+    fn changed_texts_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..4)
+    ) {
+        let mut text = mixed().to_string();
+        for (place, length, piece) in edits {
+            let start = place.index(text.len());
+            text.replace_range(start..(start + length).min(text.len()), PIECES[piece]);
+        }
+        survives(&text);
+    }
+
+    /// Numbers alone, so that most texts can be read.
+    #[test]
+    fn texts_with_other_numbers_never_panic(
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..NUMBERS.len()), 1..3)
+    ) {
+        let mut text = mixed().to_string();
+        for (place, number) in edits {
+            let numbers = numbers(&text);
+            text.replace_range(place.get(&numbers).clone(), NUMBERS[number]);
+        }
+        survives(&text);
     }
 }

@@ -1,5 +1,6 @@
 //! The links and the compute units: until when each is busy.
 
+use super::orbit::Classes;
 use super::{Interval, LinkLoad, Timing};
 use crate::mesh::DeviceId;
 use crate::topology::{AxisLinks, Hop, HopRule, LinkId, Topology};
@@ -32,6 +33,8 @@ impl HopTime {
 
 /// Until when each link and each compute unit is busy, and what they did so far.
 pub(super) struct Clocks {
+    /// Which links and devices are timed as one.
+    pub(super) classes: Classes,
     link_free: Vec<Time>,
     links: Vec<LinkLoad>,
     compute_free: Vec<Time>,
@@ -40,9 +43,10 @@ pub(super) struct Clocks {
 
 impl Clocks {
     /// Everything idle at time zero.
-    pub(super) fn new(topology: &Topology) -> Clocks {
-        let (links, devices) = (topology.link_count(), topology.mesh.device_count());
+    pub(super) fn new(classes: Classes) -> Clocks {
+        let (links, devices) = (classes.links(), classes.devices().len());
         Clocks {
+            classes,
             link_free: vec![Time::ZERO; links],
             links: vec![LinkLoad::default(); links],
             compute_free: vec![Time::ZERO; devices],
@@ -53,8 +57,10 @@ impl Clocks {
     /// Sends a message that is ready at `ready` over one hop.
     pub(super) fn send(&mut self, hop: &Hop, time: HopTime, first: bool, bytes: Bytes, ready: Time) -> Interval {
         let overhead = if first { time.overhead } else { Time::ZERO };
-        let free = self.link_free[hop.link.index()];
-        let free = hop.port_in.map_or(free, |port| free.max(self.link_free[port.index()]));
+        let free = self.link_free(hop.link);
+        let free = hop.port_in.map_or(free, |port| free.max(self.link_free(port)));
+        self.classes.meet(hop.link, hop.link);
+        hop.port_in.into_iter().for_each(|port| self.classes.meet(port, port));
         let start = ready.max(free);
         self.occupy(hop.link, start, overhead + time.busy, bytes);
         if let Some(port) = hop.port_in {
@@ -65,15 +71,16 @@ impl Clocks {
 
     /// Keeps a link busy.
     pub(super) fn occupy(&mut self, link: LinkId, start: Time, busy: Time, bytes: Bytes) {
-        self.link_free[link.index()] = start + busy;
-        let load = &mut self.links[link.index()];
+        let place = self.classes.link(link);
+        self.link_free[place] = start + busy;
+        let load = &mut self.links[place];
         load.busy += busy;
         load.bytes.0 = load.bytes.0.saturating_add(bytes.0);
     }
 
     /// Until when a link is busy.
     pub(super) fn link_free(&self, link: LinkId) -> Time {
-        self.link_free[link.index()]
+        self.link_free[self.classes.link(link)]
     }
 
     /// Computes on a device. What costs nothing waits for nothing but its operands.
@@ -81,22 +88,25 @@ impl Clocks {
         if cost == Time::ZERO {
             return Interval { start: ready, finish: ready };
         }
-        let start = ready.max(self.compute_free[device.index()]);
-        self.compute_free[device.index()] = start + cost;
-        self.compute[device.index()] += cost;
+        let place = self.classes.device(device);
+        let start = ready.max(self.compute_free[place]);
+        self.compute_free[place] = start + cost;
+        self.compute[place] += cost;
         Interval { start, finish: start + cost }
     }
 
     /// The result of a run with these operations.
     pub(super) fn timing(self, topology: &Topology, operations: Vec<Interval>) -> Timing {
-        let used = topology.all_links().filter(|id| self.links[id.index()].busy > Time::ZERO);
-        let busiest = used.max_by_key(|id| (self.links[id.index()].busy, std::cmp::Reverse(*id)));
+        let Clocks { classes, links, compute, .. } = self;
+        let links = classes.spread(topology, links);
+        let used = topology.all_links().filter(|id| links[id.index()].busy > Time::ZERO);
+        let busiest = used.max_by_key(|id| (links[id.index()].busy, std::cmp::Reverse(*id)));
         Timing {
             makespan: operations.iter().map(|operation| operation.finish).max().unwrap_or_default(),
             operations,
-            links: self.links,
+            links,
             busiest,
-            compute: self.compute.into_iter().max().unwrap_or_default(),
+            compute: compute.into_iter().max().unwrap_or_default(),
         }
     }
 }

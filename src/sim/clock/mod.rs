@@ -7,20 +7,26 @@
 //!
 //! The clock moves no data. Of a block it knows its size and on which devices it is there.
 //!
+//! Where the schedule and the machine look alike to all devices along an axis, one of them stands for all
+//! (`orbit.rs`): the result is that of the run over all devices, to the last digit.
+//!
 //! What it leaves out: reading and writing memory for messages, congestion within a switch, and the slots of a
 //! device's own network interface; all links of a device can be busy at once.
 
 mod clocks;
 mod cost;
+mod orbit;
 mod presence;
 mod run;
 #[cfg(test)]
 mod tests;
 
+use crate::mesh::{AxisSet, Mesh};
 use crate::schedule::{OpId, Schedule};
 use crate::topology::{LinkId, RouteError, Topology};
 use crate::units::{Bytes, Time};
 use miette::Diagnostic;
+use run::{Run, Stop};
 use thiserror::Error;
 
 /// When everything happens.
@@ -86,7 +92,7 @@ pub enum ClockError {
         topology: String,
     },
     /// A message cannot go as it is told to.
-    #[error("operation {}: {route}", operation.index())]
+    #[error("%{}: {route}", operation.index())]
     #[diagnostic(
         code("schedule-route"),
         help("wire the axis as the schedule expects, or write the schedule for this wiring")
@@ -98,21 +104,21 @@ pub enum ClockError {
         route: RouteError,
     },
     /// The operands do not fit the operation, or come after it.
-    #[error("operation {} lacks an operand that stands before it", operation.index())]
+    #[error("%{} lacks an operand that stands before it", operation.index())]
     #[diagnostic(code("schedule-operands"))]
     Operands {
         /// The operation.
         operation: OpId,
     },
     /// The closed form of a gather says nothing of links that are slower than others.
-    #[error("operation {} is a gather kept as one, and links of this machine are degraded", operation.index())]
+    #[error("%{} is a gather kept as one, and links of this machine are degraded", operation.index())]
     #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
     KeptGather {
         /// The gather.
         operation: OpId,
     },
     /// More bytes, or more ticks, than can be counted.
-    #[error("operation {}: its size or its time is beyond what can be counted", operation.index())]
+    #[error("%{}: its size or its time is beyond what can be counted", operation.index())]
     #[diagnostic(code("schedule-too-long"))]
     TooLong {
         /// The operation.
@@ -120,18 +126,72 @@ pub enum ClockError {
     },
 }
 
+impl ClockError {
+    /// The operation that it is about.
+    pub fn operation(&self) -> Option<OpId> {
+        match self {
+            ClockError::OtherMesh { .. } => None,
+            ClockError::Route { operation, .. }
+            | ClockError::Operands { operation }
+            | ClockError::KeptGather { operation }
+            | ClockError::TooLong { operation } => Some(*operation),
+        }
+    }
+}
+
 /// Times a schedule. Expects one whose maps and axes belong to its mesh.
 ///
-/// The cost is a few dozen instructions for each device of each operation and for each hop, whatever the sizes.
+/// The cost is a few dozen instructions for each device of each operation and for each hop, whatever the sizes; along
+/// axes where all devices do alike, for one of them.
 ///
 /// # Errors
 /// If the meshes differ, a message has no way ([`Topology::route`]), an operation has not its operands before it, or
 /// sizes or times are beyond counting.
 pub fn run(schedule: &Schedule, topology: &Topology) -> Result<Timing, ClockError> {
-    let sizes = |mesh: &crate::mesh::Mesh| mesh.axes().iter().map(|axis| axis.size).collect::<Vec<_>>();
-    if sizes(&schedule.mesh) != sizes(&topology.mesh) {
-        let (schedule, topology) = (schedule.mesh.to_string(), topology.mesh.to_string());
-        return Err(ClockError::OtherMesh { schedule, topology });
+    let timing = run_below(schedule, topology, Time::MAX)?;
+    Ok(timing.expect("no operation ends at the end of time"))
+}
+
+/// The same; none if something ends at the limit or after it, as soon as that is known.
+///
+/// # Errors
+/// As [`run`], before the limit.
+pub fn run_below(schedule: &Schedule, topology: &Topology, limit: Time) -> Result<Option<Timing>, ClockError> {
+    same_mesh(schedule, topology)?;
+    let mut symmetric = orbit::axes(schedule, topology);
+    loop {
+        match Run::new(schedule, topology, symmetric).run(limit) {
+            Ok(timing) => return Ok(Some(timing)),
+            Err(Stop::Late) => return Ok(None),
+            Err(Stop::Error(error)) => return Err(error),
+            Err(Stop::Collision(id)) => symmetric = orbit::without(schedule, id, symmetric),
+        }
     }
-    run::Run::new(schedule, topology).run()
+}
+
+/// The same as [`run`] over all devices, whatever looks alike.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_uncollapsed(schedule: &Schedule, topology: &Topology) -> Result<Timing, ClockError> {
+    same_mesh(schedule, topology)?;
+    match Run::new(schedule, topology, AxisSet::NONE).run(Time::MAX) {
+        Ok(timing) => Ok(timing),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Late | Stop::Collision(_)) => unreachable!("no limit, and every device stands for itself"),
+    }
+}
+
+/// The axes along which one device stands for all when a schedule is timed.
+pub fn collapsed(schedule: &Schedule, topology: &Topology) -> AxisSet {
+    orbit::axes(schedule, topology)
+}
+
+fn same_mesh(schedule: &Schedule, topology: &Topology) -> Result<(), ClockError> {
+    let sizes = |mesh: &Mesh| mesh.axes().iter().map(|axis| axis.size).collect::<Vec<_>>();
+    if sizes(&schedule.mesh) == sizes(&topology.mesh) {
+        return Ok(());
+    }
+    let (schedule, topology) = (schedule.mesh.to_string(), topology.mesh.to_string());
+    Err(ClockError::OtherMesh { schedule, topology })
 }

@@ -2,9 +2,10 @@
 
 use super::clocks::{Clocks, HopTime};
 use super::cost::{block_bytes, compute_time};
+use super::orbit::Classes;
 use super::presence::MayMiss;
 use super::{ClockError, Interval, Timing};
-use crate::mesh::{AxisId, AxisSet, DeviceId};
+use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
@@ -20,6 +21,7 @@ const ABSENT: Time = Time::MAX;
 struct Message {
     walk: Walk,
     destination: DeviceId,
+    class: usize,
     ready: Time,
 }
 
@@ -38,8 +40,25 @@ pub(super) struct Run<'a> {
     messages: Vec<Message>,
 }
 
+/// Why a run ends without a timing.
+pub(super) enum Stop {
+    /// The schedule has no time.
+    Error(ClockError),
+    /// What one device does cannot stand for what its images do, from this operation on.
+    Collision(OpId),
+    /// Something ends at the limit or after it.
+    Late,
+}
+
+impl From<ClockError> for Stop {
+    fn from(error: ClockError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
 /// The times of one operation while they are found.
 struct Times {
+    /// For each class of devices.
     ready: Vec<Time>,
     /// None as long as no device takes part.
     interval: Option<Interval>,
@@ -48,10 +67,10 @@ struct Times {
 }
 
 impl Times {
-    /// A device has its block from the end of the interval on.
-    fn set(&mut self, device: DeviceId, interval: Interval) {
+    /// The devices of a class have their blocks from the end of the interval on.
+    fn set(&mut self, class: usize, interval: Interval) {
         self.start(interval.start);
-        self.arrive(device, interval.finish);
+        self.arrive(class, interval.finish);
     }
 
     /// Something begins.
@@ -60,9 +79,9 @@ impl Times {
         all.start = all.start.min(start);
     }
 
-    /// A device has its block.
-    fn arrive(&mut self, device: DeviceId, finish: Time) {
-        self.ready[device.index()] = finish;
+    /// The devices of a class have their blocks.
+    fn arrive(&mut self, class: usize, finish: Time) {
+        self.ready[class] = finish;
         self.too_long |= finish == ABSENT;
         if let Some(all) = &mut self.interval {
             all.finish = all.finish.max(finish);
@@ -71,13 +90,14 @@ impl Times {
 }
 
 impl<'a> Run<'a> {
-    /// Before the first operation.
-    pub(super) fn new(schedule: &'a Schedule, topology: &'a Topology) -> Run<'a> {
+    /// Before the first operation, where some axes are symmetric and one device stands for all along them.
+    pub(super) fn new(schedule: &'a Schedule, topology: &'a Topology, symmetric: AxisSet) -> Run<'a> {
         let uses = schedule.ids().map(|id| schedule.operations.neighbors(id).count()).collect();
+        let classes = Classes::new(topology, Orbits::new(&topology.mesh, symmetric));
         Run {
             schedule,
             topology,
-            clocks: Clocks::new(topology),
+            clocks: Clocks::new(classes),
             ready: Vec::new(),
             uses,
             spare: Vec::new(),
@@ -85,20 +105,27 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Times all operations.
-    pub(super) fn run(mut self) -> Result<Timing, ClockError> {
+    /// Times all operations, or stops where one ends at the limit.
+    pub(super) fn run(mut self, limit: Time) -> Result<Timing, Stop> {
         let mut intervals = Vec::with_capacity(self.uses.len());
         for id in self.schedule.ids() {
             let operands = self.schedule.operands(id);
             if operands.iter().any(|operand| *operand >= id) || !arity_fits(self.schedule.operation(id), operands.len())
             {
-                return Err(ClockError::Operands { operation: id });
+                return Err(ClockError::Operands { operation: id }.into());
             }
             let times = self.operation(id, &operands)?;
-            if times.too_long {
-                return Err(ClockError::TooLong { operation: id });
+            if self.clocks.classes.collided() {
+                return Err(Stop::Collision(id));
             }
-            intervals.push(times.interval.unwrap_or_default());
+            if times.too_long {
+                return Err(ClockError::TooLong { operation: id }.into());
+            }
+            let interval = times.interval.unwrap_or_default();
+            if interval.finish >= limit {
+                return Err(Stop::Late);
+            }
+            intervals.push(interval);
             self.ready.push(Some(times.ready));
             self.forget(id);
             operands.into_iter().for_each(|operand| self.used(operand));
@@ -123,13 +150,18 @@ impl<'a> Run<'a> {
     fn nowhere(&mut self) -> Times {
         let mut ready = self.spare.pop().unwrap_or_default();
         ready.clear();
-        ready.resize(self.topology.mesh.device_count(), ABSENT);
+        ready.resize(self.clocks.classes.devices().len(), ABSENT);
         Times { ready, interval: None, too_long: false }
     }
 
-    /// When the block of an operation is on a device, or [`ABSENT`].
-    fn ready(&self, id: OpId, device: DeviceId) -> Time {
-        self.ready[id.index()].as_ref().map_or(ABSENT, |times| times[device.index()])
+    /// When the block of an operation is on the devices of a class, or [`ABSENT`].
+    fn ready(&self, id: OpId, class: usize) -> Time {
+        self.ready[id.index()].as_ref().map_or(ABSENT, |times| times[class])
+    }
+
+    /// The device that stands for a class.
+    fn device(&self, class: usize) -> DeviceId {
+        self.clocks.classes.devices()[class]
     }
 
     /// Times one operation.
@@ -185,10 +217,11 @@ impl<'a> Run<'a> {
         let bytes: Vec<u128> = blocks.iter().map(|block| block_bytes(block).map_or(u128::MAX, u128::from)).collect();
         // Most devices read alike, and the cost goes by what is read.
         let mut known: Option<(u128, Time)> = None;
-        for device in self.topology.mesh.devices() {
+        for class in 0..times.ready.len() {
+            let device = self.device(class);
             let (mut present, mut ready, mut read) = (0, Time::ZERO, 0u128);
             for (operand, bytes) in operands.iter().zip(&bytes) {
-                let there = self.ready(*operand, device);
+                let there = self.ready(*operand, class);
                 if there != ABSENT {
                     (present, ready, read) = (present + 1, ready.max(there), read.saturating_add(*bytes));
                 }
@@ -200,7 +233,7 @@ impl<'a> Run<'a> {
                 .filter(|(bytes, _)| *bytes == read)
                 .map_or_else(|| compute_time(self.topology, operation, &blocks, read), |(_, cost)| cost);
             known = Some((read, cost));
-            times.set(device, self.clocks.compute(device, cost, ready));
+            times.set(class, self.clocks.compute(device, cost, ready));
         }
         times
     }
@@ -216,17 +249,23 @@ impl<'a> Run<'a> {
         let mut times = self.nowhere();
         let mut messages = std::mem::take(&mut self.messages);
         let route = self.topology.in_links(sources, route);
-        for destination in self.topology.mesh.devices() {
+        for class in 0..times.ready.len() {
+            let destination = self.device(class);
             let Some(source) = sources.of(&self.schedule.mesh, destination) else { continue };
-            let ready = self.ready(operand, source);
+            let ready = self.ready(operand, self.clocks.classes.device(source));
             if ready == ABSENT {
                 continue;
             }
             if source == destination || bytes == Bytes(0) {
-                times.set(destination, Interval { start: ready, finish: ready });
+                times.set(class, Interval { start: ready, finish: ready });
                 continue;
             }
-            messages.push(Message { walk: self.topology.start(source, destination, route)?, destination, ready });
+            messages.push(Message {
+                walk: self.topology.start(source, destination, route)?,
+                destination,
+                class,
+                ready,
+            });
         }
         self.deliver(&mut messages, bytes, &mut times);
         self.messages = messages;
@@ -248,6 +287,7 @@ impl<'a> Run<'a> {
             .collect();
         let mut first = true;
         while !messages.is_empty() {
+            clocks.classes.next_round();
             messages.retain_mut(|message| {
                 let Some(hop) = topology.step(&mut message.walk) else { return false };
                 let time = if slower.is_empty() { None } else { slower.get(&hop.link) };
@@ -256,7 +296,7 @@ impl<'a> Run<'a> {
                 times.start(interval.start);
                 message.ready = interval.finish;
                 if hop.to == Some(message.destination) {
-                    times.arrive(message.destination, interval.finish);
+                    times.arrive(message.class, interval.finish);
                     return false;
                 }
                 true
@@ -273,17 +313,23 @@ impl<'a> Run<'a> {
         let mesh = &topology.mesh;
         let form = topology.gather_over(axes.iter().copied(), full, By::Links);
         let members = mesh.group_size(axes.iter().copied());
-        for leader in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
+        self.clocks.classes.next_round();
+        for class in 0..times.ready.len() {
+            let leader = self.device(class);
+            if mesh.rank(leader, axes.iter().copied()) != 0 {
+                continue;
+            }
             let group: Vec<DeviceId> =
                 (0..members).map(|rank| mesh.with_rank(leader, axes.iter().copied(), rank)).collect();
-            let ready = group.iter().map(|device| self.ready(operand, *device)).max().unwrap_or(ABSENT);
+            let classes: Vec<usize> = group.iter().map(|device| self.clocks.classes.device(*device)).collect();
+            let ready = classes.iter().map(|class| self.ready(operand, *class)).max().unwrap_or(ABSENT);
             if ready == ABSENT {
                 continue;
             }
             let start =
                 if form.time == Time::ZERO { ready } else { self.occupy_group(&group, axes, ready, form.time, full) };
-            for device in group {
-                times.set(device, Interval { start, finish: start + form.time });
+            for class in classes {
+                times.set(class, Interval { start, finish: start + form.time });
             }
         }
         times
@@ -302,7 +348,11 @@ impl<'a> Run<'a> {
         let paths = links.iter().filter(|link| topology.link(**link).side != LinkSide::In).count() as u128;
         let share = received.div_ceil(paths.max(1));
         let share = Bytes(u64::try_from(share).unwrap_or(u64::MAX));
-        links.into_iter().for_each(|link| self.clocks.occupy(link, start, busy, share));
+        let own = links.iter().copied().min();
+        for link in links.into_iter().unique_by(|link| self.clocks.classes.link(*link)).collect::<Vec<_>>() {
+            self.clocks.classes.meet(link, own.unwrap_or(link));
+            self.clocks.occupy(link, start, busy, share);
+        }
         start
     }
 }

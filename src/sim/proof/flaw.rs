@@ -243,6 +243,55 @@ pub enum Flaw {
     },
 }
 
+impl Flaw {
+    /// The operation where it shows first.
+    pub fn operation(&self) -> Option<OpId> {
+        match self {
+            Flaw::MalformedArray { .. } | Flaw::MalformedOutput { .. } | Flaw::TooLarge { .. } => None,
+            Flaw::Malformed { operation, .. } => Some(*operation),
+            Flaw::NoWay { site, .. }
+            | Flaw::CountedTwice { site, .. }
+            | Flaw::WrongPlace { site, .. }
+            | Flaw::WrongArray { site, .. }
+            | Flaw::WrongOperator { site, .. }
+            | Flaw::ReadAbsent { site, .. }
+            | Flaw::Unfilled { site, .. }
+            | Flaw::FilledTwice { site, .. }
+            | Flaw::ScatteredOperand { site, .. }
+            | Flaw::DoNotMeet { site, .. }
+            | Flaw::PartialDim { site, .. }
+            | Flaw::FillerPlace { site, .. }
+            | Flaw::OpenOperand { site, .. }
+            | Flaw::Missing { site, .. }
+            | Flaw::MissingContribution { site, .. } => Some(site.operation),
+        }
+    }
+
+    /// The operands of that operation that it is about, by their place from 0.
+    pub fn operands(&self) -> Vec<usize> {
+        match self {
+            Flaw::CountedTwice { operands, .. } | Flaw::FilledTwice { operands, .. } => vec![operands.0, operands.1],
+            Flaw::ScatteredOperand { operand, .. } => vec![*operand],
+            Flaw::MalformedArray { .. }
+            | Flaw::MalformedOutput { .. }
+            | Flaw::TooLarge { .. }
+            | Flaw::Malformed { .. }
+            | Flaw::NoWay { .. }
+            | Flaw::WrongPlace { .. }
+            | Flaw::WrongArray { .. }
+            | Flaw::WrongOperator { .. }
+            | Flaw::ReadAbsent { .. }
+            | Flaw::Unfilled { .. }
+            | Flaw::DoNotMeet { .. }
+            | Flaw::PartialDim { .. }
+            | Flaw::FillerPlace { .. }
+            | Flaw::OpenOperand { .. }
+            | Flaw::Missing { .. }
+            | Flaw::MissingContribution { .. } => Vec::new(),
+        }
+    }
+}
+
 fn ranges(ranges: &[(u64, u64)]) -> String {
     let ranges: Vec<String> = ranges.iter().map(|(start, end)| format!("{start}..{end}")).collect();
     format!("[{}]", ranges.join(", "))

@@ -132,7 +132,7 @@ fn assembled(
         Some(operand) => operand.block(schedule, device),
         None => Ok(None),
     });
-    put_together(id, operation, &places, &schedule.mesh, device, blocks.collect::<Result<_, _>>()?).map(Some)
+    put_together(id, operation, &places, &schedule.mesh, device, blocks.collect::<Result<_, _>>()?)
 }
 
 /// The operands one after the other; `None` where one is absent, or no product can be computed in its place.

@@ -43,7 +43,7 @@ pub(super) fn step(
         OpKind::Assemble { view, places } => {
             let places = check_places(operation, view, places).map_err(wrong)?;
             let assembled = on_devices(by_device(mesh, operands), size, |device, blocks| {
-                put_together(id, operation, &places, mesh, device, blocks).map(Some)
+                put_together(id, operation, &places, mesh, device, blocks)
             });
             assembled.into_iter().collect()
         }
@@ -218,7 +218,7 @@ pub(super) fn put_together(
     mesh: &Mesh,
     device: DeviceId,
     operands: Vec<Option<Tensor>>,
-) -> Result<Tensor, RunError> {
+) -> Result<Option<Tensor>, RunError> {
     let wrong = |problem| RunError::OnDevice { op: id, device, problem };
     let mut pieces = Vec::with_capacity(operands.len());
     for (place, operand) in places.iter().zip(operands) {
@@ -229,9 +229,12 @@ pub(super) fn put_together(
             pieces.push((ranges, piece));
         }
     }
+    if pieces.is_empty() {
+        return Ok(None);
+    }
     let block = assemble(operation.dtype, view, &pieces).ok_or_else(|| wrong("its pieces leave a gap"))?;
     let extents = addressable(&operation.extents).expect("checked before");
-    Ok(block.reshaped(&extents))
+    Ok(Some(block.reshaped(&extents)))
 }
 
 /// Gathers once per group: its members share the block.

@@ -6,6 +6,7 @@ mod golden;
 mod methods;
 mod networks;
 mod oracle;
+mod orbit;
 mod rules;
 
 use super::{Timing, run};

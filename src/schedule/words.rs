@@ -1,4 +1,4 @@
-//! Words of documents, read back.
+//! Words of documents and of the text form, read back.
 
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};

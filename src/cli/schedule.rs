@@ -1,0 +1,147 @@
+//! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
+
+use super::input::{self, Source};
+use super::{Failure, Format, Output};
+use crate::compiler::{self, Options};
+use crate::diag::{Diagnostic, Diagnostics, Label};
+use crate::report::given::{Findings, Given};
+use crate::report::text;
+use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
+use crate::sim::clock;
+use crate::sim::values::{self, Numerics};
+use crate::span::Span;
+use clap::Args;
+
+#[derive(Debug, Args)]
+pub(super) struct Prove {
+    /// A schedule in its text or its JSON form; `-` is standard input
+    file: String,
+    /// The machine that it is for: a profile's name, or a TOML file
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    hardware: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is asked of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Whether it is right.
+    Proof,
+    /// And how long it takes.
+    Time,
+    /// And what it computes, from inputs of this seed.
+    Run(u64),
+}
+
+impl Prove {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
+        let options = Options { hardware, ..Options::default() };
+        answer(&input::source(&self.file)?, &options, Question::Proof, self.output.format)
+    }
+}
+
+/// Proves a schedule; times and computes it if that is asked for.
+pub(super) fn answer(source: &Source, options: &Options, question: Question, format: Format) -> Result<(), Failure> {
+    let given = read(source, format)?;
+    let topology = compiler::machine_of(&given.schedule, options).map_err(|mut error| {
+        error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
+        input::fault(source, &Diagnostics::of(&error), format)
+    })?;
+    let schedule = &given.schedule;
+    let refused = |diagnostics: Diagnostics| {
+        let document = || {
+            given.document(
+                &source.name,
+                &source.text,
+                &topology,
+                &Findings { diagnostics: diagnostics.clone(), ..Findings::default() },
+            )
+        };
+        match format {
+            Format::Text => input::fault(source, &diagnostics, format),
+            Format::Json => input::print_json(&document()).err().unwrap_or(Failure::Program),
+        }
+    };
+    let proof = compiler::prove(schedule, &topology).map_err(|flaw| refused(given.flaw(&flaw)))?;
+    let timing = match question {
+        Question::Proof => None,
+        Question::Time | Question::Run(_) => {
+            Some(clock::run(schedule, &topology).map_err(|error| refused(given.untimed(&error)))?)
+        }
+    };
+    let numerics = match question {
+        Question::Proof | Question::Time => None,
+        Question::Run(seed) => Some(compute(schedule, seed)?),
+    };
+    match format {
+        Format::Text => {
+            let assumed = options.hardware.is_none();
+            let parts = [
+                text::machine(&topology, assumed),
+                "\n".to_owned(),
+                given.proof_text(&proof),
+                numerics.as_ref().map(text::numerics).unwrap_or_default(),
+                timing.as_ref().map(|timing| given.timing_text(timing, &topology)).unwrap_or_default(),
+            ];
+            input::print(&parts.concat())?;
+        }
+        Format::Json => {
+            let findings = Findings {
+                proof: Some(&proof),
+                timing: timing.as_ref(),
+                numerics: numerics.as_ref(),
+                diagnostics: Diagnostics::default(),
+            };
+            input::print_json(&given.document(&source.name, &source.text, &topology, &findings))?;
+        }
+    }
+    match numerics {
+        Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
+        _ => Ok(()),
+    }
+}
+
+/// Runs a schedule on numbers and compares with the dense result.
+pub(super) fn compute(schedule: &Schedule, seed: u64) -> Result<Numerics, Failure> {
+    let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
+    let inputs = values::inputs(schedule, seed).map_err(call)?;
+    let dense = values::dense(schedule, &inputs).map_err(call)?;
+    let run = values::run(schedule, &inputs).map_err(call)?;
+    values::compare(schedule, &inputs, &dense, &run).map_err(call)
+}
+
+/// A document if it begins like one, else a text. What cannot be read is the call's fault, what is malformed the
+/// schedule's.
+fn read(source: &Source, format: Format) -> Result<Given, Failure> {
+    let unreadable = |found: &Diagnostics| {
+        input::fault(source, found, format);
+        Failure::Call(format!("`{}` is not a schedule", source.name))
+    };
+    if source.text.trim_start().starts_with('{') {
+        return match from_json(&source.text) {
+            Ok(schedule) => Ok(Given { schedule, places: None }),
+            Err(DocumentError::Malformed(malformed)) => Err(input::fault(source, &Diagnostics::of(&malformed), format)),
+            Err(error) => Err(unreadable(&document_error(&error, &source.text))),
+        };
+    }
+    match from_text(&source.text) {
+        Ok(written) => Ok(Given { schedule: written.schedule, places: Some(written.places) }),
+        Err(Unread::Malformed(found)) => Err(input::fault(source, &found, format)),
+        Err(Unread::Text(found)) => Err(unreadable(&found)),
+    }
+}
+
+/// What is wrong with a document, where the reader of JSON stopped.
+fn document_error(error: &DocumentError, source: &str) -> Diagnostics {
+    let mut found = Diagnostic::new(error);
+    if let DocumentError::Syntax(error) = error {
+        let start: usize = source.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let at = (start + error.column().saturating_sub(1)).min(source.len());
+        found.labels = vec![Label { span: Span::new(at, at), text: "read up to here".to_owned(), primary: true }];
+    }
+    let mut all = Diagnostics::default();
+    all.push(&found);
+    all
+}

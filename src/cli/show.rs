@@ -1,0 +1,79 @@
+//! `shardc show`
+
+use super::{Common, Failure, Format, input};
+use crate::compiler;
+use crate::picture::terminal;
+use crate::plan::{Plan, StepId, StepOp};
+use crate::report::document;
+use clap::Args;
+use itertools::Itertools;
+
+#[derive(Debug, Args)]
+pub(super) struct Show {
+    /// A program; `-` is standard input
+    file: String,
+    /// Only this array, in every layout that it comes through
+    name: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Show {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let format = self.common.output.format;
+        let options = self.common.options()?;
+        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
+        let (program, _) = input::checked(&source, &options, format)?;
+        let fault = |found| input::fault(&source, &found, format);
+        let topology = compiler::machine(&program, &options).map_err(fault)?;
+        let plan = compiler::plan(&program, &topology, &options).map_err(fault)?;
+        let topology = compiler::machine_as_planned(&plan, &topology);
+        let shown = match &self.name {
+            Some(name) => layouts_of(&plan, name)?,
+            None => own_layouts(&plan),
+        };
+        match format {
+            Format::Text => {
+                let (mesh, paint) = (&plan.program.mesh, input::paint());
+                let draw = |id: &StepId| {
+                    let by = self.name.as_ref().map_or_else(String::new, |_| format!("{}\n", made_by(&plan, *id)));
+                    let (name, layout) = (plan.array(*id), &plan.step(*id).layout);
+                    by + &terminal::blocks(&name, layout, mesh, &plan.program.dims, paint)
+                };
+                input::print(&shown.iter().map(draw).join("\n"))
+            }
+            Format::Json => input::print_json(&document::show(&source.name, &plan, &topology, &shown)),
+        }
+    }
+}
+
+/// The layout of each named array that its own statement leaves it in.
+fn own_layouts(plan: &Plan) -> Vec<StepId> {
+    let named = |id: &StepId| {
+        let step = plan.step(*id);
+        step.user == step.value && plan.program.value(step.value).name.is_some()
+    };
+    let last = plan.ids().filter(named).map(|id| (plan.step(id).value, id)).into_group_map();
+    last.into_values().filter_map(|ids| ids.into_iter().max()).sorted().collect()
+}
+
+/// Every layout of one array, in the order of the steps.
+fn layouts_of(plan: &Plan, name: &str) -> Result<Vec<StepId>, Failure> {
+    let is_named = |id: &StepId| plan.program.value(plan.step(*id).value).name.as_deref() == Some(name);
+    let ids = plan.ids().filter(is_named).unique_by(|id| plan.array(*id)).collect_vec();
+    if ids.is_empty() {
+        let names = own_layouts(plan).into_iter().map(|id| plan.program.name(plan.step(id).value)).unique().join(", ");
+        return Err(Failure::Call(format!("the program has no array `{name}`; it has {names}")));
+    }
+    Ok(ids)
+}
+
+/// `given`, or `after AllGather_X`
+fn made_by(plan: &Plan, id: StepId) -> String {
+    match plan.step(id).op {
+        StepOp::Input => "given".to_owned(),
+        StepOp::Carry => "carried".to_owned(),
+        StepOp::Product { .. } => "after the product".to_owned(),
+        StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => format!("after {}", plan.op_name(id)),
+    }
+}

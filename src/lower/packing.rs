@@ -1,0 +1,84 @@
+//! Trees for a collective on the links that there are.
+
+use super::several::Moved;
+use crate::collective::CollectiveKind;
+use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
+use crate::packing::{self, Link, Network, Packing};
+use crate::schedule::methods::Packed;
+use crate::topology::{self, LinkSide, Topology};
+use std::collections::BTreeMap;
+
+/// Trees are not looked for on more devices.
+const MOST_DEVICES: u64 = 64;
+
+/// More chunks are not tried.
+pub(super) const MOST_CHUNKS: u64 = 1 << 12;
+
+/// The trees of a collective, in one chunk.
+///
+/// `None` where there are too many devices, where devices are not linked to their neighbours alone, or where the links
+/// within a group do not join it.
+pub(super) fn packed(topology: &Topology, moved: &Moved) -> Option<Packed> {
+    let axes = moved.axes();
+    let nodes = axes.group_size(&topology.mesh);
+    if !(2..=MOST_DEVICES).contains(&nodes) {
+        return None;
+    }
+    let network = network(topology, axes)?;
+    let each = || (0..network.nodes).map(|node| vec![node]).collect::<Vec<_>>();
+    let Packing { trees, .. } = match moved.kind {
+        CollectiveKind::AllGather => packing::gather(&network, &each())?,
+        CollectiveKind::ReduceScatter => packing::gather(&network.reversed(), &each())?,
+        CollectiveKind::AllReduce => packing::spanning(&network)?,
+        CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice => return None,
+    };
+    Some(Packed { axes, dims: moved.dims.clone(), trees, chunks: 1 })
+}
+
+/// The dim that is cut into chunks, of a block from which the collective starts: how long it is.
+pub(super) fn longest(mesh: &Mesh, moved: &Moved, extents: &[u64]) -> u64 {
+    let scattered = moved.kind == CollectiveKind::ReduceScatter;
+    let parts = |dim: usize| moved.dims.get(dim).filter(|_| scattered).map_or(1, |axes| axes.group_size(mesh));
+    extents.iter().enumerate().map(|(dim, extent)| extent / parts(dim)).max().unwrap_or(1)
+}
+
+/// The links between devices of a group. Where the groups are not alike, all of them do what the weakest links can.
+fn network(topology: &Topology, axes: Axes) -> Option<Network> {
+    let (mesh, machine) = (&topology.mesh, &topology.machine);
+    let others: AxisSet = mesh.axis_ids().filter(|axis| !axes.contains(*axis)).collect();
+    let group = |device: DeviceId| mesh.rank(device, others.iter());
+    let node = |device: DeviceId| usize::try_from(mesh.rank(device, axes.iter())).ok();
+    let mut rates: BTreeMap<(usize, usize), BTreeMap<u64, u64>> = BTreeMap::new();
+    for id in topology.all_links() {
+        let topology::Link { axis, side, device } = topology.link(id);
+        let (here, size) = (machine.coordinate(device, axis), machine.axis(axis).size);
+        let beside = match side {
+            LinkSide::Up => (here + 1) % size,
+            LinkSide::Down => (here + size - 1) % size,
+            // Ports are shared by all ways of a device.
+            LinkSide::Out | LinkSide::In => return None,
+        };
+        if topology.is_shared(axis) {
+            return None;
+        }
+        let other = machine.with_coordinate(device, axis, beside);
+        if group(device) == group(other) {
+            let rate = topology.rate(id)?.per_second();
+            *rates.entry((node(device)?, node(other)?)).or_default().entry(group(device)).or_default() += rate;
+        }
+    }
+    let groups = others.group_size(mesh);
+    let weakest = |rates: &BTreeMap<u64, u64>| {
+        let all = rates.len() as u64 == groups;
+        rates.values().copied().min().filter(|_| all)
+    };
+    let links: Vec<((usize, usize), u64)> =
+        rates.iter().filter_map(|(ends, rates)| Some((*ends, weakest(rates)?))).collect();
+    let unit = links.iter().map(|(_, rate)| *rate).reduce(gcd)?;
+    let links = links.into_iter().map(|((from, to), rate)| Link { from, to, capacity: rate / unit });
+    Some(Network { nodes: usize::try_from(axes.group_size(mesh)).ok()?, links: links.collect() })
+}
+
+fn gcd(left: u64, right: u64) -> u64 {
+    if right == 0 { left } else { gcd(right, left % right) }
+}

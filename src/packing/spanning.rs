@@ -1,0 +1,161 @@
+//! Trees along which sums rise and fall again, so that a cable is used both ways.
+
+use super::branchings::{Root, grow};
+use super::flow::{Flow, UNLIMITED};
+use super::{Branching, Link, Network, Packing, common_divisor};
+
+/// A cable: both its links carry as much as the weaker one.
+#[derive(Clone, Copy, Debug)]
+struct Cable {
+    ends: [usize; 2],
+    capacity: u64,
+}
+
+/// Packs trees over all nodes, as much as fits where each tree uses its links in both directions.
+///
+/// Each tree begins at a node in its middle. `None` where some node cannot be reached both ways, or the numbers are
+/// beyond counting.
+pub fn spanning(network: &Network) -> Option<Packing> {
+    if !network.is_small() || network.nodes < 2 {
+        return None;
+    }
+    let cables = cables(network);
+    let (weight, scale, kept) = rate(network.nodes, &cables)?;
+    let common = kept.iter().map(|cable| cable.capacity).fold(common_divisor(weight, scale), common_divisor);
+    let kept: Vec<Cable> = kept.iter().map(|cable| Cable { capacity: cable.capacity / common, ..*cable }).collect();
+    let (links, beginnings) = oriented(network.nodes, &kept, weight / common);
+    let root = |(node, weight): (usize, u64)| Root { nodes: vec![node], weight, source: 0 };
+    let roots = beginnings.into_iter().enumerate().map(root).collect();
+    let trees = grow(&Network { nodes: network.nodes, links }, roots)?;
+    Some(Packing { trees: trees.into_iter().map(Branching::from_its_middle).collect(), scale: scale / common })
+}
+
+/// Pairs of nodes that are linked both ways.
+fn cables(network: &Network) -> Vec<Cable> {
+    let between = |from: usize, to: usize| -> u64 {
+        network.links.iter().filter(|link| (link.from, link.to) == (from, to)).map(|link| link.capacity).sum()
+    };
+    let pairs = (0..network.nodes).flat_map(|left| (left + 1..network.nodes).map(move |right| [left, right]));
+    let cable = |ends: [usize; 2]| Cable { ends, capacity: between(ends[0], ends[1]).min(between(ends[1], ends[0])) };
+    pairs.map(cable).filter(|cable| cable.capacity > 0).collect()
+}
+
+/// The weight of all trees over the scale of the capacities, and what they use of each cable.
+///
+/// Of a partition into p parts it is what the cables between the parts carry, over p - 1; the least of these is
+/// reached. A partition that is too small for one guess is the next guess, until there is none.
+fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64, Vec<Cable>)> {
+    let parts = nodes as u64 - 1;
+    let mut least = (cables.iter().map(|cable| cable.capacity).sum::<u64>(), parts);
+    loop {
+        let common = common_divisor(least.0, least.1);
+        let (weight, scale) = (least.0 / common, least.1 / common);
+        if weight == 0 {
+            return None;
+        }
+        let (kept, part) = keep(nodes, cables, weight, scale);
+        if kept.iter().map(|cable| cable.capacity).sum::<u64>() == weight * parts {
+            return Some((weight, scale, kept));
+        }
+        let across = cables.iter().filter(|cable| part[cable.ends[0]] != part[cable.ends[1]]);
+        let count = (0..nodes).filter(|node| part[*node] == *node).count() as u64;
+        least = (across.map(|cable| cable.capacity).sum(), count.checked_sub(1)?);
+    }
+}
+
+/// Keeps as much of the cables as trees of this weight can use: within each set of nodes one less than its nodes, times
+/// the weight. Cable by cable as much as possible, which is the most in all; and the parts that are full, by the
+/// first node of each.
+fn keep(nodes: usize, cables: &[Cable], weight: u64, scale: u64) -> (Vec<Cable>, Vec<usize>) {
+    let mut part: Vec<usize> = (0..nodes).collect();
+    let mut kept: Vec<Cable> = Vec::new();
+    for cable in cables {
+        let wanted = cable.capacity * scale;
+        let (room, full) = room(nodes, &kept, cable.ends, weight);
+        if room < wanted {
+            let joined: Vec<usize> = (0..nodes).filter(|node| full[*node]).map(|node| part[node]).collect();
+            let first = joined.iter().copied().min().unwrap_or_default();
+            part.iter_mut().filter(|part| joined.contains(part)).for_each(|part| *part = first);
+        }
+        kept.push(Cable { capacity: wanted.min(room), ..*cable });
+    }
+    (kept, part)
+}
+
+/// How much more fits within every set of nodes with these two in it, and the set with the least room.
+fn room(nodes: usize, kept: &[Cable], ends: [usize; 2], weight: u64) -> (u64, Vec<bool>) {
+    // Twice what is kept within a set is what is kept at its nodes, less what leads out of it. So twice the room and the
+    // weight are a cut: each node inside costs twice the weight less what is kept there.
+    let mut flow = Flow::new(nodes);
+    let (source, sink) = (flow.add_node(), flow.add_node());
+    let mut at = vec![0; nodes];
+    for cable in kept {
+        flow.add(cable.ends[0], cable.ends[1], cable.capacity, cable.capacity);
+        cable.ends.into_iter().for_each(|end| at[end] += cable.capacity);
+    }
+    let mut gained = 0;
+    for (node, at) in at.into_iter().enumerate() {
+        flow.add(node, sink, (2 * weight).saturating_sub(at), 0);
+        flow.add(source, node, at.saturating_sub(2 * weight), 0);
+        gained += at.saturating_sub(2 * weight);
+    }
+    for end in ends {
+        flow.add(source, end, UNLIMITED, 0);
+    }
+    let cut = flow.send(source, sink, UNLIMITED);
+    let room = (cut.saturating_sub(gained) / 2).saturating_sub(weight);
+    (room, flow.source_side(source)[..nodes].to_vec())
+}
+
+/// A direction for each part of each cable, so that no node takes in more than the weight; what it takes in less, begins
+/// there. By the room within each set, the trees can then grow.
+fn oriented(nodes: usize, cables: &[Cable], weight: u64) -> (Vec<Link>, Vec<u64>) {
+    let mut flow = Flow::new(nodes);
+    let (source, sink) = (flow.add_node(), flow.add_node());
+    let mut into = Vec::new();
+    for cable in cables {
+        let node = flow.add_node();
+        flow.add(source, node, cable.capacity, 0);
+        into.push(cable.ends.map(|end| flow.add(node, end, cable.capacity, 0)));
+    }
+    let beginnings: Vec<usize> = (0..nodes).map(|node| flow.add(node, sink, weight, 0)).collect();
+    flow.send(source, sink, UNLIMITED);
+    let mut links = Vec::new();
+    for (cable, into) in cables.iter().zip(into) {
+        let [left, right] = cable.ends;
+        for (from, to, edge) in [(right, left, into[0]), (left, right, into[1])] {
+            links.push(Link { from, to, capacity: cable.capacity - flow.left(edge) });
+        }
+    }
+    (links, beginnings.into_iter().map(|edge| flow.left(edge)).collect())
+}
+
+impl Branching {
+    /// The same tree, begun at a node from which it is least deep.
+    fn from_its_middle(self) -> Branching {
+        let begun = (0..self.parents.len()).map(|root| self.begun_at(root));
+        let parents = begun.min_by_key(|(depth, _)| *depth).map(|(_, parents)| parents).unwrap_or_default();
+        Branching { parents, ..self }
+    }
+
+    /// How deep it is from a node, and the node before each.
+    fn begun_at(&self, root: usize) -> (usize, Vec<Option<usize>>) {
+        let mut parents = vec![None; self.parents.len()];
+        let (mut level, mut depth) = (vec![root], 0);
+        loop {
+            let mut next = Vec::new();
+            for node in level {
+                let children = (0..self.parents.len()).filter(|child| self.parents[*child] == Some(node));
+                let before = parents[node];
+                for other in children.chain(self.parents[node]).filter(|other| before != Some(*other)) {
+                    parents[other] = Some(node);
+                    next.push(other);
+                }
+            }
+            if next.is_empty() {
+                return (depth, parents);
+            }
+            (level, depth) = (next, depth + 1);
+        }
+    }
+}

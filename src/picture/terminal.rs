@@ -1,0 +1,205 @@
+//! Blocks as text: a grid whose cells name devices.
+//!
+//! ```text
+//! W[D_X, F_Y]
+//!   bf16, 8 blocks of 512 x 1024, 1.05 MB, each on one device
+//!
+//!               F 0..   1024..  2048..  3072..
+//! D 0..512      (0,0)   (0,1)   (0,2)   (0,3)
+//! D 512..1024   (1,0)   (1,1)   (1,2)   (1,3)
+//!   (X,Y)
+//! ```
+
+use super::blocks::{Along, Blocks, Split};
+use crate::layout::{Dims, Layout};
+use crate::mesh::Mesh;
+use itertools::Itertools;
+use std::fmt::Write as _;
+
+/// Rows that are drawn of a larger grid, the last one among them.
+const MOST_ROWS: usize = 8;
+/// Columns of the terminal.
+const WIDTH: usize = 80;
+
+/// How blocks are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// By the devices that stand in them.
+    Plain,
+    /// By colour as well, for a terminal.
+    Color,
+}
+
+/// An array drawn as its blocks, with a line on top that counts them and one below that names the axes.
+///
+/// - `name`: with its brackets, as it is written.
+pub fn blocks(name: &str, layout: &Layout, mesh: &Mesh, dims: &Dims, paint: Paint) -> String {
+    let blocks = Blocks::new(layout, mesh, dims);
+    let grid = Grid::new(&blocks).draw(&blocks, paint);
+    format!("{name}\n  {}\n{grid}{}", caption(layout, &blocks, mesh), legend(&blocks, mesh))
+}
+
+/// `f32, 8 blocks of 512 x 1024, 2.10 MB, each on 2 devices`
+fn caption(layout: &Layout, blocks: &Blocks, mesh: &Mesh) -> String {
+    let extents = layout.local_extents(mesh).iter().map(u64::to_string).join(" x ");
+    let of = if extents.is_empty() { "one number".to_owned() } else { extents };
+    let what = match blocks.count() {
+        1 => format!("one block of {of}"),
+        count => format!("{count} blocks of {of}"),
+    };
+    let all = mesh.device_count() as u64;
+    let on = match blocks.holders() {
+        1 => "each on one device".to_owned(),
+        holders if holders == all => format!("on all {all} devices"),
+        holders => format!("each on {holders} devices"),
+    };
+    format!("{}, {what}, {}, {on}", layout.dtype, layout.local_bytes(mesh))
+}
+
+/// What the places in a cell mean: `  (X,Y): * a copy on each`
+fn legend(blocks: &Blocks, mesh: &Mesh) -> String {
+    let devices = blocks.devices(&vec![0; blocks.dims.len()]);
+    let marks = [(Along::Copies, "* a copy on each"), (Along::Parts, "+ a part of the sum on each")];
+    let marks = marks.iter().filter(|(along, _)| devices.contains(along)).map(|(_, words)| *words).join(", ");
+    let axes = mesh.axes().iter().map(|axis| axis.name.as_str()).join(",");
+    let colon = if marks.is_empty() { "" } else { ": " };
+    format!("  ({axes}){colon}{marks}\n")
+}
+
+/// Rows and columns of blocks.
+struct Grid {
+    /// The dims that are cut, but for the one of the columns.
+    rows: Vec<usize>,
+    /// The last dim, if it is cut.
+    column: Option<usize>,
+}
+
+impl Grid {
+    fn new(blocks: &Blocks) -> Grid {
+        let is_cut = |dim: &usize| blocks.dims[*dim].ranges.len() > 1;
+        let last = blocks.dims.len().checked_sub(1).filter(is_cut);
+        let rows = (0..blocks.dims.len()).filter(|dim| is_cut(dim) && Some(*dim) != last).collect();
+        Grid { rows, column: last }
+    }
+
+    fn draw(&self, blocks: &Blocks, paint: Paint) -> String {
+        let row_keys = self.row_keys(blocks);
+        let columns = self.column.map_or(1, |dim| blocks.dims[dim].ranges.len());
+        let labels = row_keys.iter().map(|key| key.as_ref().map(|key| self.row_label(blocks, key))).collect_vec();
+        let label_width = labels.iter().flatten().map(String::len).max().unwrap_or(0);
+        let heads = (0..columns).map(|place| self.head(blocks, place)).collect_vec();
+        let cell = |key: &[usize], place: usize| {
+            let mut index = vec![0; blocks.dims.len()];
+            self.rows.iter().zip(key).for_each(|(dim, at)| index[*dim] = *at);
+            if let Some(dim) = self.column {
+                index[dim] = place;
+            }
+            format!("({})", blocks.devices(&index).iter().join(","))
+        };
+        let widest = row_keys.iter().flatten().map(|key| cell(key, columns - 1).len()).max().unwrap_or(0);
+        let width = heads.iter().map(String::len).max().unwrap_or(0).max(widest) + 2;
+        let places = fitting(columns, (WIDTH.saturating_sub(label_width + 3)) / width);
+        let mut text = String::new();
+        if self.column.is_some() {
+            write!(text, "  {:label_width$} ", "").expect("a string");
+            for place in &places {
+                let head = place.map_or("..", |place| &heads[place]);
+                write!(text, "{head:^width$}").expect("a string");
+            }
+            end_line(&mut text);
+        }
+        for (key, label) in row_keys.iter().zip(&labels) {
+            let (Some(key), Some(label)) = (key, label) else {
+                text.push_str("  ..\n");
+                continue;
+            };
+            write!(text, "  {label:<label_width$} ").expect("a string");
+            for place in &places {
+                let Some(place) = place else {
+                    write!(text, "{:^width$}", "..").expect("a string");
+                    continue;
+                };
+                let number = self.number(blocks, key, *place);
+                text.push_str(&painted(&format!("{:^width$}", cell(key, *place)), number, blocks.count(), paint));
+            }
+            end_line(&mut text);
+        }
+        text
+    }
+
+    /// The index of each row in the cut dims; `None` for those that are left out.
+    fn row_keys(&self, blocks: &Blocks) -> Vec<Option<Vec<usize>>> {
+        let counts = self.rows.iter().map(|dim| 0..blocks.dims[*dim].ranges.len()).collect_vec();
+        let total: usize = counts.iter().map(ExactSizeIterator::len).product();
+        if total <= MOST_ROWS {
+            return counts.into_iter().multi_cartesian_product().map(Some).collect();
+        }
+        let last = counts.iter().map(|count| count.len() - 1).collect_vec();
+        let first = counts.into_iter().multi_cartesian_product().take(MOST_ROWS - 2).map(Some);
+        first.chain([None, Some(last)]).collect()
+    }
+
+    /// `D 0..512, S 0..64`
+    fn row_label(&self, blocks: &Blocks, key: &[usize]) -> String {
+        let range = |(dim, at): (&usize, &usize)| range(&blocks.dims[*dim], *at);
+        self.rows.iter().zip(key).map(range).join(", ")
+    }
+
+    /// Where a column begins: `F 0..`, `128..`
+    fn head(&self, blocks: &Blocks, place: usize) -> String {
+        let Some(split) = self.column.map(|dim| &blocks.dims[dim]) else { return String::new() };
+        let start = split.ranges[place].start;
+        match place {
+            0 => format!("{} {start}..", split.name),
+            _ if start >= split.size => "padding".to_owned(),
+            _ => format!("{start}.."),
+        }
+    }
+
+    /// The place of a block among all in row-major order.
+    fn number(&self, blocks: &Blocks, key: &[usize], place: usize) -> u64 {
+        let along =
+            |number: u64, (dim, at): (&usize, &usize)| number * blocks.dims[*dim].ranges.len() as u64 + *at as u64;
+        let row = self.rows.iter().zip(key).fold(0, along);
+        let columns = self.column.map_or(1, |dim| blocks.dims[dim].ranges.len() as u64);
+        row * columns + place as u64
+    }
+}
+
+/// `D 0..512`; what is padding is left out.
+fn range(split: &Split, place: usize) -> String {
+    let range = &split.ranges[place];
+    let (start, end) = (range.start.min(split.size), range.end.min(split.size));
+    if start == end { format!("{} padding", split.name) } else { format!("{} {start}..{end}", split.name) }
+}
+
+/// The columns that are drawn: all, or the first ones, a gap and the last.
+fn fitting(columns: usize, room: usize) -> Vec<Option<usize>> {
+    if columns <= room.max(1) {
+        return (0..columns).map(Some).collect();
+    }
+    let first = room.saturating_sub(2).max(1);
+    (0..first).map(Some).chain([None, Some(columns - 1)]).collect()
+}
+
+fn end_line(text: &mut String) {
+    text.truncate(text.trim_end_matches(' ').len());
+    text.push('\n');
+}
+
+/// A cell in the colour of its block: neighbours in the order of the blocks are told apart, also by the colour-blind,
+/// because the brightness goes up and down.
+fn painted(cell: &str, number: u64, count: u64, paint: Paint) -> String {
+    // Pairs of a light and a dark colour of the 256 that terminals have, with the text that is read best on them.
+    const COLORS: [(u8, u8); 8] =
+        [(153, 16), (24, 231), (222, 16), (90, 231), (151, 16), (94, 231), (189, 16), (22, 231)];
+    match paint {
+        Paint::Plain => cell.to_owned(),
+        Paint::Color if count == 1 => cell.to_owned(),
+        Paint::Color => {
+            let place = usize::try_from(number % COLORS.len() as u64).unwrap_or(0);
+            let (back, front) = COLORS[place];
+            format!("\x1b[38;5;{front};48;5;{back}m{cell}\x1b[0m")
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Values with several users: in which shardings they are had.
+//!
+//! Branch and bound. A relaxed search lets each user choose for itself, at its part of the cost, and so tells what no
+//! plan is below. If the users of each value choose alike, that is a plan, and the best one. Otherwise one of the values
+//! on which they differ is decided. The ways to `k` users part at `k - 1` shardings at most; those are decided one
+//! after the other. What is decided is looked into as long as its bound is below the best plan.
+
+use super::build::{Built, build};
+use super::reshard::{Node, Score, Terms};
+use super::search::{Found, Places, Search, Settled};
+use super::{Costs, PlanError};
+use crate::layout::Sharding;
+use crate::program::{Program, ValueId};
+use itertools::Itertools;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+/// So many moves are looked at before the search gives up.
+const MOST_WORK: u64 = 4_000_000;
+
+/// The cheapest plan that was found, and what no plan is below.
+pub(super) struct Solved<'a> {
+    pub(super) built: Built<'a>,
+    /// By the figure that plans are chosen by; that of the plan itself if none is cheaper.
+    pub(super) least: u128,
+}
+
+/// Solves a program.
+///
+/// # Errors
+/// If there is no plan on these terms, or none was found.
+pub(super) fn solve<'a>(program: &'a Program, costs: &'a dyn Costs, terms: Terms) -> Result<Solved<'a>, PlanError> {
+    let mut tree = Tree {
+        search: Search::new(program, costs, terms),
+        best: None,
+        waiting: BinaryHeap::new(),
+        branches: Vec::new(),
+        unsolved: None,
+        failure: None,
+    };
+    let mut least = tree.grow()?;
+    let Tree { mut search, best, failure, .. } = tree;
+    let Some((_, settled)) = best else {
+        let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
+        return Err(error.expect("a program has a value"));
+    };
+    search.terms.most = terms.most;
+    if program.values.iter().any(|value| value.pin.is_some()) {
+        // What a pin asks for is seen on the ways that are found, so the bound is that of any way.
+        search.heeds_pins = false;
+        search.run(&Settled::new(), true, &[])?;
+        least = search.total().first();
+        search.heeds_pins = true;
+    }
+    search.run(&settled, false, &[])?;
+    Ok(Solved { built: build(search), least })
+}
+
+/// Decisions that are still to be looked into.
+struct Branch {
+    settled: Settled,
+    /// The values before the last decision, as they were found before it.
+    kept: Rc<Vec<Rc<Found>>>,
+    from: usize,
+    bound: Score,
+}
+
+struct Tree<'a> {
+    search: Search<'a>,
+    /// What the best plan costs, and what is decided in it.
+    best: Option<(Score, Settled)>,
+    /// The branches by their bounds; of equal ones the last.
+    waiting: BinaryHeap<Reverse<(Score, Reverse<usize>)>>,
+    branches: Vec<Option<Branch>>,
+    /// The least bound of what was not looked into.
+    unsolved: Option<Score>,
+    failure: Option<PlanError>,
+}
+
+impl Tree<'_> {
+    /// Looks for the best plan, and tells what none is below.
+    fn grow(&mut self) -> Result<u128, PlanError> {
+        self.push(Branch { settled: Settled::new(), kept: Rc::new(Vec::new()), from: 0, bound: Score::default() });
+        while let Some(Reverse((bound, Reverse(place)))) = self.waiting.pop() {
+            let Some(branch) = self.branches[place].take().filter(|_| self.may_be_best(bound)) else { break };
+            let may_stop = self.best.is_some() || self.search.terms.most < u128::MAX;
+            if self.search.work() > MOST_WORK && may_stop {
+                self.unsolved = self.unsolved.into_iter().chain([bound]).min();
+                break;
+            }
+            if let Err(error) = self.look_into(branch) {
+                if place == 0 {
+                    return Err(error);
+                }
+                self.failure = Some(error);
+            }
+        }
+        let best = self.best.as_ref().map(|(score, _)| *score);
+        Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
+    }
+
+    fn push(&mut self, branch: Branch) {
+        self.waiting.push(Reverse((branch.bound, Reverse(self.branches.len()))));
+        self.branches.push(Some(branch));
+    }
+
+    fn may_be_best(&self, bound: Score) -> bool {
+        self.best.as_ref().is_none_or(|(best, _)| bound < *best)
+    }
+
+    /// Makes a plan of what is decided, and decides the next value.
+    fn look_into(&mut self, branch: Branch) -> Result<(), PlanError> {
+        let Branch { settled, kept, from, bound } = branch;
+        self.search.run(&settled, true, &kept[..from])?;
+        let bound = bound.max(self.search.total());
+        if !self.may_be_best(bound) {
+            return Ok(());
+        }
+        let taken = self.taken();
+        let relaxed = Rc::new(self.search.found.clone());
+        let differs = self.search.program.value_ids().find(|id| self.differ(*id, &taken[id.index()]));
+        let rounded = self.rounded(&settled, &taken);
+        match self.search.run(&rounded, false, &[]) {
+            Ok(()) => {
+                let total = self.search.total();
+                if self.may_be_best(total) {
+                    self.search.terms.most = total.first();
+                    self.best = Some((total, rounded));
+                }
+                if differs.is_none() && bound < total {
+                    self.unsolved = self.unsolved.into_iter().chain([bound]).min();
+                }
+            }
+            Err(error) => self.failure = Some(error),
+        }
+        if let Some(id) = differs {
+            self.decide(id, &settled, bound, relaxed);
+        }
+        Ok(())
+    }
+
+    /// The shardings in which each value is taken in a relaxed search.
+    fn taken(&self) -> Vec<Vec<Node>> {
+        let search = &self.search;
+        let mut taken: Vec<Vec<Node>> = vec![Vec::new(); search.found.len()];
+        for id in search.program.value_ids().collect::<Vec<_>>().into_iter().rev() {
+            let found = &search.found[id.index()];
+            taken[id.index()].extend(found.output);
+            let Some(node) = found.settled.or_else(|| chosen(&taken[id.index()])) else { continue };
+            let Some(origin) = found.made.origin(node) else { continue };
+            for (operand, node) in search.program.value(id).definition.operands().iter().zip(&origin.operands) {
+                taken[operand.index()].push(*node);
+            }
+        }
+        taken
+    }
+
+    /// Whether the users of a value have chosen what no plan has.
+    fn differ(&self, id: ValueId, taken: &[Node]) -> bool {
+        let found = &self.search.found[id.index()];
+        match found.settled {
+            None => self.search.is_carried(id) || found.is_open() && !taken.iter().all_equal(),
+            Some(_) => found.is_open() && taken.iter().any(|node| found.had().all(|had| had != *node)),
+        }
+    }
+
+    /// A decision of all that is open, by what most users have chosen.
+    fn rounded(&self, settled: &Settled, taken: &[Vec<Node>]) -> Settled {
+        let mut rounded = settled.clone();
+        for (id, found) in self.search.program.value_ids().zip(&self.search.found) {
+            let (space, is_carried) = (self.search.space(id), self.search.is_carried(id));
+            if !found.is_open() && !is_carried || is_carried && found.settled.is_some() {
+                continue;
+            }
+            let elsewhere = |node: &&Node| found.had().all(|had| had != **node);
+            let taken: Vec<Node> = taken[id.index()].iter().filter(elsewhere).copied().collect();
+            // One user alone goes its own way.
+            let wanted = chosen(&taken)
+                .filter(|node| found.settled.is_none() || taken.iter().filter(|other| *other == node).count() > 1);
+            let places = rounded.entry(id).or_default();
+            places.shardings.extend(wanted.map(|node| space.sharding(node).clone()));
+            places.complete = true;
+        }
+        rounded.retain(|_, places| !places.shardings.is_empty());
+        rounded
+    }
+
+    /// Branches on the next sharding in which a value is had.
+    fn decide(&mut self, id: ValueId, settled: &Settled, bound: Score, relaxed: Rc<Vec<Rc<Found>>>) {
+        let found = Rc::clone(&relaxed[id.index()]);
+        let space = self.search.space(id);
+        let offered = found.offered().iter().filter(|(node, _)| found.had().all(|had| had != *node));
+        let offered: Vec<(Score, Sharding)> =
+            offered.map(|(node, score)| (score, space.sharding(node).clone())).sorted().rev().collect();
+        let others = self.search.others(id);
+        let before = settled.get(&id).cloned().unwrap_or_default();
+        let mut branches = Vec::new();
+        for (score, sharding) in offered {
+            let mut places = before.clone();
+            places.shardings.push(sharding);
+            let alone = if found.settled.is_none() { score.with_toll(others) } else { Score::default() };
+            branches.push((bound.max(alone), places));
+        }
+        if found.settled.is_some() {
+            branches.push((bound, Places { complete: true, ..before }));
+        }
+        for (bound, places) in branches {
+            if self.may_be_best(bound) {
+                let mut settled = settled.clone();
+                settled.insert(id, places);
+                self.push(Branch { settled, kept: Rc::clone(&relaxed), from: id.index(), bound });
+            }
+        }
+    }
+}
+
+/// What is taken most often, the first of equals.
+fn chosen(taken: &[Node]) -> Option<Node> {
+    let count = |node: &Node| taken.iter().filter(|other| *other == node).count();
+    taken.iter().copied().max_by_key(|node| (count(node), Reverse(*node)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compiler::{self, Options};
+    use crate::costs::CostModel;
+    use crate::units::Time;
+
+    /// The time of the plan of a program, which may have no plan.
+    fn time(source: &str, costs: CostModel) -> Option<Time> {
+        let options = Options { costs, ..Options::default() };
+        let program = compiler::check(source).0?;
+        let topology = compiler::machine(&program, &options).ok()?;
+        let plan = compiler::plan(&program, &topology, &options).ok()?;
+        Some(plan.totals().time())
+    }
+
+    /// With each layout of the shared value written out, no plan is cheaper than with none written.
+    #[test]
+    fn no_written_layout_of_a_shared_value_is_cheaper() {
+        let loss = "x: bf16[B, D]\nW: bf16[D, V_Y]\nlogits[B, V_Y] = x * W\n\
+                    m@ = max_V(logits)\nz = sum_V(exp(logits - m))\nloss[B] = log(z) + m";
+        let twice = "A: bf16[B, D_Y]\nW: bf16[D_Y, V]\nm@ = A * W\nC[B_Y, V] = relu(m)\nE[B_Y, V] = exp(m)";
+        let apart = "A: bf16[B, D_Y]\nW: bf16[D_Y, V]\nm@ = A * W\nC[B_Y, V] = relu(m)\nE[B, V_Y] = exp(m)";
+        let slices = ["[B]", "[B_Y]"].as_slice();
+        let blocks = ["[B, V]", "[B_Y, V]", "[B, V_Y]"].as_slice();
+        for (body, layouts) in [(loss, slices), (twice, blocks), (apart, blocks)] {
+            for (rows, costs) in [(8, CostModel::Book), (8, CostModel::Exact), (65536, CostModel::Book)] {
+                let ground = format!("mesh {{Y: 8 ring}} on tpu_v5p\ndims {{B: {rows}, D: 4096, V: 8192}}\n");
+                let source = |layout: &str| format!("{ground}{}", body.replace('@', layout));
+                let free = time(&source(""), costs).expect("a plan");
+                let written: Vec<Time> = layouts.iter().filter_map(|layout| time(&source(layout), costs)).collect();
+                assert_eq!(Some(&free), written.iter().min(), "{costs:?}\n{}", source(""));
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Axes in parts, where a plan of whole axes is not the best.
+//!
+//! An axis of 8 may split one dim by 2 and another by 4, and a part of a longer axis may change places with a shorter
+//! one. So the program is planned once more on a mesh in which the axes are cut into parts, for what is cheaper than
+//! the plan of whole axes; if there is something, that is the plan, and its mesh is the one in parts. Both meshes have
+//! the same devices with the same numbers.
+//!
+//! The formulas of the book give a part links of its own, so that on paper every gather would be faster part by part.
+//! Costs with which that is so are not asked for parts.
+
+use super::reshard::Terms;
+use super::{Allowed, Costs, Plan, PlanError, holes, limits};
+use crate::collective::Collective;
+use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::program::{Definition, ExpectationKind, Program, Wanted};
+
+/// So many parts are looked at together: the layouts of an array grow as their factorial.
+const MOST_PARTS: usize = 4;
+
+/// Plans a program; axes are cut where that makes it cheaper.
+///
+/// # Errors
+/// If there is no plan.
+pub(super) fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    let terms = Terms::new(Allowed::Moves);
+    let whole = holes::plan(program, costs, terms)?;
+    let pinned = program.values.iter().any(|value| value.pin.is_some());
+    let figure = |plan: &Plan| {
+        let (first, second, _) = holes::score(plan, costs.objective());
+        (limits::over(plan), first, second)
+    };
+    // Of what breaks the limits, anything may be better; of equals, the one that the tie breaker prefers.
+    let (over, first, _) = figure(&whole);
+    let most = if over > 0 { u128::MAX } else { first };
+    let Some(sizes) = parts(program).filter(|_| !pinned) else { return Ok(whole) };
+    let Some((mesh, parts)) = program.mesh.cut(&sizes) else { return Ok(whole) };
+    let Some(costs) = costs.seen_as(&mesh) else { return Ok(whole) };
+    match holes::plan(&cut(program, mesh, &parts), costs.as_ref(), Terms { most, ..terms }) {
+        Ok(found) if figure(&found) < figure(&whole) => Ok(found),
+        Ok(_) | Err(_) => Ok(whole),
+    }
+}
+
+/// The sizes of the parts of each axis; `None` if no axis is cut.
+fn parts(program: &Program) -> Option<Vec<Vec<u32>>> {
+    let mesh = &program.mesh;
+    let primes: Vec<Vec<u32>> = mesh.axes().iter().map(|axis| primes(axis.size)).collect();
+    let count: usize =
+        mesh.axes().iter().zip(&primes).filter(|(axis, _)| axis.size > 1).map(|(_, parts)| parts.len()).sum();
+    let is_cut = primes.iter().any(|parts| parts.len() > 1);
+    (is_cut && count <= MOST_PARTS).then_some(primes)
+}
+
+/// The prime factors of a size, the smallest first; of 1 it is itself.
+fn primes(mut size: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut prime = 2;
+    while size > 1 && prime * prime <= size {
+        if size.is_multiple_of(prime) {
+            found.push(prime);
+            size /= prime;
+        } else {
+            prime += 1;
+        }
+    }
+    if size > 1 || found.is_empty() {
+        found.push(size);
+    }
+    found
+}
+
+/// The program on the mesh in which each axis is these parts.
+fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
+    let mut program = program.clone();
+    let list = |axes: Axes| axes.iter().flat_map(|axis| parts[axis.index()].iter()).collect::<Axes>();
+    let set = |axes: AxisSet| list(axes.in_order()).set();
+    let sharding = |from: &Sharding| Sharding {
+        dims: from.dims.iter().map(|axes| list(*axes)).collect(),
+        open: set(from.open),
+        operator: from.operator,
+    };
+    for value in &mut program.values {
+        if let Wanted::Exact(wanted) = &mut value.wanted {
+            *wanted = sharding(wanted);
+        }
+        if let Definition::Collective { collective, from, .. } = &mut value.definition {
+            *from = sharding(from);
+            match collective {
+                Collective::AllGather { axes } | Collective::AllReduce { axes } => *axes = set(*axes),
+                Collective::ReduceScatter { axes, .. }
+                | Collective::AllToAll { axes, .. }
+                | Collective::Slice { axes, .. } => *axes = list(*axes),
+                Collective::Permute { to } => *to = sharding(to),
+            }
+        }
+    }
+    for expectation in &mut program.expectations {
+        if let ExpectationKind::Collectives { moves, .. } = &mut expectation.kind {
+            moves.iter_mut().for_each(|wanted| wanted.axes = wanted.axes.map(set));
+        }
+    }
+    program.mesh = mesh;
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::primes;
+    use itertools::Itertools;
+
+    #[test]
+    fn sizes_are_products_of_primes() {
+        for size in 1..200 {
+            let found = primes(size);
+            assert_eq!(found.iter().product::<u32>(), size);
+            assert!(
+                found.iter().tuple_windows().all(|(a, b)| a <= b)
+                    && found.iter().all(|prime| primes(*prime).len() == 1)
+            );
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Reports on a schedule that is given, not compiled: what was proven of it, or its first flaw in the words of its text.
+
+use super::document::{self, DiagnosticDocument, MeshDocument, NumericsDocument, ProofDocument, TimeDocument};
+use super::text;
+use crate::diag::{Diagnostic, Diagnostics, Label};
+use crate::schedule::{Dense, OpId, Places, Schedule};
+use crate::sim::clock::{ClockError, Timing};
+use crate::sim::proof::{Flaw, Proof};
+use crate::sim::values::Numerics;
+use crate::span::Span;
+use crate::topology::Topology;
+use crate::units::Time;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// A schedule, and where it is written if that is a text.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// The schedule; it has passed [`verify`](crate::schedule::verify).
+    pub schedule: Schedule,
+    /// Where its parts stand; none in a document.
+    pub places: Option<Places>,
+}
+
+/// What was found of a schedule that is given.
+#[derive(Debug, Default)]
+pub struct Findings<'a> {
+    /// That it is right; none if it is not.
+    pub proof: Option<&'a Proof>,
+    /// When everything happens, if that was asked for.
+    pub timing: Option<&'a Timing>,
+    /// The comparison with the dense result, if that was asked for.
+    pub numerics: Option<&'a Numerics>,
+    /// What is wrong.
+    pub diagnostics: Diagnostics,
+}
+
+impl Given {
+    /// The name of a value: as it is written, or by its number.
+    fn name(&self, id: OpId) -> String {
+        let place = self.places.as_ref().and_then(|places| places.operations.get(id.index()));
+        place.map_or_else(|| format!("%{}", id.index()), |place| place.name.clone())
+    }
+
+    /// A flaw in the names of the text, at its place.
+    pub fn flaw(&self, flaw: &Flaw) -> Diagnostics {
+        self.placed(flaw, flaw.operation(), &flaw.operands())
+    }
+
+    /// Why the schedule has no time, in the names of the text, at its place.
+    pub fn untimed(&self, error: &ClockError) -> Diagnostics {
+        self.placed(error, error.operation(), &[])
+    }
+
+    fn placed(&self, error: &dyn miette::Diagnostic, operation: Option<OpId>, operands: &[usize]) -> Diagnostics {
+        let mut found = Diagnostic::new(error);
+        if let Some(id) = operation {
+            // All that is said of an operation begins with its number.
+            if let Some(rest) = found.message.strip_prefix(&format!("%{}", id.index())) {
+                found.message = format!("{}{rest}", self.name(id));
+            }
+            found.labels = self.labels(id, operands);
+        }
+        let mut all = Diagnostics::default();
+        all.push(&found);
+        all
+    }
+
+    fn labels(&self, id: OpId, operands: &[usize]) -> Vec<Label> {
+        let Some(place) = self.places.as_ref().and_then(|places| places.operations.get(id.index())) else {
+            return Vec::new();
+        };
+        let end = place.span.start + u32::try_from(place.name.len()).unwrap_or_default();
+        let name = Label { span: Span { end, ..place.span }, text: "first wrong here".to_owned(), primary: true };
+        let operand = |at: &usize| {
+            let span = *place.operands.get(*at)?;
+            Some(Label { span, text: format!("operand {at}"), primary: false })
+        };
+        std::iter::once(name).chain(operands.iter().filter_map(operand)).collect()
+    }
+
+    /// What the proof shows: its size, and what each output is.
+    pub fn proof_text(&self, proof: &Proof) -> String {
+        let mut report = text::proven(proof);
+        for output in &self.schedule.outputs {
+            let (array, definition) = self.schedule.show_output(output);
+            let what = match &self.schedule.array(output.array).definition {
+                Dense::Input => format!("{array}, which is an input"),
+                Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => format!("{array} = {definition}"),
+            };
+            writeln!(report, "         {} is {what}", self.name(output.value)).expect("a string");
+        }
+        report
+    }
+
+    /// The simulated time, and how long what is busiest is busy.
+    pub fn timing_text(&self, timing: &Timing, topology: &Topology) -> String {
+        let show = |time| topology.scale.show(time);
+        let bound = load(timing);
+        let mut report = format!(
+            "time     {} on the simulated links, {:.2}x the {} of the busiest link or device\n",
+            show(timing.makespan),
+            timing.makespan.ratio(bound),
+            show(bound)
+        );
+        if let Some(link) = timing.busiest {
+            let (name, busy) = (topology.show_link(link), show(timing.busiest_link_time()));
+            writeln!(report, "         the busiest link is {name}, for {busy}").expect("a string");
+        }
+        if timing.compute > Time::ZERO {
+            writeln!(report, "         a device computes for {} at most", show(timing.compute)).expect("a string");
+        }
+        report
+    }
+
+    /// All of it, for scripts.
+    pub fn document(&self, file: &str, source: &str, topology: &Topology, findings: &Findings<'_>) -> GivenDocument {
+        let seconds = |time| topology.scale.seconds(time);
+        let output = |output: &crate::schedule::Output| {
+            let (array, definition) = self.schedule.show_output(output);
+            OutputDocument { value: self.name(output.value), array, definition }
+        };
+        GivenDocument {
+            schema: "shardc.prove/1",
+            file: file.to_owned(),
+            mesh: document::mesh(&self.schedule.mesh, topology),
+            outputs: self.schedule.outputs.iter().map(output).collect(),
+            proof: ProofDocument {
+                proven: findings.proof.is_some(),
+                operations: findings.proof.map_or(0, |proof| proof.operations),
+            },
+            time: findings.timing.map(|timing| TimeDocument {
+                makespan_s: seconds(timing.makespan),
+                bound_s: seconds(load(timing)),
+                ratio: timing.makespan.ratio(load(timing)),
+                busiest_link: timing.busiest.map(|link| topology.show_link(link).to_string()),
+            }),
+            numerics: findings.numerics.map(NumericsDocument::from),
+            diagnostics: document::list(source, &findings.diagnostics),
+        }
+    }
+}
+
+/// What no order of the same operations can beat: the busiest link, and the device that computes most.
+fn load(timing: &Timing) -> Time {
+    timing.busiest_link_time().max(timing.compute)
+}
+
+/// `shardc.prove/1`
+#[derive(Debug, Serialize)]
+pub struct GivenDocument {
+    schema: &'static str,
+    file: String,
+    mesh: MeshDocument,
+    outputs: Vec<OutputDocument>,
+    proof: ProofDocument,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<TimeDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numerics: Option<NumericsDocument>,
+    diagnostics: Vec<DiagnosticDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct OutputDocument {
+    value: String,
+    array: String,
+    definition: String,
+}

@@ -1,0 +1,361 @@
+//! The text form of a schedule, read back.
+//!
+//! What [`Display`](std::fmt::Display) writes is read as the same schedule, but for the places in the program that it
+//! came from. A text written by hand may give values names of its own, `%left`, spread a statement over several lines,
+//! and have comments from `#` to the end of a line.
+
+mod arrays;
+mod error;
+mod grammar;
+mod maps;
+pub(super) mod names;
+mod operations;
+mod pieces;
+
+use super::{ArrayId, Malformed, OpId, Place, Schedule, verify};
+use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
+use crate::mesh::{AxisId, Mesh};
+use crate::span::Span;
+use error::TextError;
+use grammar::{Rule, ScheduleParser};
+use pest::Parser;
+use pest::iterators::Pair;
+use std::collections::BTreeMap;
+
+/// The longest statement that is read, in bytes.
+const LONGEST_STATEMENT: usize = 1 << 22;
+/// After so many mistakes the rest is not read.
+const MOST_ERRORS: usize = 100;
+
+/// A schedule and where it is written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The schedule. It has passed [`verify`].
+    pub schedule: Schedule,
+    /// Where its parts stand in the text.
+    pub places: Places,
+}
+
+/// Where the parts of a schedule stand in a text, by their places in the schedule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The mesh.
+    pub mesh: Span,
+    /// The arrays.
+    pub arrays: Vec<Span>,
+    /// The operations.
+    pub operations: Vec<OperationPlace>,
+    /// The outputs.
+    pub outputs: Vec<Span>,
+}
+
+/// Where an operation stands in a text, and what it is called there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperationPlace {
+    /// The name of its value, `%left`.
+    pub name: String,
+    /// The whole statement.
+    pub span: Span,
+    /// The operands.
+    pub operands: Vec<Span>,
+}
+
+/// Why a text is no schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unread {
+    /// It cannot be read: all that is wrong with its form and its names.
+    Text(Diagnostics),
+    /// It can be read, but its parts do not fit together: the first that does not.
+    Malformed(Diagnostics),
+}
+
+/// The schedule of a text.
+///
+/// # Errors
+/// If the text cannot be read, or what it says has not passed [`verify`].
+pub fn from_text(source: &str) -> Result<Written, Unread> {
+    if source.len() > super::MOST_TEXT {
+        let error = TextError::TooLarge { bytes: source.len(), most: super::MOST_TEXT };
+        return Err(Unread::Text(Diagnostics::of(&error)));
+    }
+    let (written, errors) = Reader::read(source);
+    match written.filter(|_| errors.is_empty()) {
+        None => Err(Unread::Text(errors)),
+        Some(written) => match verify(&written.schedule) {
+            Ok(()) => Ok(written),
+            Err(malformed) => Err(Unread::Malformed(written.places.label(&malformed))),
+        },
+    }
+}
+
+/// Whether a text is a schedule and not a program: a document, or a text that makes values such as `%3`.
+pub fn is_schedule(source: &str) -> bool {
+    let mut lines = source.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).peekable();
+    lines.peek().is_some_and(|line| line.starts_with('{')) || lines.any(|line| line.starts_with('%'))
+}
+
+impl Places {
+    /// What is malformed, at its place in the text and in its names.
+    fn label(&self, malformed: &Malformed) -> Diagnostics {
+        let mut found = Diagnostic::new(malformed);
+        let (name, span) = match malformed.place {
+            Place::Mesh => ("the mesh".to_owned(), Some(self.mesh)),
+            Place::Array(index) => ("the array".to_owned(), self.arrays.get(index).copied()),
+            Place::Operation(index) => {
+                let place = self.operations.get(index);
+                (place.map(|place| format!("`{}`", place.name)).unwrap_or_default(), place.map(|place| place.span))
+            }
+            Place::Output(index) => ("the output".to_owned(), self.outputs.get(index).copied()),
+        };
+        found.message = format!("{name} is malformed: {}", malformed.flaw);
+        found.labels = span.into_iter().map(|span| primary(span, "here")).collect();
+        let mut all = Diagnostics::default();
+        all.push(&found);
+        all
+    }
+}
+
+fn primary(span: Span, text: &str) -> Label {
+    Label { span, text: text.to_owned(), primary: true }
+}
+
+/// What a statement may be.
+type Read<T> = Result<T, TextError>;
+
+/// A schedule while it is read.
+struct Reader<'a> {
+    schedule: Schedule,
+    places: Places,
+    /// By what they are called.
+    arrays: BTreeMap<String, ArrayId>,
+    /// How many arrays have a name.
+    namesakes: BTreeMap<String, usize>,
+    /// Whether an array is missing because what declares it is wrong, which is told once.
+    lacks_arrays: bool,
+    /// By what they are called; none for one that is wrong, which is told once.
+    values: BTreeMap<&'a str, Option<OpId>>,
+    step: u32,
+}
+
+/// An error of none stands for one that has been told.
+type Told<T> = Result<T, Option<TextError>>;
+
+impl<'a> Reader<'a> {
+    /// All statements, and all that is wrong with them.
+    fn read(source: &'a str) -> (Option<Written>, Diagnostics) {
+        let mut spans = pieces::pieces(source).into_iter();
+        let mut reader = match Reader::new(source, spans.next()) {
+            Ok(reader) => reader,
+            Err(error) => return (None, Diagnostics::of(&error)),
+        };
+        let mut errors = Diagnostics::default();
+        for span in spans {
+            if let Err(Some(error)) = reader.statement(source, span) {
+                errors.push(&error);
+            }
+            if errors.count(Severity::Error) == MOST_ERRORS {
+                break;
+            }
+        }
+        (Some(Written { schedule: reader.schedule, places: reader.places }), errors)
+    }
+
+    /// Behind the first statement, which is the mesh.
+    fn new(source: &str, first: Option<Span>) -> Read<Reader<'a>> {
+        let span = first.unwrap_or_default();
+        let missing = TextError::MeshFirst { at: span.into(), expected: "`mesh`" };
+        if !span.text(source).starts_with("mesh") {
+            return Err(missing);
+        }
+        let mesh = arrays::mesh(&parsed(source, span, Rule::mesh)?, span)?;
+        Ok(Reader {
+            schedule: Schedule::new(mesh),
+            places: Places { mesh: span, ..Places::default() },
+            arrays: BTreeMap::new(),
+            namesakes: BTreeMap::new(),
+            lacks_arrays: false,
+            values: BTreeMap::new(),
+            step: 0,
+        })
+    }
+
+    /// One statement behind the mesh.
+    fn statement(&mut self, source: &'a str, span: Span) -> Told<()> {
+        let text = span.text(source);
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let word = |text: &'a str| &text[..text.find(|letter| !is_letter(letter)).unwrap_or(text.len())];
+        match word(text) {
+            "mesh" => Err(Some(TextError::MeshFirst { at: span.into(), expected: "no second mesh" })),
+            "array" => {
+                let read = parsed(source, span, Rule::array).map_err(Some).and_then(|pair| self.array(pair, span));
+                self.lacks_arrays |= read.is_err();
+                Ok(read?)
+            }
+            "output" => self.output(parsed(source, span, Rule::output)?, span),
+            "step" => {
+                let number = parts(parsed(source, span, Rule::step)?, span.start).next();
+                self.step = number.map(|number| number.number()).transpose()?.unwrap_or_default();
+                Ok(())
+            }
+            _ => {
+                let name = text.strip_prefix('%').map(|name| &text[..1 + word(name).len()]);
+                let first = name.and_then(|name| Some((self.values.insert(name, None)?, name)));
+                let pair = parsed(source, span, Rule::operation)?;
+                match first {
+                    Some((first, name)) => Err(Some(self.made_twice(name, first, span))),
+                    None => self.operation(pair, span),
+                }
+            }
+        }
+    }
+
+    fn made_twice(&mut self, name: &'a str, first: Option<OpId>, second: Span) -> TextError {
+        self.values.insert(name, first);
+        let place = first.and_then(|id| self.places.operations.get(id.index())).map_or(second, |place| place.span);
+        let second = Span { end: second.start + u32::try_from(name.len()).unwrap_or_default(), ..second };
+        let help = "each value has a name of its own".to_owned();
+        TextError::Twice { name: name.to_owned(), help, first: place.into(), second: second.into() }
+    }
+
+    fn mesh(&self) -> &Mesh {
+        &self.schedule.mesh
+    }
+
+    /// Axes from `X`, `XY` or `{data,model}`.
+    fn axes(&self, part: &Part<'a>) -> Read<Vec<AxisId>> {
+        let unknown = |text: &str, span| TextError::word(text, "an axis of the mesh", span);
+        let Some(inner) = part.inner().next() else { return Ok(Vec::new()) };
+        match inner.rule() {
+            Rule::axis_list => {
+                let axis = |name: Part<'a>| {
+                    self.mesh().axis_named(name.text()).ok_or_else(|| unknown(name.text(), name.span()))
+                };
+                inner.inner().map(axis).collect()
+            }
+            _ => names::axes_of_run(self.mesh(), inner.text()).ok_or_else(|| unknown(inner.text(), inner.span())),
+        }
+    }
+
+    /// A value that is made before.
+    fn value(&self, part: &Part<'a>) -> Told<OpId> {
+        let made = self.values.get(part.text());
+        let late = || TextError::word(part.text(), "a value that is made before", part.span());
+        made.ok_or_else(|| Some(late())).and_then(|id| id.ok_or(None))
+    }
+
+    /// An array by what it is called.
+    fn array_named(&self, part: &Part<'a>) -> Told<ArrayId> {
+        let known = self.arrays.get(&arrays::label(part)?).copied();
+        let unknown = || TextError::word(part.text(), "an array that is declared before", part.span());
+        known.ok_or_else(|| Some(unknown()).filter(|_| !self.lacks_arrays))
+    }
+}
+
+/// The statement at a place.
+fn parsed(source: &str, span: Span, rule: Rule) -> Read<Pair<'_, Rule>> {
+    let text = span.text(source);
+    if text.len() > LONGEST_STATEMENT {
+        return Err(TextError::TooLong { bytes: text.len(), most: LONGEST_STATEMENT, at: span.into() });
+    }
+    let mut pairs =
+        ScheduleParser::parse(rule, text).map_err(|error| TextError::syntax(&error, text, span.start as usize))?;
+    pairs.next().ok_or_else(|| TextError::word(text, "a statement", span))
+}
+
+/// A part of a statement that has a meaning, and where the statement begins.
+#[derive(Clone, Debug)]
+struct Part<'a> {
+    pair: Pair<'a, Rule>,
+    start: u32,
+}
+
+/// The parts of a statement, without its signs and fixed words.
+fn parts(pair: Pair<'_, Rule>, start: u32) -> impl Iterator<Item = Part<'_>> {
+    pair.into_inner().filter(|pair| !is_fixed(pair.as_rule())).map(move |pair| Part { pair, start })
+}
+
+impl<'a> Part<'a> {
+    fn rule(&self) -> Rule {
+        self.pair.as_rule()
+    }
+
+    fn text(&self) -> &'a str {
+        self.pair.as_str()
+    }
+
+    fn span(&self) -> Span {
+        let span = self.pair.as_span();
+        Span::new(self.start as usize + span.start(), self.start as usize + span.end())
+    }
+
+    fn inner(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        parts(self.pair.clone(), self.start)
+    }
+
+    /// The first part inside that is of a kind.
+    fn find(&self, rule: Rule) -> Option<Part<'a>> {
+        self.inner().find(|part| part.rule() == rule)
+    }
+
+    /// All parts inside that are of a kind.
+    fn all(&self, rule: Rule) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        self.inner().filter(move |part| part.rule() == rule)
+    }
+
+    fn number<T: std::str::FromStr>(&self) -> Read<T> {
+        self.text().parse().map_err(|_| TextError::number(self.text(), self.span()))
+    }
+
+    /// The numbers of `[4, 2]`.
+    fn extents(&self) -> Read<Vec<u64>> {
+        self.all(Rule::number).map(|number| number.number()).collect()
+    }
+
+    /// What the word means, or that it means nothing.
+    fn known<T>(&self, what: &'static str, value: Option<T>) -> Read<T> {
+        value.ok_or_else(|| TextError::word(self.text(), what, self.span()))
+    }
+}
+
+/// Whether it says nothing but that it is there.
+fn is_fixed(rule: Rule) -> bool {
+    matches!(
+        rule,
+        Rule::EOI
+            | Rule::open_brace
+            | Rule::close_brace
+            | Rule::open_bracket
+            | Rule::close_bracket
+            | Rule::open_paren
+            | Rule::close_paren
+            | Rule::comma
+            | Rule::colon
+            | Rule::equals
+            | Rule::star
+            | Rule::mesh_word
+            | Rule::array_word
+            | Rule::step_word
+            | Rule::output_word
+            | Rule::over_word
+            | Rule::of_word
+            | Rule::by_word
+            | Rule::using_word
+            | Rule::via_word
+            | Rule::at_word
+            | Rule::dim_word
+            | Rule::from_word
+            | Rule::on_word
+            | Rule::block_word
+            | Rule::mod_word
+            | Rule::input_word
+            | Rule::slice_word
+            | Rule::shuffle_word
+            | Rule::add_word
+            | Rule::assemble_word
+            | Rule::all_gather_word
+            | Rule::mat_mul_word
+            | Rule::reduce_word
+            | Rule::map_word
+            | Rule::fill_word
+    )
+}
