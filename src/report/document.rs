@@ -7,6 +7,7 @@ use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
 use crate::plan::{Choice, Plan, StepId, StepOp};
+use crate::report::why::WhyDocument;
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
@@ -144,6 +145,9 @@ pub struct PlanDocument {
     proof: Option<ProofDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     numerics: Option<NumericsDocument>,
+    /// The products that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    why: Vec<WhyDocument>,
     diagnostics: Vec<DiagnosticDocument>,
 }
 
@@ -314,6 +318,7 @@ pub fn plan(
         time: None,
         proof: None,
         numerics: None,
+        why: Vec::new(),
         diagnostics: list(source, diagnostics),
     }
 }
@@ -334,6 +339,11 @@ impl PlanDocument {
             step.methods = Some([document(&times.chosen, true)].into_iter().chain(others).collect());
         }
         self
+    }
+
+    /// Adds why some products are done as they are.
+    pub fn with_why(self, why: Vec<WhyDocument>) -> PlanDocument {
+        PlanDocument { why, ..self }
     }
 
     /// Adds what the clock and the proof say.

@@ -5,6 +5,7 @@
 pub mod document;
 pub mod given;
 pub mod text;
+pub mod why;
 
 use crate::bounds::{self, Bound, Reason};
 use crate::costs::{MethodTimes, method_times};

@@ -144,7 +144,9 @@ fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
     for (place, alternative) in choice.alternatives.iter().enumerate() {
         let sign = if place == 0 { "chosen " } else { "instead" };
         let moves = if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") };
-        writeln!(text, "  {sign} {:>9}  {moves}", topology.scale.show(alternative.time)).expect("a string");
+        let bound = if alternative.is_bound { ">= " } else { "" };
+        let time = format!("{bound}{}", topology.scale.show(alternative.time));
+        writeln!(text, "  {sign} {time:>9}  {moves}").expect("a string");
     }
     if let (Some(pinned), Some(chosen)) = (&choice.pinned, choice.alternatives.first()) {
         writeln!(text, "  pinned {}: {}", pinned.text, beside(chosen, &pinned.best, topology)).expect("a string");

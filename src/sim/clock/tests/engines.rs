@@ -104,6 +104,29 @@ fn furiosa_reduce_scatter() {
     }
 }
 
+/// Times are longest paths: one more engine to wait for makes nothing earlier, work on engines of its own nothing later.
+#[test]
+fn waiting_for_an_engine_takes_no_less_and_overlap_no_more() {
+    let mut random = fastrand::Rng::with_seed(23);
+    let (mut later, mut earlier) = (0, 0);
+    for _ in 0..300 {
+        let mut topology = oracle::random_topology(&mut random);
+        let schedule = oracle::random_schedule(&mut random, &topology);
+        let mut time = |list: &[(&str, &[Work])]| {
+            topology.hardware.engines = engines(list);
+            run(&schedule, &topology).expect("a sound schedule").makespan
+        };
+        let plain = time(&[("compute", LOCAL)]);
+        let sending = time(&[("compute", LOCAL), ("dma", &[Work::Shuffle])]);
+        let beside = time(&[("main", MAIN), ("sub", SUB), ("dma", &[Work::Shuffle])]);
+        let one = time(&[("all", &Work::ALL)]);
+        assert!(plain <= sending && beside <= sending && sending <= one);
+        later += usize::from(plain < sending) + usize::from(sending < one);
+        earlier += usize::from(beside < sending);
+    }
+    assert!(later > 50 && earlier > 10, "{later} {earlier}");
+}
+
 /// A profile that puts all local work on one engine and messages on none is one without engines.
 #[test]
 fn one_engine_is_what_was_there_before() {
