@@ -255,8 +255,8 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
                 let timing = clock::run(&schedule, &topology).expect("a time");
                 let fullest = timing.links.iter().map(|link| link.bytes.0).max().unwrap_or_default();
                 // Parts have whole chunks.
-                let unit = if chunks == 3 { 360 * 8 / 60 } else { 48 };
-                assert!(fullest <= (360 * 8 / links).next_multiple_of(unit * chunks), "{name}: {fullest} bytes");
+                let row = 6 * 8;
+                assert!(fullest <= (60 * row / links).next_multiple_of(row * chunks), "{name}: {fullest} bytes");
             }
         }
     }
