@@ -254,9 +254,9 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
                 let topology = Topology::new(mesh.clone(), hardware).expect("a common tick");
                 let timing = clock::run(&schedule, &topology).expect("a time");
                 let fullest = timing.links.iter().map(|link| link.bytes.0).max().unwrap_or_default();
-                // Parts have whole chunks of rows, and a row has 6 elements of 8 bytes.
-                let unit = 6 * 8;
-                assert!(fullest <= (360 * 8 / links).next_multiple_of(unit * chunks), "{name}: {fullest} bytes");
+                // Parts have whole chunks.
+                let row = 6 * 8;
+                assert!(fullest <= (60 * row / links).next_multiple_of(row * chunks), "{name}: {fullest} bytes");
             }
         }
     }
