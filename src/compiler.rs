@@ -232,12 +232,12 @@ pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(
 }
 
 /// The machine as a plan speaks of it: the plan may have cut axes in parts.
-pub fn as_planned(plan: &Plan, topology: &Topology) -> Topology {
+pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
     topology.seen_as(&plan.program.mesh)
 }
 
 fn spelled_out(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
-    let topology = &as_planned(plan, topology);
+    let topology = &machine_as_planned(plan, topology);
     let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
     let proof = prove(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
@@ -252,7 +252,7 @@ pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnos
     let plan = plan(program, &topology, options)?;
     let unrolled = unroll::unroll(&plan).unwrap_or_else(|_| unroll::once(&plan));
     let (schedule, proof) = spelled_out(&unrolled, &topology, options)?;
-    let topology = as_planned(&plan, &topology);
+    let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }
 
@@ -264,6 +264,6 @@ pub fn compile(program: &Program, options: &Options) -> Result<Compiled, Diagnos
     let topology = machine(program, options)?;
     let plan = plan(program, &topology, options)?;
     let (schedule, proof) = schedule(&plan, &topology, options)?;
-    let topology = as_planned(&plan, &topology);
+    let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }

@@ -19,6 +19,8 @@ pub enum Method {
     OneHop,
     /// Every device sends what it has to every other one: shards directly, values to be combined link by link.
     Broadcast,
+    /// The same for values to be combined on a line, up to its ends.
+    LineBroadcast,
     /// In round k each device takes over all that the one 2^k away holds; whole values are exchanged and combined.
     RecursiveDoubling,
     /// The same with the farthest first, while there is little to send.
@@ -47,9 +49,67 @@ pub enum Method {
     TreePacking,
 }
 
+/// The methods that are one idea with other numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// From neighbour to neighbour, shards or partial sums.
+    Flow(Flow),
+    /// In about log2 n rounds.
+    Doubling(Doubling),
+    /// In chunks along a tree, and back.
+    Trees(Trees),
+    /// Each message from its source to its destination.
+    Direct,
+    /// Whole values from neighbour to neighbour, combined where they arrive.
+    Whole,
+    /// Over several axes at once.
+    Several,
+}
+
+/// Which flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// [`Method::ClockwiseRing`]
+    Clockwise,
+    /// [`Method::AnticlockwiseRing`]
+    Anticlockwise,
+    /// [`Method::BidirectionalRingPair`]
+    Pair,
+    /// [`Method::MeetInMiddleRing`]
+    MeetInMiddle,
+    /// [`Method::BalancedMeetInMiddleRing`]
+    Balanced,
+    /// [`Method::Line`]
+    Line,
+}
+
+/// Which rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubling {
+    /// [`Method::RecursiveDoubling`]
+    NearestFirst,
+    /// [`Method::RecursiveHalving`]
+    FarthestFirst,
+    /// [`Method::Bruck`]
+    Bruck,
+    /// [`Method::Swing`]
+    Swing,
+}
+
+/// Which trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trees {
+    /// [`Method::Tree`]
+    Binary,
+    /// [`Method::DoubleBinaryTree`]
+    DoubleBinary,
+    /// [`Method::Chain`]
+    Chain,
+}
+
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 21] = [
+    pub const ALL: [Method; 22] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -58,6 +118,7 @@ impl Method {
         Method::Line,
         Method::OneHop,
         Method::Broadcast,
+        Method::LineBroadcast,
         Method::RecursiveDoubling,
         Method::RecursiveHalving,
         Method::Bruck,
@@ -84,6 +145,7 @@ impl Method {
             Method::Line => "line",
             Method::OneHop => "one_hop",
             Method::Broadcast => "broadcast",
+            Method::LineBroadcast => "line_broadcast",
             Method::RecursiveDoubling => "recursive_doubling",
             Method::RecursiveHalving => "recursive_halving",
             Method::Bruck => "bruck",
@@ -100,9 +162,32 @@ impl Method {
         }
     }
 
+    /// What it has in common with others.
+    pub fn family(self) -> Family {
+        match self {
+            Method::ClockwiseRing => Family::Flow(Flow::Clockwise),
+            Method::AnticlockwiseRing => Family::Flow(Flow::Anticlockwise),
+            Method::BidirectionalRingPair => Family::Flow(Flow::Pair),
+            Method::MeetInMiddleRing => Family::Flow(Flow::MeetInMiddle),
+            Method::BalancedMeetInMiddleRing => Family::Flow(Flow::Balanced),
+            Method::Line => Family::Flow(Flow::Line),
+            Method::RecursiveDoubling => Family::Doubling(Doubling::NearestFirst),
+            Method::RecursiveHalving => Family::Doubling(Doubling::FarthestFirst),
+            Method::Bruck => Family::Doubling(Doubling::Bruck),
+            Method::Swing => Family::Doubling(Doubling::Swing),
+            Method::Tree => Family::Trees(Trees::Binary),
+            Method::DoubleBinaryTree => Family::Trees(Trees::DoubleBinary),
+            Method::Chain => Family::Trees(Trees::Chain),
+            Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
+            Method::Direct | Method::DirectHalves => Family::Direct,
+            Method::Broadcast | Method::LineBroadcast => Family::Whole,
+            Method::Multiport | Method::TreePacking => Family::Several,
+        }
+    }
+
     /// Whether a sum by it is cut into chunks that follow each other.
     pub fn in_chunks(self) -> bool {
-        matches!(self, Method::Tree | Method::DoubleBinaryTree | Method::Chain)
+        matches!(self.family(), Family::Trees(_))
     }
 
     /// The method of that name.

@@ -32,7 +32,7 @@ fn err(output: &Output) -> String {
 
 /// Every command refuses the input in words, with exit 1 or 2, quickly, and without a panic.
 fn refused(what: &str, input: &[u8]) {
-    for command in ["check", "plan", "compile", "run", "time"] {
+    for command in ["check", "plan", "compile", "run", "time", "prove"] {
         let start = Instant::now();
         let output = shardc(&[command, "-"], input);
         let (code, text) = (output.status.code(), err(&output));

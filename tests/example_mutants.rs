@@ -134,7 +134,7 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
         let compiled = compile(&short);
         assert_eq!(collectives(&compiled), collectives(&compile(&source)), "{name}: other moves");
         total.add(judge(&name, &compiled.schedule, MOST_MUTANTS));
-        let kept = compile_lowered(&short, Lowering { keep_all_gather: true });
+        let kept = compile_lowered(&short, Lowering { keep_all_gather: true, ..Lowering::default() });
         if kept.schedule.operations.node_count() != compiled.schedule.operations.node_count() {
             total.add(judge(&format!("{name}, gathers kept"), &kept.schedule, MOST_MUTANTS / 2));
         }

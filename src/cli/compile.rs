@@ -49,7 +49,7 @@ impl Compile {
             (Emit::Plan, Format::Text) => plan()?.to_string(),
             (Emit::Plan, Format::Json) => {
                 let plan = plan()?;
-                let topology = compiler::as_planned(&plan, &topology);
+                let topology = compiler::machine_as_planned(&plan, &topology);
                 let document = document::plan(&source.name, &source.text, &plan, &topology, None, &diagnostics);
                 serde_json::to_string(&document).map_err(|error| Failure::Call(error.to_string()))? + "\n"
             }

@@ -27,7 +27,7 @@ impl Show {
         let fault = |found| input::fault(&source, &found, format);
         let topology = compiler::machine(&program, &options).map_err(fault)?;
         let plan = compiler::plan(&program, &topology, &options).map_err(fault)?;
-        let topology = compiler::as_planned(&plan, &topology);
+        let topology = compiler::machine_as_planned(&plan, &topology);
         let shown = match &self.name {
             Some(name) => layouts_of(&plan, name)?,
             None => own_layouts(&plan),

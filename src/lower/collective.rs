@@ -2,7 +2,7 @@
 //! parts of one.
 
 use super::Lowering;
-use super::auto::{along, fastest, simulate};
+use super::auto::{along, fastest, simulate_below};
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -71,6 +71,7 @@ impl<'a> Lowerer<'a> {
         value: OpId,
         method: Option<Method>,
     ) -> OpId {
+        let builder = &mut builder.with_equal_copies(self.lowering.bitwise);
         let operator = from.sharding.operator;
         let reduced = match collective {
             Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
@@ -273,10 +274,7 @@ impl Stages<'_, '_, '_, '_> {
             }
         }
         if self.method.is_none() {
-            // Trees need far links at once, which rings and lines do not have; their chunks would take long to search.
-            let tree = |method: Method| matches!(method, Method::Tree | Method::DoubleBinaryTree);
-            let pays = |method: Method| !method.in_chunks() || wiring == Wiring::Switch || !tree(method);
-            candidates.retain(|method| pays(*method) && !(self.lowerer.frugal && method.in_chunks()));
+            candidates.retain(|method| !(self.lowerer.frugal && method.in_chunks()));
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);
@@ -284,9 +282,10 @@ impl Stages<'_, '_, '_, '_> {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
-        let time = |method, chunks| {
-            simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, (method, chunks), runs[0], input);
+        let bitwise = self.lowerer.lowering.bitwise;
+        let time = |method, chunks, limit| {
+            simulate_below(&part, dtype, &stage.3, limit, |builder, input| {
+                build(&mut builder.with_equal_copies(bitwise), (method, chunks), runs[0], input);
             })
         };
         // Where none can be tried on the clock, the usual one.

@@ -1,6 +1,6 @@
 //! Whether a collective is done stage by stage or over all its axes at once, and in how many chunks.
 
-use super::auto::{Trial, along, more_chunks, simulate};
+use super::auto::{LEAST_SAVING, Trial, along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::{colours, turns};
 use super::packing;
@@ -12,6 +12,7 @@ use crate::schedule::OpId;
 use crate::schedule::methods::{Method, Multiport, Packed, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
+use std::cell::Cell;
 
 /// What decides: the collective, and the block it starts from.
 pub(super) type Several = (Moved, DType, Vec<u64>);
@@ -28,7 +29,13 @@ pub(super) struct Moved {
 }
 
 /// More chunks of all axes at once are not tried.
-const MOST_CHUNKS: u64 = 16;
+const MOST_CHUNKS: u64 = 64;
+
+/// Chunks of all axes at once are few, so that even a part in so many is worth them.
+const LEAST_SAVING_AT_ONCE: u128 = 512;
+
+/// No more of them are tried once the busiest link is idle for less than 1 part in so many.
+const NEARLY_ALL: u128 = 200;
 
 /// How a collective goes over its axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,8 +174,15 @@ impl<'k> Contest<'k> {
             let stages = whole.stages.iter().zip(&numbered).map(|(stage, run)| Stage { axes: *run, ..*stage });
             Way::Multiport(Multiport { stages: stages.collect(), chunks, ..whole.clone() })
         };
-        let next = |chunks| (chunks <= MOST_CHUNKS).then_some(chunks);
-        let (time, chunks) = more_chunks(next, |chunks| Some(self.timed(&there(chunks))?.0))?;
+        // Links that are busy nearly all the time cannot be much busier.
+        let done = Cell::new(false);
+        let next = |chunks| (chunks <= MOST_CHUNKS && !done.get()).then_some(chunks);
+        let time = |chunks| {
+            let Trial { time, load } = self.trial(&there(chunks))?;
+            done.set(time.ticks().saturating_sub(load.ticks()) <= load.ticks() / NEARLY_ALL);
+            Some(time)
+        };
+        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, time)?;
         Some((time, Way::Multiport(Multiport { chunks, ..whole })))
     }
 
@@ -200,7 +214,7 @@ impl<'k> Contest<'k> {
         let longest = packing::longest(&self.part.mesh, &self.there, self.extents);
         let next =
             |from: u64| (from..=packing::MOST_CHUNKS.min(longest)).find(|chunks| longest.is_multiple_of(*chunks));
-        let (time, chunks) = more_chunks(next, |chunks| Some(self.timed(&in_chunks(chunks))?.0))?;
+        let (time, chunks) = more_chunks(LEAST_SAVING, next, |chunks| Some(self.timed(&in_chunks(chunks))?.0))?;
         let dims = self.whole.dims.clone();
         Some((time, Way::Packed(Packed { axes: self.whole.axes(), dims, chunks, ..there })))
     }
@@ -212,6 +226,7 @@ impl<'k> Contest<'k> {
     fn trial(&self, way: &Way) -> Option<Trial> {
         let mut lowerer = Lowerer::new(&self.part, self.lowerer.lowering);
         simulate(&self.part, self.dtype, self.extents, |builder, input| {
+            let builder = &mut builder.with_equal_copies(self.lowerer.lowering.bitwise);
             let mut stages = Stages { lowerer: &mut lowerer, builder, method: None, operator: self.operator };
             stages.by_way(&self.there, way, input);
         })

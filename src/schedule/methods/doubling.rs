@@ -11,6 +11,7 @@ use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
 use super::Method;
 use super::place::{Part, Place, halves, range_region};
 use crate::mesh::Axes;
+use crate::method::{Doubling, Family};
 use crate::operator::Operator;
 
 /// Longer axes have no such methods: their tables grow with the square of the length.
@@ -36,16 +37,19 @@ pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
         distances.into_iter().zip(0..).map(round).collect::<Vec<_>>()
     };
     let steps = n.ilog2();
-    match method {
+    let Family::Doubling(way) = method.family() else { return None };
+    match way {
         _ if n > LONGEST => None,
-        Method::RecursiveDoubling if n.is_power_of_two() => {
+        Doubling::NearestFirst if n.is_power_of_two() => {
             Some(Rounds(vec![exchanges((0..steps).map(|step| 1 << step).collect())]))
         }
-        Method::RecursiveHalving if n.is_power_of_two() => {
+        Doubling::FarthestFirst if n.is_power_of_two() => {
             Some(Rounds(vec![exchanges((0..steps).rev().map(|step| 1 << step).collect())]))
         }
-        Method::Swing if n.is_power_of_two() => Some(Rounds([false, true].map(|mirrored| swing(n, mirrored)).to_vec())),
-        Method::Bruck => {
+        Doubling::Swing if n.is_power_of_two() => {
+            Some(Rounds([false, true].map(|mirrored| swing(n, mirrored)).to_vec()))
+        }
+        Doubling::Bruck => {
             let powers = (0..n.next_power_of_two().ilog2()).map(|step| 1u64 << step);
             let round = |distance: u64| Round {
                 sources: (0..n).map(|at| (at + distance) % n).collect(),
@@ -53,26 +57,7 @@ pub(super) fn rounds(method: Method, n: u64) -> Option<Rounds> {
             };
             Some(Rounds(vec![powers.map(round).collect()]))
         }
-        Method::RecursiveDoubling
-        | Method::RecursiveHalving
-        | Method::Swing
-        | Method::ClockwiseRing
-        | Method::AnticlockwiseRing
-        | Method::BidirectionalRingPair
-        | Method::MeetInMiddleRing
-        | Method::BalancedMeetInMiddleRing
-        | Method::Line
-        | Method::OneHop
-        | Method::Broadcast
-        | Method::Tree
-        | Method::DoubleBinaryTree
-        | Method::Chain
-        | Method::FuriosaRotation
-        | Method::FuriosaDiagonal
-        | Method::Direct
-        | Method::DirectHalves
-        | Method::Multiport
-        | Method::TreePacking => None,
+        Doubling::NearestFirst | Doubling::FarthestFirst | Doubling::Swing => None,
     }
 }
 

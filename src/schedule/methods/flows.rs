@@ -7,8 +7,10 @@
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::Method;
+use super::ordered::{Term, combine};
 use super::place::{Part, Place, halves, range_region};
 use crate::mesh::{Axes, Mesh};
+use crate::method::{self, Family};
 use crate::operator::Operator;
 
 /// How far shards flow.
@@ -40,40 +42,18 @@ enum Halves {
 /// An axis of 2 is one cable: there each ring is the line.
 pub(super) fn flow(method: Method, n: u64) -> Option<Flow> {
     let n = i64::try_from(n).ok()?;
-    let ring = |up, down, halves| Some(Flow { up, down, wrap: true, halves });
-    let line = Some(Flow { up: n - 1, down: n - 1, wrap: false, halves: Halves::Never });
-    match method {
-        Method::ClockwiseRing
-        | Method::AnticlockwiseRing
-        | Method::BidirectionalRingPair
-        | Method::MeetInMiddleRing
-        | Method::BalancedMeetInMiddleRing
-            if n == 2 =>
-        {
-            line
-        }
-        Method::ClockwiseRing => ring(n - 1, 0, Halves::Never),
-        Method::AnticlockwiseRing => ring(0, n - 1, Halves::Never),
-        Method::BidirectionalRingPair => ring(n - 1, n - 1, Halves::Always),
-        Method::BalancedMeetInMiddleRing if n % 2 == 0 => ring(n / 2 - 1, n / 2 - 1, Halves::AtAntipode),
-        Method::MeetInMiddleRing | Method::BalancedMeetInMiddleRing => ring(n / 2, (n - 1) / 2, Halves::Never),
-        Method::Line => line,
-        Method::OneHop
-        | Method::Broadcast
-        | Method::RecursiveDoubling
-        | Method::RecursiveHalving
-        | Method::Bruck
-        | Method::Swing
-        | Method::Tree
-        | Method::DoubleBinaryTree
-        | Method::Chain
-        | Method::FuriosaRotation
-        | Method::FuriosaDiagonal
-        | Method::Direct
-        | Method::DirectHalves
-        | Method::Multiport
-        | Method::TreePacking => None,
-    }
+    let Family::Flow(way) = method.family() else { return None };
+    let line = Flow { up: n - 1, down: n - 1, wrap: false, halves: Halves::Never };
+    let ring = |up, down, halves| Flow { up, down, wrap: true, halves };
+    Some(match way {
+        _ if n == 2 => line,
+        method::Flow::Clockwise => ring(n - 1, 0, Halves::Never),
+        method::Flow::Anticlockwise => ring(0, n - 1, Halves::Never),
+        method::Flow::Pair => ring(n - 1, n - 1, Halves::Always),
+        method::Flow::Balanced if n % 2 == 0 => ring(n / 2 - 1, n / 2 - 1, Halves::AtAntipode),
+        method::Flow::MeetInMiddle | method::Flow::Balanced => ring(n / 2, (n - 1) / 2, Halves::Never),
+        method::Flow::Line => line,
+    })
 }
 
 /// What flows in one direction.
@@ -241,21 +221,29 @@ impl Reduction<'_, '_> {
     }
 }
 
-/// Whole values flow both ways round a ring until they meet, and each device combines all that it gets.
-pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
+/// Whole values flow both ways, round a ring until they meet or up to the ends of a line, and each device combines all
+/// that it gets.
+pub(super) fn all_reduce(
+    builder: &mut Builder<'_>,
+    method: Method,
+    axes: Axes,
+    value: OpId,
+    operator: Operator,
+) -> OpId {
     let n = axes.group_size(builder.mesh());
-    let Some(flow) = flow(Method::MeetInMiddleRing, n) else { return value };
-    let mut terms = vec![value];
+    let like = if method == Method::LineBroadcast { Method::Line } else { Method::MeetInMiddleRing };
+    let Some(flow) = flow(like, n) else { return value };
+    let mut terms = vec![Term { value, from: 0, wrap: flow.wrap }];
     let (mut up, mut down) = (value, value);
     for step in 1..=flow.up.max(flow.down) {
         if step <= flow.up {
             up = flow.forward(builder, axes, up, 1);
-            terms.push(up);
+            terms.push(Term { value: up, from: -step, wrap: flow.wrap });
         }
         if step <= flow.down {
             down = flow.forward(builder, axes, down, -1);
-            terms.push(down);
+            terms.push(Term { value: down, from: step, wrap: flow.wrap });
         }
     }
-    builder.add(&terms, operator)
+    combine(builder, axes, &terms, operator)
 }

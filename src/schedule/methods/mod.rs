@@ -8,6 +8,7 @@ mod doubling;
 mod exchange;
 mod flows;
 mod multiport;
+mod ordered;
 mod packed;
 mod place;
 mod rotations;
@@ -97,7 +98,7 @@ fn trees(wiring: Wiring, n: u64) -> Vec<Method> {
     match wiring {
         _ if n == 2 => Vec::new(),
         Wiring::Ring => vec![Method::Tree, Method::DoubleBinaryTree, Method::Broadcast],
-        Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree],
+        Wiring::Line => vec![Method::Chain, Method::Tree, Method::DoubleBinaryTree, Method::LineBroadcast],
         Wiring::Switch => vec![Method::Tree, Method::DoubleBinaryTree],
     }
 }
@@ -181,11 +182,16 @@ pub fn all_reduce_in_chunks(
     }
     let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
     match (method, dim) {
-        (Method::Broadcast, _) => flows::all_reduce(by, axes, value, operator),
+        (Method::Broadcast | Method::LineBroadcast, _) => flows::all_reduce(by, method, axes, value, operator),
         (Method::RecursiveDoubling, _) if n.is_power_of_two() => doubling::all_reduce(by, axes, value, operator),
         (_, Some(dim)) if method != Method::FuriosaRotation => {
             let part = reduce_scatter(builder, method, axes, value, dim, operator);
             all_gather(builder, method, axes, part, dim)
+        }
+        // To keep their order takes n places for each of n terms.
+        _ if by.keeps_order(value) && n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
+            let by = &mut builder.by(Method::Tree.name());
+            trees::all_reduce(by, Method::Tree, axes, value, operator, 1).expect("a tree method")
         }
         _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator),
     }

@@ -4,6 +4,7 @@
 //! Vectors are in gather form: in step k the device of rank d receives from the one of rank (d + k) mod n.
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
+use super::ordered::{Term, combine};
 use super::place::Place;
 use crate::mesh::Axes;
 use crate::operator::Operator;
@@ -48,8 +49,8 @@ pub(super) fn reduce_scatter(builder: &mut Builder<'_>, place: Place, value: OpI
 /// Whole values, each shifted from the original one; all are added at the end.
 pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
     let mut terms = Vec::new();
-    for k in 0..length(builder, axes) {
-        terms.push(shift(builder, axes, value, k));
+    for from in 0..length(builder, axes) {
+        terms.push(Term { value: shift(builder, axes, value, from), from, wrap: true });
     }
-    builder.add(&terms, operator)
+    combine(builder, axes, &terms, operator)
 }

@@ -9,38 +9,22 @@ use super::Method;
 use super::place::{Part, halves, range_region};
 use super::waves::{Course, Tree, Wave, Window, flow};
 use crate::mesh::{Axes, AxisId};
+use crate::method::{Family, Trees};
 use crate::operator::Operator;
 
 /// The trees of a method that has some: one for the array, or one for each half.
 fn trees(method: Method, n: usize) -> Vec<Tree> {
     let binary = || Tree::new((0..n).map(|at| binary_parent(at, n)).collect());
-    match method {
-        Method::Tree => vec![binary()],
-        Method::DoubleBinaryTree if n.is_multiple_of(2) => vec![binary(), binary().renamed(|at| n - 1 - at)],
-        Method::DoubleBinaryTree => vec![binary(), binary().renamed(|at| (at + 1) % n)],
-        Method::Chain => {
+    let Family::Trees(way) = method.family() else { return Vec::new() };
+    match way {
+        Trees::Binary => vec![binary()],
+        Trees::DoubleBinary if n.is_multiple_of(2) => vec![binary(), binary().renamed(|at| n - 1 - at)],
+        Trees::DoubleBinary => vec![binary(), binary().renamed(|at| (at + 1) % n)],
+        Trees::Chain => {
             let middle = n / 2;
             let parent = |at: usize| (at != middle).then_some(if at < middle { at + 1 } else { at.wrapping_sub(1) });
             vec![Tree::new((0..n).map(parent).collect())]
         }
-        Method::ClockwiseRing
-        | Method::AnticlockwiseRing
-        | Method::BidirectionalRingPair
-        | Method::MeetInMiddleRing
-        | Method::BalancedMeetInMiddleRing
-        | Method::Line
-        | Method::OneHop
-        | Method::Broadcast
-        | Method::RecursiveDoubling
-        | Method::RecursiveHalving
-        | Method::Bruck
-        | Method::Swing
-        | Method::FuriosaRotation
-        | Method::FuriosaDiagonal
-        | Method::Direct
-        | Method::DirectHalves
-        | Method::Multiport
-        | Method::TreePacking => Vec::new(),
     }
 }
 

@@ -84,7 +84,16 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::ReduceScatter, line, 3), ["line", "bruck", "furiosa_diagonal"]);
     assert_eq!(
         names(CollectiveKind::AllReduce, line, 5),
-        ["line", "bruck", "chain", "tree", "double_binary_tree", "furiosa_diagonal", "furiosa_rotation"]
+        [
+            "line",
+            "bruck",
+            "chain",
+            "tree",
+            "double_binary_tree",
+            "line_broadcast",
+            "furiosa_diagonal",
+            "furiosa_rotation"
+        ]
     );
     assert_eq!(names(CollectiveKind::AllReduce, switch, 2), ["one_hop", "furiosa_diagonal", "furiosa_rotation"]);
     assert!(names(CollectiveKind::AllReduce, ring, 8).contains(&"swing"));

@@ -1,12 +1,27 @@
 //! How long a device computes.
 
 use crate::schedule::{OpKind, Operation};
-use crate::topology::{LocalMoves, Topology};
+use crate::topology::{LocalMoves, Topology, Work};
 use crate::units::Time;
 
 /// Bytes of the block of one device; `None` beyond 64 bits.
 pub(super) fn block_bytes(operation: &Operation) -> Option<u64> {
     operation.extents.iter().try_fold(operation.dtype.size(), |bytes, extent| bytes.checked_mul(*extent))
+}
+
+/// What engines have to do with an operation; nothing with one that is given.
+pub(super) fn work(kind: &OpKind) -> Option<Work> {
+    match kind {
+        OpKind::Input { .. } => None,
+        OpKind::Slice { .. } => Some(Work::Slice),
+        OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Some(Work::Shuffle),
+        OpKind::Add { .. } => Some(Work::Add),
+        OpKind::Assemble { .. } => Some(Work::Assemble),
+        OpKind::MatMul { .. } => Some(Work::MatMul),
+        OpKind::Reduce { .. } => Some(Work::Reduce),
+        OpKind::Map { .. } => Some(Work::Map),
+        OpKind::Fill { .. } => Some(Work::Fill),
+    }
 }
 
 /// The time of the computing that an operation does on a device, from the bytes of the operands that are there.

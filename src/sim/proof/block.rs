@@ -1,4 +1,7 @@
 //! What a device holds of a value: pieces of arrays, each a box of the block with its place in the array.
+//!
+//! The boxes lie in a view of the block, some dims split in two or more: what is cut out of the middle of a dim goes
+//! on in equal steps, which is one box of a view and many of the dim.
 
 use super::boxes::{self, Cuboid, Interval};
 use super::parts::Parts;
@@ -14,18 +17,20 @@ const MOST_PIECES: usize = 1 << 16;
 pub(super) struct TooManyPieces;
 
 /// What a device holds of a value. The pieces are disjoint and fill the block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     /// Of the block.
     pub(super) extents: Vec<u64>,
-    /// In the order of their boxes.
+    /// The extents, refined as far as the pieces need it; no dim of length 1 is in it.
+    pub(super) view: Vec<u64>,
+    /// In the order of their boxes in the view.
     pub(super) pieces: Vec<Piece>,
 }
 
 /// A box of a block and what it holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Where in the block.
+    /// Where in the view of the block.
     pub(super) at: Cuboid,
     /// What it holds.
     pub(super) holds: Holding,
@@ -120,40 +125,36 @@ pub(super) fn unravel(element: i64, extents: &[u64]) -> Vec<u64> {
 }
 
 impl Block {
-    /// A block that is one piece.
-    pub(super) fn new(extents: &[u64], holds: Holding) -> Block {
-        Block { extents: extents.to_vec(), pieces: vec![Piece { at: boxes::whole(extents), holds }] }
+    /// A block that is one piece; what it holds has a stride for each dim.
+    pub(super) fn new(extents: &[u64], mut holds: Holding) -> Block {
+        let mut dims = extents.iter();
+        holds.strides.retain(|_| dims.next() != Some(&1));
+        let view = without_ones(extents);
+        Block { extents: extents.to_vec(), pieces: vec![Piece { at: boxes::whole(&view), holds }], view }
     }
 
-    /// The same elements in a refined view: some dims split in two or more, major first.
+    /// The same block with its pieces in a finer view.
     ///
     /// # Panics
-    /// If the view is not a refinement of the extents, which `verify` has refused.
-    pub(super) fn refined(&self, view: &[u64]) -> Vec<Piece> {
-        if view == self.extents {
-            return self.pieces.clone();
+    /// If that is no refinement of its view.
+    pub(super) fn within(&self, view: &[u64]) -> Block {
+        if view == self.view {
+            return self.clone();
         }
-        let groups = group(view, &self.extents).expect("views are verified");
-        self.pieces.iter().flat_map(|piece| refine(piece, view, &groups)).collect()
+        let groups = group(view, &self.view).expect("a refinement");
+        let pieces = self.pieces.iter().flat_map(|piece| refine(piece, view, &groups)).collect();
+        Block { extents: self.extents.clone(), view: view.to_vec(), pieces }
     }
 
-    /// The block of these pieces in a view of it; neighbours that belong together become one.
-    ///
-    /// # Panics
-    /// If the view is not a refinement of the extents, which `verify` has refused.
-    pub(super) fn coarsened(view: &[u64], pieces: Vec<Piece>, extents: &[u64]) -> Result<Block, TooManyPieces> {
-        let groups = group(view, extents).expect("views are verified");
-        let mut pieces = merge(pieces);
+    /// The same block with its pieces in the extents themselves.
+    pub(super) fn flat(&self) -> Result<Block, TooManyPieces> {
+        let view = without_ones(&self.extents);
+        let groups = group(&self.view, &view).expect("views refine the extents");
+        let mut pieces = self.pieces.clone();
         // From the last group on, so that earlier dims keep their places.
         for dims in groups.into_iter().rev() {
-            if dims.is_empty() {
-                for piece in &mut pieces {
-                    piece.at.insert(dims.start, Interval::whole(1));
-                    piece.holds.strides.insert(dims.start, 0);
-                }
-            }
             for minor in (dims.start + 1..dims.end).rev() {
-                let extent = view[minor..dims.end].iter().product();
+                let extent = self.view[minor..dims.end].iter().product();
                 let joined: usize = pieces.iter().map(|piece| joined_pieces(piece, minor, extent)).sum();
                 if joined > MOST_PIECES {
                     return Err(TooManyPieces);
@@ -161,8 +162,60 @@ impl Block {
                 pieces = merge(pieces.iter().flat_map(|piece| join_dims(piece, minor, extent)).collect());
             }
         }
-        Ok(Block { extents: extents.to_vec(), pieces })
+        Ok(Block { extents: self.extents.clone(), view, pieces })
     }
+
+    /// The block of these pieces in a view of it without ones. Neighbours that belong together become one, and dims of
+    /// the view that all pieces run through alike.
+    ///
+    /// # Panics
+    /// If the view is not a refinement of the extents.
+    pub(super) fn fitted(extents: Vec<u64>, mut view: Vec<u64>, pieces: Vec<Piece>) -> Result<Block, TooManyPieces> {
+        let mut pieces = merge(pieces);
+        if pieces.len() > MOST_PIECES {
+            return Err(TooManyPieces);
+        }
+        loop {
+            let groups = group(&view, &without_ones(&extents)).expect("views refine the extents");
+            let minors = groups.into_iter().flat_map(|dims| dims.start + 1..dims.end);
+            let joined = minors.rev().find(|minor| pieces.iter().all(|piece| joins(piece, *minor, view[*minor])));
+            let Some(minor) = joined else { return Ok(Block { extents, view, pieces }) };
+            let extent = view.remove(minor);
+            view[minor - 1] *= extent;
+            pieces = merge(pieces.iter().flat_map(|piece| join_dims(piece, minor, extent)).collect());
+        }
+    }
+
+    /// The piece at the first corner.
+    pub(super) fn first(&self) -> &Piece {
+        let corner = |piece: &&Piece| piece.at.iter().all(|range| range.start == 0);
+        self.pieces.iter().find(corner).unwrap_or(&self.pieces[0])
+    }
+}
+
+/// Extents, or a view, without its dims of length 1.
+pub(super) fn without_ones(extents: &[u64]) -> Vec<u64> {
+    extents.iter().copied().filter(|extent| *extent > 1).collect()
+}
+
+/// The coarsest view that refines both, of the same block; `None` where there is none. It has no dim of length 1.
+pub(super) fn common_view(left: &[u64], right: &[u64]) -> Option<Vec<u64>> {
+    if left == right && !left.contains(&1) {
+        return Some(left.to_vec());
+    }
+    let mut common = Vec::new();
+    let [mut left, mut right] = [left, right].map(|view| view.iter().copied().filter(|extent| *extent > 1));
+    let (mut one, mut other) = (left.next(), right.next());
+    while let (Some(long), Some(short)) = (one, other) {
+        let part = long.min(short);
+        if !long.is_multiple_of(part) || !short.is_multiple_of(part) {
+            return None;
+        }
+        common.push(part);
+        one = if long == part { left.next() } else { Some(long / part) };
+        other = if short == part { right.next() } else { Some(short / part) };
+    }
+    (one.is_none() && other.is_none()).then_some(common)
 }
 
 /// Joins neighbouring pieces whose elements continue each other.
@@ -357,7 +410,7 @@ mod tests {
     /// Chunks of a block in any order, in any view, and back: the elements stay what they are.
     #[test]
     fn views_keep_the_elements() {
-        let views: [&[u64]; 7] = [&[24], &[4, 6], &[2, 3, 4], &[6, 4], &[3, 8], &[2, 2, 1, 2, 3], &[2, 2, 6]];
+        let views: [&[u64]; 7] = [&[24], &[4, 6], &[2, 3, 4], &[6, 4], &[3, 8], &[2, 2, 2, 3], &[2, 2, 6]];
         let (terms, term) = input(&[24]);
         let mut random = fastrand::Rng::with_seed(3);
         for _ in 0..400 {
@@ -368,7 +421,7 @@ mod tests {
             let whole = Holding::region(term, &[Interval::whole(24)], Rc::new(Parts::closed()), &terms);
             let whole = Block::new(&[24], whole);
             let mut pieces = Vec::new();
-            for piece in whole.refined(from) {
+            for piece in whole.within(from).pieces {
                 for (start, source) in (0..).zip(&order) {
                     let mut at = piece.at.clone();
                     at[0] = Interval { start: *source, end: source + 1 };
@@ -380,13 +433,20 @@ mod tests {
             let expected: Vec<i64> =
                 order.iter().flat_map(|source| signed(source * row)..signed((source + 1) * row)).collect();
             assert_eq!(elements(&pieces, from), expected);
-            let flat = Block::coarsened(from, pieces, &[24]).expect("few pieces");
+            let fitted = Block::fitted(vec![24], from.to_vec(), pieces).expect("few pieces");
+            assert_eq!(elements(&fitted.pieces, &fitted.view), expected);
+            let flat = fitted.flat().expect("few pieces");
             assert_eq!(elements(&flat.pieces, &[24]), expected);
             let to = views[random.usize(0..views.len())];
-            let refined = flat.refined(to);
-            assert_eq!(elements(&refined, to), expected);
-            let again = Block::coarsened(to, refined, &[24]).expect("few pieces");
-            assert_eq!(elements(&again.pieces, &[24]), expected);
+            let refined = flat.within(to);
+            assert_eq!(elements(&refined.pieces, to), expected);
+            let again = Block::fitted(vec![24], to.to_vec(), refined.pieces).expect("few pieces");
+            assert_eq!(elements(&again.flat().expect("few pieces").pieces, &[24]), expected);
+            if let Some(common) = common_view(&fitted.view, to) {
+                let both = fitted.within(&common);
+                assert_eq!(elements(&both.pieces, &common), expected);
+                assert!(group(&common, to).is_some() && group(&common, &fitted.view).is_some());
+            }
         }
     }
 
@@ -402,9 +462,18 @@ mod tests {
             holds.strides.insert(1, 0);
             Piece { at: vec![Interval::whole(4), one, Interval::whole(2)], holds }
         });
-        let block = Block::coarsened(&[4, 3, 2], pieces.collect(), &[4, 6]).expect("few pieces");
+        let block = Block::fitted(vec![4, 6], vec![4, 3, 2], pieces.collect()).expect("few pieces");
         assert_eq!(block.pieces.len(), 1);
+        assert_eq!(block.view, [4, 6]);
         assert_eq!(elements(&block.pieces, &[4, 6]), (0..24).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn views_that_refine_two() {
+        assert_eq!(common_view(&[320, 8], &[16, 20, 1, 8]), Some(vec![16, 20, 8]));
+        assert_eq!(common_view(&[2, 12], &[6, 4]), Some(vec![2, 3, 4]));
+        assert_eq!(common_view(&[4, 6], &[6, 4]), None);
+        assert_eq!(common_view(&[1, 1], &[]), Some(vec![]));
     }
 
     #[test]

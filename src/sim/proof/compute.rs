@@ -70,13 +70,12 @@ fn operands(
 /// # Errors
 /// Two pieces of which the second does not continue the first.
 fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
-    let first = &block.pieces[0];
+    let first = block.first();
     let scattered = |other: &Piece| Box::new((first.slot(terms), other.slot(terms)));
     let extents = terms.extents(first.holds.term);
     if extents.len() != block.extents.len() {
         return Err(scattered(first));
     }
-    // The first piece in order starts at the first corner of the block.
     let starts = unravel(first.holds.base, extents);
     let region: Cuboid = starts
         .iter()
@@ -88,6 +87,7 @@ fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
     }
     let whole =
         Block::new(&block.extents, Holding::region(first.holds.term, &region, first.holds.parts.clone(), terms));
+    let whole = whole.within(&block.view);
     for piece in &block.pieces {
         if whole.pieces[0].cut(&piece.at).holds != piece.holds {
             return Err(scattered(piece));
@@ -95,6 +95,11 @@ fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
     }
     let term = first.holds.term;
     Ok(Operand { term, region, parts: first.holds.parts.clone(), of: terms.is_pending(term) })
+}
+
+/// The term and the region of a block that is one.
+pub(super) fn place(block: &Block, terms: &Terms) -> Option<(TermId, Cuboid)> {
+    region(block, terms).ok().map(|operand| (operand.term, operand.region))
 }
 
 /// The range of each index, equal in all operands that have it.

@@ -4,26 +4,34 @@
 //! operation; `run` then follows, for each device, *which elements of which array* each box of a block holds and
 //! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
 //! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
-//! operations and pieces, never on the sizes of arrays.
+//! operations and pieces, never on the sizes of arrays. Along an axis where every operation does the same on all
+//! devices but for their place, one of them is followed, and the blocks of the others are its own, turned.
 //!
 //! ```text
 //! padding that padding reaches no result
 //! terms   arrays of the dense computation, equal computations as one
 //! parts   the contributions that a value holds
-//! block   pieces of a block: box, elements, contributions
+//! block   pieces of a block: box, elements, contributions      cut   regions of blocks
 //! ways    every message on links that are there
+//! symmetry  along which axes one device stands for all      claims  why, operation by operation
+//! turn    the blocks of the others      digits  what turns in a dim
 //! run     one operation after another      compute   products and functions      outputs   the end
 //! ```
 
 mod block;
 mod boxes;
+mod claims;
 mod compute;
+mod cut;
+mod digits;
 mod flaw;
 mod outputs;
 mod padding;
 mod parts;
 mod run;
+mod symmetry;
 mod terms;
+mod turn;
 mod verify;
 mod volume;
 mod ways;
@@ -32,6 +40,7 @@ pub use flaw::{Flaw, Site};
 pub use terms::Slot;
 pub use ways::ways;
 
+use crate::mesh::AxisSet;
 use crate::schedule::Schedule;
 
 /// That a schedule computes what it declares, and how large the proof was.
@@ -39,8 +48,12 @@ use crate::schedule::Schedule;
 pub struct Proof {
     /// Operations that were followed.
     pub operations: usize,
-    /// Devices on which they were followed.
+    /// The devices for which it holds.
     pub devices: usize,
+    /// Devices on which they were followed: those of the others do the same, translated along the mesh.
+    pub followed: usize,
+    /// The axes along which one device stands for all.
+    pub collapsed: AxisSet,
     /// Pieces of blocks that were followed, over all operations and devices.
     pub pieces: usize,
 }
@@ -53,10 +66,28 @@ pub struct Proof {
 /// The first flaw in list order: what is malformed comes first, then what an operation does wrong on the first
 /// device, then what the outputs lack. [`Flaw::TooLarge`] says nothing of the schedule but its size.
 pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
+    well_formed(schedule)?;
+    run::run(schedule)
+}
+
+/// The same, all operations followed on all devices, whatever looks alike.
+///
+/// # Errors
+/// As [`prove`].
+pub fn prove_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
+    well_formed(schedule)?;
+    run::run_uncollapsed(schedule)
+}
+
+/// On how many devices a well-formed schedule would be followed, as far as can be told before.
+pub fn followed(schedule: &Schedule) -> usize {
+    symmetry::Symmetry::new(schedule, symmetry::candidates(schedule)).orbits.representatives().len()
+}
+
+fn well_formed(schedule: &Schedule) -> Result<(), Flaw> {
     verify::verify(schedule)?;
     padding::check(schedule).map_err(|(place, what)| {
         let array = schedule.arrays[place].name.clone();
         Flaw::MalformedArray { array, what }
-    })?;
-    run::run(schedule)
+    })
 }

@@ -1,8 +1,9 @@
 //! What the outputs must be at the end.
 
 use super::block::{Block, Holding};
+use super::claims::Value;
 use super::flaw::Flaw;
-use super::run::{Run, Value};
+use super::run::{Run, Stop};
 use super::terms::TermId;
 use crate::mesh::{Axes, DeviceId};
 use crate::schedule::Output;
@@ -10,39 +11,49 @@ use std::rc::Rc;
 
 impl Run<'_> {
     /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
-    pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Flaw> {
+    pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Stop> {
         let schedule = self.schedule;
         let open: Axes = output.sharding.open.in_order();
         let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));
         let (term, operator) = self.open_term(output.array, operator, group, !open.is_empty());
-        for device in schedule.mesh.devices() {
-            self.output_place(output, term, value, device)?;
+        let devices = self.symmetry.orbits.representatives().to_vec();
+        for (device, block) in devices.iter().zip(&value.blocks) {
+            self.output_place(output, term, block.as_ref(), *device)?;
         }
-        for device in schedule.mesh.devices().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
-            let members: Vec<DeviceId> = (0..open.group_size(&schedule.mesh))
-                .map(|rank| schedule.mesh.with_rank(device, open.iter(), rank))
-                .collect();
-            let blocks: Vec<Option<&Rc<Block>>> = members.iter().map(|member| value[member.index()].as_ref()).collect();
+        self.output_claims(output, value)?;
+        for device in devices.into_iter().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
+            let members = 0..open.group_size(&schedule.mesh);
+            let members: Vec<Option<Rc<Block>>> = members
+                .map(|rank| self.image(value, schedule.mesh.with_rank(device, open.iter(), rank)))
+                .collect::<Result<_, Stop>>()?;
+            let blocks: Vec<Option<&Rc<Block>>> = members.iter().map(Option::as_ref).collect();
             let combined = self.add(output.value, device, operator, &blocks)?;
             for piece in combined.iter().flat_map(|block| &block.pieces) {
                 if let Some(missing) = piece.holds.parts.first_missing(&self.terms) {
                     let missing = self.terms.limits(&missing);
                     let site = self.site(output.value, device);
-                    return Err(Flaw::MissingContribution { site, slot: piece.slot(&self.terms), missing });
+                    return Err(Flaw::MissingContribution { site, slot: piece.slot(&self.terms), missing }.into());
                 }
             }
         }
         Ok(())
     }
 
-    fn output_place(&self, output: &Output, term: TermId, value: &Value, device: DeviceId) -> Result<(), Flaw> {
+    fn output_place(
+        &self,
+        output: &Output,
+        term: TermId,
+        block: Option<&Rc<Block>>,
+        device: DeviceId,
+    ) -> Result<(), Flaw> {
         let region = self.shard(output.array, &output.sharding, device);
         let extents: Vec<u64> = region.iter().map(|range| range.len()).collect();
         let expected = Block::new(&extents, Holding::region(term, &region, self.closed.clone(), &self.terms));
-        let Some(block) = &value[device.index()] else {
+        let Some(block) = block else {
             let site = self.site(output.value, device);
             return Err(Flaw::Missing { site, slot: expected.pieces[0].slot(&self.terms) });
         };
+        let expected = expected.within(&block.view);
         for piece in &block.pieces {
             let wanted = expected.pieces[0].cut(&piece.at);
             if !wanted.holds.same_place(&piece.holds) {

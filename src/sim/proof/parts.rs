@@ -90,6 +90,26 @@ impl Parts {
         Parts::new(self.operator, coordinates, self.boxes.clone(), terms)
     }
 
+    /// In which ways the sum is taken apart.
+    pub(super) fn coordinates(&self) -> &[CoordinateId] {
+        &self.coordinates
+    }
+
+    /// The contributions in other places: `turn` says where a range of a coordinate, given by its column, comes to lie.
+    pub(super) fn turned(&self, terms: &Terms, turn: impl Fn(usize, Interval) -> Vec<Interval>) -> Parts {
+        let boxes = self.boxes.iter().flat_map(|limits| {
+            let ranges = limits.iter().enumerate().map(|(column, range)| turn(column, *range));
+            ranges.multi_cartesian_product()
+        });
+        let mut boxes: Vec<Cuboid> = boxes.collect();
+        let views: Vec<&[Interval]> = boxes.iter().map(Vec::as_slice).collect();
+        if boxes::first_overlap(&views).is_none() {
+            let merged = boxes::merge(boxes.into_iter().map(|limits| (limits, ())).collect(), |_, _, _| Some(()));
+            boxes = merged.into_iter().map(|(limits, ())| limits).collect();
+        }
+        Parts::new(self.operator, self.coordinates.clone(), boxes, terms)
+    }
+
     /// How what is missing is to be combined with this.
     pub(super) fn operator(&self) -> Operator {
         self.operator

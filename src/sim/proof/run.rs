@@ -3,15 +3,17 @@
 use super::Proof;
 use super::block::{Block, Holding, Piece, TooManyPieces};
 use super::boxes::{self, Cuboid, Interval};
+use super::claims::Value;
 use super::compute;
+use super::cut;
 use super::flaw::{Flaw, Site};
 use super::parts::{Clash, Parts};
+use super::symmetry::{self, Symmetry};
 use super::terms::{Pending, TermId, Terms};
-use super::verify::cut_extents;
 use crate::layout::Sharding;
-use crate::mesh::{AxisId, DeviceId, Mesh};
+use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule, Sources};
+use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule};
 use std::rc::Rc;
 
 /// The most devices times operations and operands; a value on a device takes a few machine words even where it is shared.
@@ -21,12 +23,25 @@ const MOST_PIECES: usize = 1 << 26;
 /// The most pairs of pieces that two operands of one addition are compared in.
 const MOST_PAIRS: usize = 1 << 22;
 
-/// What each device has of a value.
-pub(super) type Value = Vec<Option<Rc<Block>>>;
+/// Why a proof ends.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// The schedule is wrong.
+    Flaw(Flaw),
+    /// One device does not stand for all along this axis.
+    Asymmetric(AxisId),
+}
+
+impl From<Flaw> for Stop {
+    fn from(flaw: Flaw) -> Stop {
+        Stop::Flaw(flaw)
+    }
+}
 
 /// A proof under way.
 pub(super) struct Run<'a> {
     pub(super) schedule: &'a Schedule,
+    pub(super) symmetry: Symmetry,
     pub(super) terms: Terms,
     /// The term of each declared array.
     pub(super) arrays: Vec<TermId>,
@@ -34,16 +49,45 @@ pub(super) struct Run<'a> {
     pieces: usize,
 }
 
-/// Follows all operations and then looks at the outputs; the schedule has passed `verify`.
+/// Follows all operations on one device of each orbit and then looks at the outputs; the schedule has passed `verify`.
+///
+/// What is found wrong there is looked for on all devices, if there are not too many, to be told of the first.
 pub(super) fn run(schedule: &Schedule) -> Result<Proof, Flaw> {
+    let mut axes = symmetry::candidates(schedule);
+    loop {
+        let symmetry = Symmetry::new(schedule, axes);
+        axes = symmetry.orbits.axes();
+        match follow(schedule, symmetry) {
+            Ok(proof) => return Ok(proof),
+            Err(Stop::Asymmetric(axis)) => axes = axes.without(AxisSet::one(axis)),
+            Err(Stop::Flaw(flaw)) if axes.is_empty() => return Err(flaw),
+            Err(Stop::Flaw(flaw)) => {
+                return run_uncollapsed(schedule).map_err(|first| match first {
+                    Flaw::TooLarge { .. } => flaw,
+                    first => first,
+                });
+            }
+        }
+    }
+}
+
+/// Follows all operations on all devices.
+pub(super) fn run_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
+    follow(schedule, Symmetry::new(schedule, AxisSet::NONE)).map_err(|stop| match stop {
+        Stop::Flaw(flaw) => flaw,
+        Stop::Asymmetric(_) => unreachable!("every device stands for itself"),
+    })
+}
+
+fn follow(schedule: &Schedule, symmetry: Symmetry) -> Result<Proof, Stop> {
     let (operations, devices) = (schedule.operations.node_count(), schedule.mesh.device_count());
-    let operands = schedule.operations.edge_count();
-    if (operations + operands).saturating_mul(devices) > MOST_VALUES {
-        let what = format!("{operations} operations with {operands} operands on {devices} devices");
-        return Err(Flaw::TooLarge { what });
+    let (operands, followed) = (schedule.operations.edge_count(), symmetry.orbits.representatives().len());
+    if (operations + operands).saturating_mul(followed) > MOST_VALUES {
+        let what = format!("{operations} operations with {operands} operands on {followed} devices");
+        return Err(Flaw::TooLarge { what }.into());
     }
     let closed = Rc::new(Parts::closed());
-    let mut run = Run { schedule, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
+    let mut run = Run { schedule, symmetry, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
     run.declare_arrays()?;
     let mut uses = uses(schedule);
     let mut values: Vec<Value> = Vec::with_capacity(operations);
@@ -51,19 +95,19 @@ pub(super) fn run(schedule: &Schedule) -> Result<Proof, Flaw> {
         let operands = schedule.operands(id);
         let given: Vec<&Value> = operands.iter().map(|operand| &values[operand.index()]).collect();
         let value = run.operation(id, &given)?;
-        run.spend(value.iter().flatten().map(|block| block.pieces.len()).sum())?;
+        run.spend(value.blocks.iter().flatten().map(|block| block.pieces.len()).sum())?;
         values.push(value);
         for operand in operands {
             uses[operand.index()] -= 1;
             if uses[operand.index()] == 0 {
-                values[operand.index()] = Value::new();
+                values[operand.index()] = Value::default();
             }
         }
     }
     for output in &schedule.outputs {
         run.output(output, &values[output.value.index()])?;
     }
-    Ok(Proof { operations, devices, pieces: run.pieces })
+    Ok(Proof { operations, devices, followed, collapsed: run.symmetry.orbits.axes(), pieces: run.pieces })
 }
 
 /// How often each value is used, by operations and outputs.
@@ -105,39 +149,47 @@ impl Run<'_> {
         Site::new(self.mesh(), id, device)
     }
 
-    fn operation(&mut self, id: OpId, operands: &[&Value]) -> Result<Value, Flaw> {
+    fn operation(&mut self, id: OpId, operands: &[&Value]) -> Result<Value, Stop> {
+        let blocks = self.blocks(id, operands)?;
+        let claims = self.claims(id, operands, &blocks)?;
+        Ok(Value { blocks, claims })
+    }
+
+    /// What an operation makes on the representatives.
+    fn blocks(&mut self, id: OpId, operands: &[&Value]) -> Result<Vec<Option<Rc<Block>>>, Stop> {
         let schedule = self.schedule;
         let operation = schedule.operation(id);
-        let at = |device: DeviceId| -> Vec<Option<&Rc<Block>>> {
-            operands.iter().map(|value| value[device.index()].as_ref()).collect()
-        };
-        if let OpKind::Shuffle { sources, .. } = &operation.kind {
-            return Ok(shuffle(&schedule.mesh, sources, operands[0]));
-        }
-        let mut value = Value::with_capacity(schedule.mesh.device_count());
-        for device in schedule.mesh.devices() {
+        let count = self.symmetry.orbits.representatives().len();
+        let mut blocks = Vec::with_capacity(count);
+        for class in 0..count {
+            let device = self.symmetry.orbits.representatives()[class];
+            let at =
+                || -> Vec<Option<&Rc<Block>>> { operands.iter().map(|value| value.blocks[class].as_ref()).collect() };
             let block = match &operation.kind {
                 OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
-                OpKind::Slice { view, region } => self.slice(operation, view, region, device, at(device)[0])?,
-                OpKind::Shuffle { .. } => None,
-                OpKind::Add { operator } => self.add(id, device, *operator, &at(device))?,
-                OpKind::Assemble { view, places } => self.assemble(id, device, view, places, &at(device))?,
-                OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &value)?,
-                OpKind::MatMul { einsum } => compute::product(self, id, device, einsum, &at(device))?.map(Rc::new),
+                OpKind::Slice { view, region } => self.slice(operation, view, region, device, at()[0])?,
+                OpKind::Shuffle { sources, .. } => match sources.of(&schedule.mesh, device) {
+                    Some(source) => self.image(operands[0], source)?,
+                    None => None,
+                },
+                OpKind::Add { operator } => self.add(id, device, *operator, &at())?,
+                OpKind::Assemble { view, places } => self.assemble(id, device, view, places, &at())?,
+                OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &blocks)?,
+                OpKind::MatMul { einsum } => compute::product(self, id, device, einsum, &at())?.map(Rc::new),
                 OpKind::Fill { dim, valid, with, block } => {
                     let filler = (*dim, *valid, *with);
-                    compute::fill(self, id, device, filler, block, at(device)[0])?.map(Rc::new)
+                    compute::fill(self, id, device, filler, block, at()[0])?.map(Rc::new)
                 }
                 OpKind::Reduce { operator, einsum } => {
-                    compute::reduce(self, id, device, *operator, einsum, &at(device))?.map(Rc::new)
+                    compute::reduce(self, id, device, *operator, einsum, &at())?.map(Rc::new)
                 }
                 OpKind::Map { function, einsum } => {
-                    compute::map(self, id, device, *function, einsum, &at(device))?.map(Rc::new)
+                    compute::map(self, id, device, *function, einsum, &at())?.map(Rc::new)
                 }
             };
-            value.push(block);
+            blocks.push(block);
         }
-        Ok(value)
+        Ok(blocks)
     }
 
     /// The region of an array that a sharding gives to a device.
@@ -203,13 +255,7 @@ impl Run<'_> {
         let (Some(operand), Some(region)) = (operand, resolve(self.mesh(), view, region, device)) else {
             return Ok(None);
         };
-        let pieces = operand.refined(view).into_iter().filter_map(|piece| {
-            let mut kept = piece.cut(&boxes::intersect(&piece.at, &region)?);
-            kept.at = kept.at.iter().zip(&region).map(|(range, cut)| range.relative_to(cut.start)).collect();
-            Some(kept)
-        });
-        let lengths: Vec<u64> = region.iter().map(|cut| cut.len()).collect();
-        let block = Block::coarsened(&lengths, pieces.collect(), &operation.extents).map_err(too_many)?;
+        let block = cut::slice(operand, view, &region, &operation.extents).map_err(too_many)?;
         Ok(Some(Rc::new(block)))
     }
 
@@ -222,23 +268,19 @@ impl Run<'_> {
         operands: &[Option<&Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Flaw> {
         let mut owners = Vec::new();
-        let mut regions: Vec<Cuboid> = Vec::new();
-        let mut pieces = Vec::new();
+        let mut parts: Vec<(&Rc<Block>, Cuboid)> = Vec::new();
         for (owner, (place, operand)) in places.iter().zip(operands).enumerate() {
-            let (Some(operand), Some(region)) = (operand, resolve(self.mesh(), view, place, device)) else { continue };
-            pieces.extend(operand.refined(&cut_extents(view, place)).into_iter().map(|mut piece| {
-                piece.at = piece.at.iter().zip(&region).map(|(range, cut)| range.moved(cut.start)).collect();
-                piece
-            }));
-            owners.push(owner);
-            regions.push(region);
+            if let (Some(operand), Some(region)) = (operand, resolve(self.mesh(), view, place, device)) {
+                owners.push(owner);
+                parts.push((*operand, region));
+            }
         }
-        if regions.is_empty() {
+        if parts.is_empty() {
             return Ok(None);
         }
-        self.check_filled(id, device, view, &regions, &owners)?;
-        let block = Block::coarsened(view, pieces, &self.schedule.operation(id).extents).map_err(too_many)?;
-        Ok(Some(Rc::new(block)))
+        self.check_filled(id, device, view, &parts, &owners)?;
+        let extents = &self.schedule.operation(id).extents;
+        Ok(Some(Rc::new(cut::assemble(extents, view, &parts).map_err(too_many)?)))
     }
 
     /// Each place of the view is in exactly one of the regions.
@@ -247,10 +289,10 @@ impl Run<'_> {
         id: OpId,
         device: DeviceId,
         view: &[u64],
-        regions: &[Cuboid],
+        parts: &[(&Rc<Block>, Cuboid)],
         owners: &[usize],
     ) -> Result<(), Flaw> {
-        let regions: Vec<&[Interval]> = regions.iter().map(Vec::as_slice).collect();
+        let regions: Vec<&[Interval]> = parts.iter().map(|(_, region)| region.as_slice()).collect();
         let pairs = |cuboid: Cuboid| cuboid.into_iter().map(|range| (range.start, range.end)).collect();
         if let Some((left, right)) = boxes::first_overlap(&regions) {
             let overlap = pairs(boxes::intersect(regions[left], regions[right]).unwrap_or_default());
@@ -267,7 +309,7 @@ impl Run<'_> {
         Err(Flaw::Unfilled { site: self.site(id, device), gap })
     }
 
-    /// `made` has the results of the devices before this one: a group shares the block of its first member.
+    /// `made` has the results of the representatives before this one: a group shares the block of its first member.
     fn all_gather(
         &mut self,
         id: OpId,
@@ -275,29 +317,34 @@ impl Run<'_> {
         axes: &[AxisId],
         dim: usize,
         operand: &Value,
-        made: &Value,
-    ) -> Result<Option<Rc<Block>>, Flaw> {
+        made: &[Option<Rc<Block>>],
+    ) -> Result<Option<Rc<Block>>, Stop> {
         let mesh = &self.schedule.mesh;
         let member = |rank| mesh.with_rank(device, axes.iter().copied(), rank);
+        // At 0 along all axes of the group, the first member is a representative if this device is.
         if member(0) < device {
-            return Ok(made[member(0).index()].clone());
+            return Ok(made[self.symmetry.orbits.class(member(0))].clone());
         }
         let ranks = 0..mesh.group_size(axes.iter().copied());
-        if ranks.clone().all(|rank| operand[member(rank).index()].is_none()) {
+        let members: Vec<Option<Rc<Block>>> =
+            ranks.clone().map(|rank| self.image(operand, member(rank))).collect::<Result<_, Stop>>()?;
+        if members.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let mut pieces = Vec::new();
-        for rank in ranks {
-            let block = operand[member(rank).index()]
+        let mut view = self.schedule.operation(id).extents.clone();
+        view[dim] /= ranks.end;
+        view.insert(dim, ranks.end);
+        let mut parts = Vec::new();
+        for (rank, block) in ranks.zip(&members) {
+            let block = block
                 .as_ref()
                 .ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing: member(rank) })?;
-            pieces.extend(block.pieces.iter().cloned().map(|mut piece| {
-                piece.at[dim] = piece.at[dim].moved(rank * block.extents[dim]);
-                piece
-            }));
+            let mut region = boxes::whole(&view);
+            region[dim] = Interval { start: rank, end: rank + 1 };
+            parts.push((block, region));
         }
         let extents = &self.schedule.operation(id).extents;
-        Ok(Some(Rc::new(Block::coarsened(extents, pieces, extents).map_err(too_many)?)))
+        Ok(Some(Rc::new(cut::assemble(extents, &view, &parts).map_err(too_many)?)))
     }
 
     /// Combines blocks piece by piece; what they hold in one place must be the same elements.
@@ -314,14 +361,16 @@ impl Run<'_> {
             [] => Ok(None),
             [(_, only)] => Ok(Some(Rc::clone(only))),
             [(_, first), ..] => {
+                let extents = first.extents.clone();
+                let present = aligned(present.iter().map(|(place, block)| (*place, block.as_ref())))?;
                 let mut combined = Vec::new();
                 let cells = common_cells(&present).ok_or_else(|| too_many(TooManyPieces))?;
                 self.spend(cells.len().saturating_mul(present.len()))?;
                 for cell in cells {
                     combined.push(self.add_cell(id, device, operator, &cell, &present)?);
                 }
-                let block = Block::coarsened(&first.extents, combined, &first.extents).map_err(too_many)?;
-                Ok(Some(Rc::new(block)))
+                let view = present[0].1.view.clone();
+                Ok(Some(Rc::new(Block::fitted(extents, view, combined).map_err(too_many)?)))
             }
         }
     }
@@ -333,7 +382,7 @@ impl Run<'_> {
         device: DeviceId,
         operator: Operator,
         (at, places): &Cell,
-        present: &[(usize, &Rc<Block>)],
+        present: &[(usize, Block)],
     ) -> Result<Piece, Flaw> {
         let blocks = present.iter().zip(places);
         let pieces: Vec<Piece> = blocks.map(|((_, block), place)| block.pieces[*place].cut(at)).collect();
@@ -368,13 +417,8 @@ impl Run<'_> {
     }
 }
 
-fn too_many(_: TooManyPieces) -> Flaw {
+pub(super) fn too_many(_: TooManyPieces) -> Flaw {
     Flaw::TooLarge { what: "a block of more than 65536 pieces".to_owned() }
-}
-
-/// Blocks move as they are.
-fn shuffle(mesh: &Mesh, sources: &Sources, operand: &Value) -> Value {
-    mesh.devices().map(|device| operand[sources.of(mesh, device)?.index()].clone()).collect()
 }
 
 /// The region on one device; `None` where a cut is past its dim or has no index there.
@@ -390,13 +434,23 @@ fn resolve(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Opti
     ranges.collect()
 }
 
+/// Blocks, by their places, in one view.
+pub(super) fn aligned<'a>(
+    blocks: impl Iterator<Item = (usize, &'a Block)> + Clone,
+) -> Result<Vec<(usize, Block)>, Flaw> {
+    match cut::common_to_all(blocks.clone().map(|(_, block)| block)) {
+        Some(view) => Ok(blocks.map(|(place, block)| (place, block.within(&view))).collect()),
+        None => blocks.map(|(place, block)| Ok((place, block.flat().map_err(too_many)?))).collect(),
+    }
+}
+
 /// A box in which no block changes its piece, and the place of that piece in each of the blocks.
-type Cell = (Cuboid, Vec<usize>);
+pub(super) type Cell = (Cuboid, Vec<usize>);
 
 /// The boxes in which no block changes its piece; `None` where there are too many to look for.
-fn common_cells(blocks: &[(usize, &Rc<Block>)]) -> Option<Vec<Cell>> {
+pub(super) fn common_cells(blocks: &[(usize, Block)]) -> Option<Vec<Cell>> {
     let pieces = |block: &Block| block.pieces.iter().map(|piece| piece.at.clone()).enumerate().collect::<Vec<_>>();
-    let mut cells: Vec<Cell> = pieces(blocks[0].1).into_iter().map(|(place, at)| (at, vec![place])).collect();
+    let mut cells: Vec<Cell> = pieces(&blocks[0].1).into_iter().map(|(place, at)| (at, vec![place])).collect();
     for (_, block) in &blocks[1..] {
         let others = pieces(block);
         let aligned = cells.len() == others.len() && cells.iter().zip(&others).all(|((cell, _), (_, at))| cell == at);

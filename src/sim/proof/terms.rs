@@ -20,6 +20,28 @@ pub(super) const MOST_ELEMENTS: u64 = 1 << 61;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TermId(u32);
 
+impl TermId {
+    /// The term at a place of the table.
+    pub(super) fn new(index: usize) -> TermId {
+        TermId(u32::try_from(index).expect("terms are numbered in 32 bits"))
+    }
+
+    /// Its place in the table: operands come first.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// From what the elements of a term are made.
+pub(super) enum Origin<'a> {
+    /// They are given, by the place of the array.
+    Input(usize),
+    /// Each from the one in the same place.
+    Of(TermId),
+    /// From those that the indices say.
+    Computed(&'a Einsum, &'a [TermId]),
+}
+
 /// How a term comes about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Definition {
@@ -69,6 +91,17 @@ enum Coordinate {
     Side(TermId),
     /// That of one operand of a product.
     Of(TermId, usize, CoordinateId),
+}
+
+/// What a coordinate counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Counted {
+    /// A contracted index of a term.
+    Index(TermId, Index),
+    /// The places along an axis.
+    Axis(AxisId),
+    /// The operands of a sum.
+    Sides,
 }
 
 /// All terms and coordinates of one proof.
@@ -286,6 +319,30 @@ impl Terms {
         let term = &self.terms[term.0 as usize];
         let ranges = term.dims.iter().zip(region).map(|(dim, range)| (dim.clone(), range.start, range.end));
         Slot { array: term.name.as_str().into(), ranges: ranges.collect() }
+    }
+
+    /// From what its elements are made.
+    pub(super) fn origin(&self, term: TermId) -> Origin<'_> {
+        match &self.terms[term.index()].definition {
+            Definition::Input(place) => Origin::Input(*place),
+            Definition::Pending { of, .. } => Origin::Of(*of),
+            Definition::Product { einsum, operands, .. } => Origin::Computed(einsum, operands),
+            Definition::Reduce { einsum, operand, .. } => Origin::Computed(einsum, std::slice::from_ref(operand)),
+            Definition::Map { einsum, operands, .. } => Origin::Computed(einsum, operands),
+        }
+    }
+
+    /// What a coordinate counts: the contracted index of a term, or the places along an axis; nothing of the kind
+    /// where it tells two operands apart.
+    pub(super) fn counted(&self, mut id: CoordinateId) -> Counted {
+        loop {
+            match self.coordinates[id.0 as usize].0 {
+                Coordinate::Contracted(term, index) => return Counted::Index(term, index),
+                Coordinate::Open(_, axis) => return Counted::Axis(axis),
+                Coordinate::Side(_) => return Counted::Sides,
+                Coordinate::Of(_, _, inner) => id = inner,
+            }
+        }
     }
 
     fn coordinate(&mut self, coordinate: Coordinate, length: u64, name: String) -> CoordinateId {

@@ -1,0 +1,272 @@
+//! Along which axes a schedule may look alike to all devices, and what a step along them does to arrays.
+//!
+//! A step along an axis takes every device to the next one. It takes the schedule to itself if, with it, the elements
+//! of the arrays change places: where an array is cut by the axis, one shard becomes the next. Where blocks are cut by
+//! the axis along other dims on their way, such as by the scatter of an AllReduce, these dims turn as well. What is
+//! found here is only proposed: `claims.rs` holds each operation against it.
+
+use super::digits::{Cutting, Digit, Digits, lie_apart, unite};
+use super::terms::{Origin, TermId, Terms};
+use crate::layout::Sharding;
+use crate::mesh::{AxisId, AxisSet, Mesh, Orbits};
+use crate::schedule::{Dense, OpId, OpKind, Schedule};
+use std::rc::Rc;
+
+/// The axes that are collapsed, and the devices that are left.
+pub(super) struct Symmetry {
+    pub(super) orbits: Orbits,
+    pub(super) axes: Vec<Turning>,
+}
+
+/// An axis along which one device stands for all.
+pub(super) struct Turning {
+    pub(super) axis: AxisId,
+    /// Its length.
+    pub(super) n: u64,
+    /// What turns in each array; of those that are computed it follows from their operands.
+    arrays: Vec<Digits>,
+    /// The same for the terms so far; `None` where the operands of a term do not turn alike.
+    terms: Vec<Option<Rc<[Digit]>>>,
+}
+
+/// The axes along which no map and no shuffle tells devices apart.
+pub(super) fn candidates(schedule: &Schedule) -> AxisSet {
+    let mesh = &schedule.mesh;
+    mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(schedule, *axis)).collect()
+}
+
+/// Whether every map and every shuffle turns with the axis.
+fn turns(schedule: &Schedule, axis: AxisId) -> bool {
+    let mesh = &schedule.mesh;
+    schedule.ids().all(|id| match &schedule.operation(id).kind {
+        OpKind::Shuffle { sources, .. } => sources.commutes(mesh, axis),
+        OpKind::Slice { .. } | OpKind::Assemble { .. } => cuttings(schedule, id, axis).is_some(),
+        OpKind::Input { .. }
+        | OpKind::Add { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => true,
+    })
+}
+
+/// How an axis turns the regions of a slice, or of an assembly; `None` where some do not turn.
+pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Vec<Cutting<'_>>> {
+    let (mesh, operation) = (&schedule.mesh, schedule.operation(id));
+    let operands = schedule.operands(id);
+    let extents = |place: usize| schedule.operation(operands[place]).extents.as_slice();
+    match &operation.kind {
+        OpKind::Slice { view, region } => {
+            Cutting::new(mesh, axis, (extents(0), view), region, &operation.extents).map(|cutting| vec![cutting])
+        }
+        OpKind::Assemble { view, places } => {
+            let cuttings = places
+                .iter()
+                .enumerate()
+                .map(|(place, region)| Cutting::new(mesh, axis, (&operation.extents, view), region, extents(place)));
+            cuttings.collect()
+        }
+        OpKind::Input { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::Add { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => Some(Vec::new()),
+    }
+}
+
+impl Symmetry {
+    /// Along these axes, as far as a way is found in which they may turn the arrays.
+    pub(super) fn new(schedule: &Schedule, axes: AxisSet) -> Symmetry {
+        let mut turning: Vec<Turning> = Vec::new();
+        for axis in axes.iter() {
+            turning.extend(Turning::new(schedule, axis));
+            // Steps along different axes may be taken in any order.
+            let commute = (0..schedule.arrays.len()).all(|place| {
+                let all = turning.iter().flat_map(|own| own.arrays[place].iter().map(|digit| (*digit, own.n)));
+                lie_apart(&all.collect::<Vec<_>>(), &schedule.arrays[place].extents)
+            });
+            if !commute {
+                turning.pop();
+            }
+        }
+        let orbits = Orbits::new(&schedule.mesh, turning.iter().map(|turning| turning.axis).collect());
+        Symmetry { orbits, axes: turning }
+    }
+}
+
+impl Turning {
+    fn new(schedule: &Schedule, axis: AxisId) -> Option<Turning> {
+        let n = schedule.mesh.size(axis);
+        let arrays = arrays(schedule, axis)?;
+        Some(Turning { axis, n, arrays, terms: Vec::new() })
+    }
+
+    /// What turns in the elements of a term; `None` where that does not follow from its operands.
+    pub(super) fn term(&mut self, terms: &Terms, term: TermId) -> Option<Rc<[Digit]>> {
+        while self.terms.len() <= term.index() {
+            let next = terms.origin(TermId::new(self.terms.len()));
+            let digits = match next {
+                Origin::Input(array) => Some(self.arrays[array].as_slice().into()),
+                Origin::Of(of) => self.terms[of.index()].clone(),
+                Origin::Computed(einsum, operands) => {
+                    let known: Option<Vec<_>> = operands.iter().map(|id| self.terms[id.index()].clone()).collect();
+                    known.and_then(|known| {
+                        let weights = (0..einsum.index_count()).map(|index| {
+                            let index = u8::try_from(index).ok()?;
+                            let mut own = einsum.operands.iter().zip(&known).filter_map(|(indices, digits)| {
+                                let dim = indices.iter().position(|known| *known == index)?;
+                                Some(of_dim(digits, dim))
+                            });
+                            let first = own.next().unwrap_or_default();
+                            own.all(|other| other == first).then_some(first)
+                        });
+                        let weights = weights.collect::<Option<Vec<Vec<u64>>>>()?;
+                        let dims = einsum.result.iter().enumerate().flat_map(|(dim, index)| {
+                            weights[usize::from(*index)].iter().map(move |weight| Digit { dim, weight: *weight })
+                        });
+                        Some(dims.collect())
+                    })
+                }
+            };
+            self.terms.push(digits);
+        }
+        self.terms[term.index()].clone()
+    }
+
+    /// The weights of the digits that turn in a contracted index of a term.
+    pub(super) fn contracted(&mut self, terms: &Terms, term: TermId, index: u8) -> Option<Vec<u64>> {
+        self.term(terms, term)?;
+        let Origin::Computed(einsum, operands) = terms.origin(term) else { return None };
+        einsum.operands.iter().zip(operands).find_map(|(indices, operand)| {
+            let dim = indices.iter().position(|known| *known == index)?;
+            Some(of_dim(self.terms[operand.index()].as_ref()?, dim))
+        })
+    }
+}
+
+/// The weights of the digits of one dim.
+fn of_dim(digits: &[Digit], dim: usize) -> Vec<u64> {
+    digits.iter().filter(|digit| digit.dim == dim).map(|digit| digit.weight).collect()
+}
+
+/// The digit in which an axis cuts a dim of an array.
+pub(super) fn cut_by(mesh: &Mesh, sharding: &Sharding, extents: &[u64], axis: AxisId) -> Option<Digit> {
+    let dim = sharding.dim_of(axis).filter(|_| !sharding.open.contains(axis))?;
+    let shard = extents[dim] / sharding.dims[dim].group_size(mesh);
+    let minor = mesh.group_size(sharding.dims[dim].iter().skip_while(|own| *own != axis).skip(1));
+    Some(Digit { dim, weight: shard * minor })
+}
+
+/// What should turn in each array: what the axis cuts, what is cut by it on the way, and what meets such dims.
+fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
+    let mesh = &schedule.mesh;
+    let mut arrays: Vec<Digits> = vec![Digits::new(); schedule.arrays.len()];
+    let wanted = wanted(schedule, axis)?;
+    let inputs = schedule.ids().zip(wanted).filter_map(|(id, wanted)| match &schedule.operation(id).kind {
+        OpKind::Input { array, sharding } => Some((*array, sharding, wanted)),
+        OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::Add { .. }
+        | OpKind::Assemble { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. } => None,
+    });
+    let outputs = schedule.outputs.iter().map(|output| (output.array, &output.sharding, Digits::new()));
+    for (array, sharding, wanted) in inputs.chain(outputs) {
+        let cut = cut_by(mesh, sharding, &schedule.array(array).extents, axis);
+        unite(&mut arrays[array.index()], cut.into_iter().chain(wanted));
+    }
+    // Dims that meet turn alike, in operands and results.
+    let mut grows = true;
+    while grows {
+        grows = false;
+        let places: Vec<usize> = (0..schedule.arrays.len()).collect();
+        for place in places.iter().chain(places.iter().rev()) {
+            grows |= unite_indices(schedule, *place, &mut arrays);
+        }
+    }
+    let n = mesh.size(axis);
+    let fit = arrays.iter().zip(&schedule.arrays).all(|(digits, array)| {
+        let digits: Vec<(Digit, u64)> = digits.iter().map(|digit| (*digit, n)).collect();
+        lie_apart(&digits, &array.extents)
+    });
+    fit.then_some(arrays)
+}
+
+/// Makes the dims of an array and of its operands that share an index turn alike; whether something is new.
+fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bool {
+    let (einsum, operands) = match &schedule.arrays[place].definition {
+        Dense::Input => return false,
+        Dense::Product { einsum, operands } => (einsum, operands.as_slice()),
+        Dense::Reduce { einsum, operand, .. } => (einsum, std::slice::from_ref(operand)),
+        Dense::Map { einsum, operands, .. } => (einsum, operands.as_slice()),
+    };
+    let sides = || {
+        let operands = einsum.operands.iter().zip(operands).map(|(indices, operand)| (indices, operand.index()));
+        operands.chain([(&einsum.result, place)])
+    };
+    let mut weights: Vec<Vec<u64>> = vec![Vec::new(); einsum.index_count()];
+    for (indices, array) in sides() {
+        for (dim, index) in indices.iter().enumerate() {
+            weights[usize::from(*index)].extend(of_dim(&arrays[array], dim));
+        }
+    }
+    sides().fold(false, |grows, (indices, array)| {
+        let all = indices.iter().enumerate().flat_map(|(dim, index)| {
+            weights[usize::from(*index)].iter().map(move |weight| Digit { dim, weight: *weight })
+        });
+        unite(&mut arrays[array], all) || grows
+    })
+}
+
+/// For each value the digits of its blocks by which it, or what becomes of it, is cut.
+fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
+    let mut wanted: Vec<Digits> = vec![Digits::new(); schedule.operations.node_count()];
+    for id in schedule.ids().collect::<Vec<_>>().into_iter().rev() {
+        let own = std::mem::take(&mut wanted[id.index()]);
+        let operation = schedule.operation(id);
+        let operands = schedule.operands(id);
+        match &operation.kind {
+            OpKind::Input { .. } => {}
+            OpKind::Slice { .. } => {
+                for (cutting, operand) in cuttings(schedule, id, axis)?.iter().zip(&operands) {
+                    unite(&mut wanted[operand.index()], cutting.indices().into_iter().chain(cutting.up(&own)));
+                }
+            }
+            OpKind::Assemble { .. } => {
+                for (cutting, operand) in cuttings(schedule, id, axis)?.iter().zip(&operands) {
+                    unite(&mut wanted[operand.index()], cutting.down(&own));
+                }
+            }
+            OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } => {
+                for operand in &operands {
+                    unite(&mut wanted[operand.index()], own.iter().copied());
+                }
+            }
+            OpKind::AllGather { .. } => {
+                let extents = &schedule.operation(operands[0]).extents;
+                let fits = |digit: &Digit| lie_apart(&[(*digit, schedule.mesh.size(axis))], extents);
+                unite(&mut wanted[operands[0].index()], own.iter().copied().filter(fits));
+            }
+            OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {
+                for (indices, operand) in einsum.operands.iter().zip(&operands) {
+                    let digits = own.iter().filter_map(|digit| {
+                        let index = einsum.result.get(digit.dim)?;
+                        let dim = indices.iter().position(|known| known == index)?;
+                        Some(Digit { dim, weight: digit.weight })
+                    });
+                    unite(&mut wanted[operand.index()], digits);
+                }
+            }
+        }
+        wanted[id.index()] = own;
+    }
+    Some(wanted)
+}
