@@ -7,9 +7,12 @@ use common::{compile, files_of, programs, short_name};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use shardc::compiler::{self, Options};
+use shardc::costs::CostModel;
+use shardc::diag::Diagnostics;
 use shardc::lower::Lowering;
 use shardc::report::document;
 use shardc::report::given::{Findings, Given};
+use shardc::report::why::{self, Asked};
 use shardc::schedule::{DocumentError, from_json, from_text, to_json};
 use shardc::sim::{clock, values};
 use std::path::{Path, PathBuf};
@@ -170,5 +173,25 @@ fn reports() {
             let fits = schema.is_valid(&changed);
             assert!(!fits || what.contains(" without "), "{name}: {what}");
         }
+    }
+}
+
+/// With a way that is asked for and without, by prices that are all known and by bounds.
+#[test]
+fn why_a_product_is_done_so() {
+    let schema = schema("report.schema.json");
+    let source = "mesh {X: 4 ring, Y: 2 ring} on tpu_v5e\ndims {I: 64, J: 64, K: 64}\nA: bf16[I, J_X]\nB: bf16[J, K_Y]\n\
+                  C[I, K] = A * B\nD[I_X, K] = relu(C) * C\noutput D\n";
+    for costs in [CostModel::Book, CostModel::Exact, CostModel::Bytes] {
+        let compiled = common::compile_with(source, costs);
+        let (plan, topology) = (&compiled.plan, &compiled.topology);
+        let asked = Asked { text: "by reduce".to_owned(), plan: plan.clone() };
+        let why = plan
+            .choices
+            .iter()
+            .flat_map(|choice| [None, Some(&asked)].map(|asked| why::document(plan, choice, asked, topology)));
+        let report = document::plan("why", source, plan, topology, None, &Diagnostics::default());
+        let document = assert_valid(&schema, "why", &report.with_why(why.collect()));
+        assert!(document["why"].as_array().is_some_and(|why| why.len() >= 2), "{document}");
     }
 }

@@ -22,7 +22,9 @@ const MOST_ROUNDS: usize = 48;
 /// # Errors
 /// If there is none.
 pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
-    let lazy = Lazy { costs, known: RefCell::default() };
+    // What a pin asks for is seen on the cheapest ways, which are those by price.
+    let is_eager = program.values.iter().any(|value| value.pin.is_some());
+    let lazy = Lazy { costs, is_eager, known: RefCell::default() };
     let mut round = 0;
     loop {
         round += 1;
@@ -50,6 +52,8 @@ struct Known {
 /// Costs of which some are only known as bounds.
 pub(super) struct Lazy<'a> {
     costs: &'a dyn Costs,
+    /// Whether every price is found at once.
+    is_eager: bool,
     known: RefCell<FxHashMap<(Collective, Layout), Known>>,
 }
 
@@ -67,7 +71,7 @@ impl Lazy<'_> {
         if let Some(known) = self.known.borrow().get(&key) {
             return *known;
         }
-        let known = match self.costs.at_least(collective, from) {
+        let known = match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
             Some(time) => Known { cost: Cost { time, limit: Limit::Bandwidth }, is_bound: true },
             None => Known { cost: self.costs.collective(collective, from), is_bound: false },
         };

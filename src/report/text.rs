@@ -127,7 +127,10 @@ fn totals(plan: &Plan, topology: &Topology) -> String {
     );
     writeln!(text, "each device receives {} and holds {} at most", totals.received, totals.peak).expect("a string");
     let optimal = if plan.exact {
-        "no plan of these moves is faster under these costs".to_owned()
+        match plan.costs {
+            "bytes" => "no plan of these moves receives fewer bytes".to_owned(),
+            _ => "no plan of these moves is faster under these costs".to_owned(),
+        }
     } else {
         let pinned = plan.choices.iter().any(|choice| choice.pinned.is_some());
         let why =
