@@ -49,7 +49,7 @@ fn four_axes_in_any_order() {
     let all: Vec<usize> = (0..4).collect();
     let open = Layout { dims: vec![Vec::new(); 2], open: all.clone() };
     let cut = Layout { dims: vec![all.clone(), Vec::new()], open: Vec::new() };
-    for order in all.into_iter().permutations(4) {
+    for order in all.into_iter().permutations(4).step_by(if whole() { 1 } else { 5 }) {
         let to = Layout { dims: vec![Vec::new(), order], open: Vec::new() };
         for from in [&open, &cut] {
             let least = graph.distance(from, &to).expect("a move");
