@@ -49,13 +49,17 @@ fn multiport(kind: CollectiveKind, sizes: &[u32], extents: [u64; 2], chunks: u64
     let colour = |first: usize| Colour { order: (0..count).map(|step| (first + step) % count).collect(), weight: 1 };
     let multiport =
         Multiport { stages: (0..count).map(stage).collect(), colours: (0..count).map(colour).collect(), chunks };
-    let there = Destination { dim: 1, order: (0..count).map(AxisId::new).collect() };
     single::schedule(ring_of_rings(sizes), kind, extents, DType::I64, |builder, given| match kind {
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
-        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
-        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+        CollectiveKind::AllToAll => {
+            let order = (0..count).map(AxisId::new).collect();
+            multiport.all_to_all(builder, given, Destination { dim: 1, order })
+        }
+        CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => {
+            unreachable!("not asked for")
+        }
     })
 }
 
@@ -73,7 +77,7 @@ fn all_examples() {
         let Ok(compiled) = compiler::preview(&program, &Options::default()) else { continue };
         let name = common::short_name(&path);
         let devices = compiled.schedule.mesh.device_count();
-        if devices * compiled.schedule.operations.node_count() > 1 << 14 {
+        if devices * compiled.schedule.operations.node_count() > 1 << 13 {
             continue;
         }
         let proof = proven(&name, &compiled.schedule);
@@ -89,9 +93,10 @@ fn all_examples() {
 /// Whatever is shifted round a ring is followed on one device, but for the rounds of distance doubling.
 #[test]
 fn all_methods_on_one_axis() {
+    let kinds = [&KINDS[..], &[CollectiveKind::Broadcast]].concat();
     for n in 2..=17 {
         for (kind, wiring) in
-            KINDS.into_iter().flat_map(|kind| [Wiring::Ring, Wiring::Line, Wiring::Switch].map(|wiring| (kind, wiring)))
+            kinds.iter().flat_map(|kind| [Wiring::Ring, Wiring::Line, Wiring::Switch].map(|wiring| (*kind, wiring)))
         {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let chunks = if method.in_chunks() { 2 } else { 1 };
@@ -125,8 +130,11 @@ fn all_methods_on_one_axis() {
                         | Method::Tree
                         | Method::DoubleBinaryTree
                         | Method::Chain
+                        | Method::ScatterGather
                         | Method::Multiport => false,
                     };
+                    // One device is not like the others where it gives to them.
+                    let turns = turns && kind != CollectiveKind::Broadcast;
                     assert!(!turns || proof.followed == 1, "{name} is followed on {} devices", proof.followed);
                 }
             }
@@ -162,19 +170,21 @@ fn mutants_are_refused_alike() {
             refused += usize::from(agree(&format!("{name}, {change}"), &mutant));
         }
     };
+    // Every so many, unless all are asked for.
+    let every = |step| if std::env::var_os("SHARDC_MUTANTS").is_some() { 1 } else { step };
     for (name, schedule) in common::schedules::all() {
-        look(name, &schedule, 1);
+        look(name, &schedule, every(2));
     }
     for kind in KINDS {
         for (n, wiring) in [(3, Wiring::Ring), (4, Wiring::Ring), (4, Wiring::Switch)] {
             for method in candidates(kind, wiring, u64::from(n)) {
                 let extents = [u64::from(n), 2 * u64::from(n)];
                 let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, 1);
-                look(&format!("{} by {} on {n}", kind.name(), method.name()), &schedule, 2);
+                look(&format!("{} by {} on {n}", kind.name(), method.name()), &schedule, every(6));
             }
         }
-        look(&format!("{} on a torus", kind.name()), &multiport(kind, &[3, 4], [12, 48], 1), 7);
+        look(&format!("{} on a torus", kind.name()), &multiport(kind, &[3, 4], [12, 48], 1), every(20));
     }
     println!("{all} mutants, {refused} refused");
-    assert!(all > 3000 && refused * 2 > all, "{all} mutants, {refused} refused");
+    assert!(all > 1000 && refused * 2 > all, "{all} mutants, {refused} refused");
 }

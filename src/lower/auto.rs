@@ -5,7 +5,7 @@ use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId};
 use crate::schedule::methods::Method;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
-use crate::sim::clock;
+use crate::sim::{clock, proof};
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
@@ -19,13 +19,19 @@ pub(super) fn along(topology: &Topology, runs: &[Axes]) -> (Topology, Vec<Axes>)
     (part, runs.iter().map(|run| run.iter().filter_map(place).collect()).collect())
 }
 
-/// The most operations and operands, times devices, of a schedule that the proof takes.
+/// The most operations and operands, times the devices that are followed, of a schedule that is proven or timed.
 const MOST_WORK: usize = 1 << 25;
 
-/// Whether a schedule is more than the given part of what the proof takes.
-pub(super) fn is_larger_than(schedule: &Schedule, part: usize) -> bool {
+/// Whether a schedule is more than the proof takes. Along which axes one device stands for all is looked up only where
+/// it matters.
+pub(super) fn is_larger_than_proven(schedule: &Schedule) -> bool {
+    is_larger(schedule, || proof::followed(schedule))
+}
+
+fn is_larger(schedule: &Schedule, followed: impl FnOnce() -> usize) -> bool {
     let work = schedule.operations.node_count() + schedule.operations.edge_count();
-    work.saturating_mul(schedule.mesh.device_count()) > MOST_WORK / part
+    let is_more = |devices: usize| work.saturating_mul(devices) > MOST_WORK;
+    is_more(schedule.mesh.device_count()) && is_more(followed())
 }
 
 /// What the clock says of the operations of one collective.
@@ -45,6 +51,17 @@ pub fn simulate(
     extents: &[u64],
     build: impl FnOnce(&mut Builder<'_>, OpId),
 ) -> Option<Trial> {
+    simulate_below(topology, dtype, extents, Time::MAX, build)
+}
+
+/// The same; `None` as well if it takes the time of the limit or more.
+pub(super) fn simulate_below(
+    topology: &Topology,
+    dtype: DType,
+    extents: &[u64],
+    limit: Time,
+    build: impl FnOnce(&mut Builder<'_>, OpId),
+) -> Option<Trial> {
     let mut schedule = Schedule::new(topology.mesh.clone());
     schedule.arrays.push(Array {
         name: String::new(),
@@ -57,18 +74,23 @@ pub fn simulate(
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let input = builder.input(ArrayId(0), Sharding::replicated(extents.len()));
     build(&mut builder, input);
-    if is_larger_than(&schedule, 1) {
+    let followed = || {
+        let collapsed = clock::collapsed(&schedule, topology).group_size(&schedule.mesh);
+        schedule.mesh.device_count() / usize::try_from(collapsed).unwrap_or(1).max(1)
+    };
+    if is_larger(&schedule, followed) {
         return None;
     }
-    let timing = clock::run(&schedule, topology).ok()?;
+    let timing = clock::run_below(&schedule, topology, limit).ok()??;
     Some(Trial { time: timing.makespan, load: timing.busiest_link_time() })
 }
 
-/// The fastest of the candidates, the first of equals, and its number of chunks.
+/// The fastest of the candidates, the first of equals, and its number of chunks. `run` tries a number of chunks, and
+/// may give up at the limit.
 pub(super) fn fastest(
     candidates: &[Method],
     extents: &[u64],
-    run: impl Fn(Method, u64) -> Option<Trial>,
+    run: impl Fn(Method, u64, Time) -> Option<Trial>,
 ) -> Option<(Method, u64)> {
     if let [only] = candidates
         && !only.in_chunks()
@@ -77,12 +99,14 @@ pub(super) fn fastest(
     }
     let mut best: Option<(Time, (Method, u64))> = None;
     for method in candidates {
-        let Some(trial) = run(*method, 1) else { continue };
+        // What is slow in one chunk may be fast in many.
+        let least = best.filter(|_| !method.in_chunks()).map_or(Time::MAX, |(least, _)| least);
+        let Some(trial) = run(*method, 1, least) else { continue };
         let slower = |time: Time| best.is_some_and(|(least, _)| time >= least);
         let (time, chunks) = match method.in_chunks() {
             // What is too much for a link in one chunk is so in many.
             true if slower(trial.load) => continue,
-            true => best_chunks(extents, trial.time, |chunks| Some(run(*method, chunks)?.time)),
+            true => best_chunks(extents, trial.time, |chunks| Some(run(*method, chunks, Time::MAX)?.time)),
             false => (trial.time, 1),
         };
         if !slower(time) {
@@ -93,7 +117,7 @@ pub(super) fn fastest(
 }
 
 /// A good number of chunks, of those into which some dim divides, and its time; `whole` is that of one chunk.
-fn best_chunks(extents: &[u64], whole: Time, time: impl Fn(u64) -> Option<Time>) -> (Time, u64) {
+pub(super) fn best_chunks(extents: &[u64], whole: Time, time: impl Fn(u64) -> Option<Time>) -> (Time, u64) {
     let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| divisors(*extent)).chain([1]).collect();
     let time = |chunks| if chunks == 1 { Some(whole) } else { time(chunks) };
     more_chunks(LEAST_SAVING, |chunks| counts.range(chunks..).next().copied(), time).unwrap_or((whole, 1))

@@ -2,7 +2,8 @@
 //! parts of one.
 
 use super::Lowering;
-use super::auto::{along, fastest, simulate};
+use super::auto::{along, fastest, simulate_below};
+use super::broadcast::{self, Broadcast};
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -27,6 +28,8 @@ pub struct Lowerer<'a> {
     chosen: HashMap<Stage, (Method, u64)>,
     /// The best way over all axes of a collective.
     pub(super) several: HashMap<Several, Way>,
+    /// How broadcasts are done.
+    pub(super) broadcasts: HashMap<Broadcast, broadcast::Way>,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
@@ -47,7 +50,8 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), frugal: false, flaw: None }
+        let (chosen, several, broadcasts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Lowerer { topology, lowering, chosen, several, broadcasts, frugal: false, flaw: None }
     }
 
     /// One that makes few operations.
@@ -71,6 +75,7 @@ impl<'a> Lowerer<'a> {
         value: OpId,
         method: Option<Method>,
     ) -> OpId {
+        let builder = &mut builder.with_equal_copies(self.lowering.bitwise);
         let operator = from.sharding.operator;
         let reduced = match collective {
             Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
@@ -78,7 +83,9 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { .. }
             | Collective::AllToAll { .. }
             | Collective::Permute { .. }
-            | Collective::Slice { .. } => None,
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => None,
         };
         let value = match reduced {
             Some(_) if operator == Operator::SquareAdd => builder.map_each(Function::Unary(Unary::Square), value),
@@ -128,6 +135,8 @@ impl<'a> Lowerer<'a> {
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
                 methods::permute(stages.builder, axes, value, sources)
             }
+            Collective::Broadcast { axes } => stages.broadcast(value, axes.in_order()),
+            Collective::Open { axes } => stages.builder.mask(value, axes.iter().collect()),
             Collective::Slice { axes, dim } => {
                 let axes: Vec<AxisId> = axes.iter().collect();
                 let mesh = stages.builder.mesh();
@@ -152,8 +161,11 @@ impl Stages<'_, '_, '_, '_> {
             CollectiveKind::AllGather => self.gather_dim(value, axes, dim),
             CollectiveKind::ReduceScatter => self.staged_scatter(value, axes, dim),
             CollectiveKind::AllReduce => self.staged_reduce(value, axes, dim),
-            CollectiveKind::AllToAll => moved.to.map_or(value, |to| self.staged_exchange(value, axes, dim, to)),
-            CollectiveKind::Permute | CollectiveKind::Slice => value,
+            CollectiveKind::AllToAll => match moved.to {
+                Some(to) => self.staged_exchange(value, axes, dim, to),
+                None => value,
+            },
+            CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => value,
         })
     }
 
@@ -238,7 +250,7 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     /// Lists of axes go by runs: neighbouring parts of an axis are one ring or line again.
-    fn runs(&self, axes: Axes) -> Vec<Axes> {
+    pub(super) fn runs(&self, axes: Axes) -> Vec<Axes> {
         self.builder.mesh().runs(axes)
     }
 
@@ -283,9 +295,10 @@ impl Stages<'_, '_, '_, '_> {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
-        let time = |method, chunks| {
-            simulate(&part, dtype, &stage.3, |builder, input| {
-                build(builder, (method, chunks), runs[0], input);
+        let bitwise = self.lowerer.lowering.bitwise;
+        let time = |method, chunks, limit| {
+            simulate_below(&part, dtype, &stage.3, limit, |builder, input| {
+                build(&mut builder.with_equal_copies(bitwise), (method, chunks), runs[0], input);
             })
         };
         // Where none can be tried on the clock, the usual one.

@@ -87,7 +87,10 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
         if let Definition::Collective { collective, from, .. } = &mut value.definition {
             *from = sharding(from);
             match collective {
-                Collective::AllGather { axes } | Collective::AllReduce { axes } => *axes = set(*axes),
+                Collective::AllGather { axes }
+                | Collective::AllReduce { axes }
+                | Collective::Broadcast { axes }
+                | Collective::Open { axes } => *axes = set(*axes),
                 Collective::ReduceScatter { axes, .. }
                 | Collective::AllToAll { axes, .. }
                 | Collective::Slice { axes, .. } => *axes = list(*axes),

@@ -2,6 +2,7 @@
 
 use crate::compiler::Compiled;
 use crate::lower::Lowering;
+use crate::mesh::Mesh;
 use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
@@ -143,7 +144,9 @@ fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
     for (place, alternative) in choice.alternatives.iter().enumerate() {
         let sign = if place == 0 { "chosen " } else { "instead" };
         let moves = if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") };
-        writeln!(text, "  {sign} {:>9}  {moves}", topology.scale.show(alternative.time)).expect("a string");
+        let bound = if alternative.is_bound { ">= " } else { "" };
+        let time = format!("{bound}{}", topology.scale.show(alternative.time));
+        writeln!(text, "  {sign} {time:>9}  {moves}").expect("a string");
     }
     if let (Some(pinned), Some(chosen)) = (&choice.pinned, choice.alternatives.first()) {
         writeln!(text, "  pinned {}: {}", pinned.text, beside(chosen, &pinned.best, topology)).expect("a string");
@@ -174,15 +177,30 @@ const CASES: [&str; 4] = [
 
 /// What was proven, in a line.
 pub fn proof(compiled: &Compiled) -> String {
-    proven(&compiled.proof)
+    proven(&compiled.proof, &compiled.topology.mesh)
 }
 
-/// The size of a proof, in a line.
-pub(super) fn proven(proof: &Proof) -> String {
-    format!(
-        "proven   {} operations on {} devices give the right result for all data\n",
-        proof.operations, proof.devices
-    )
+/// On larger meshes it is said on how many devices a proof has followed the schedule.
+const MANY_DEVICES: usize = 64;
+
+/// The size of a proof, in a line; on large meshes with a second one.
+pub(super) fn proven(proof: &Proof, mesh: &Mesh) -> String {
+    let (devices, followed) = (proof.devices, proof.followed);
+    let mut text =
+        format!("proven   {} operations on {devices} devices give the right result for all data\n", proof.operations);
+    if devices > MANY_DEVICES {
+        let how = match proof.collapsed.is_empty() {
+            true => format!("not collapsed: followed on all {devices} devices"),
+            false => {
+                let axes = proof.collapsed.iter().map(|axis| mesh.axis(axis).name.as_str()).join(", ");
+                format!(
+                    "followed on {followed} of {devices} devices; the others are images under translation along {axes}"
+                )
+            }
+        };
+        writeln!(text, "         {how}").expect("a string");
+    }
+    text
 }
 
 /// The comparison with the dense result, a line for all outputs together.
@@ -223,5 +241,19 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
         writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
-    text
+    text + &engines(timing, &compiled.topology)
+}
+
+/// How busy the engines are, each on the device where it is busy longest; nothing where a device has only one.
+pub(super) fn engines(timing: &Timing, topology: &Topology) -> String {
+    let names = topology.hardware.engines.names();
+    if names.len() < 2 {
+        return String::new();
+    }
+    let engine = |(name, busy): (&String, &Time)| {
+        let part = if *busy == Time::ZERO { 0.0 } else { 100.0 * busy.ratio(timing.makespan) };
+        format!("{name} {} ({part:.0} %)", topology.scale.show(*busy))
+    };
+    let engines = names.iter().zip(&timing.engines).map(engine).join(", ");
+    format!("         engines are busy for at most: {engines}\n")
 }

@@ -4,7 +4,8 @@
 //! operation; `run` then follows, for each device, *which elements of which array* each box of a block holds and
 //! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
 //! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
-//! operations and pieces, never on the sizes of arrays.
+//! operations and pieces, never on the sizes of arrays. Along an axis where every operation does the same on all
+//! devices but for their place, one of them is followed, and the blocks of the others are its own, turned.
 //!
 //! ```text
 //! padding that padding reaches no result
@@ -12,6 +13,8 @@
 //! parts   the contributions that a value holds
 //! block   pieces of a block: box, elements, contributions      cut   regions of blocks
 //! ways    every message on links that are there
+//! symmetry  along which axes one device stands for all      claims  why, operation by operation
+//! turn    the blocks of the others      digits  what turns in a dim
 //! run     one operation after another      compute   products and functions      outputs   the end
 //! ```
 
@@ -74,6 +77,11 @@ pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
 pub fn prove_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
     well_formed(schedule)?;
     run::run_uncollapsed(schedule)
+}
+
+/// On how many devices a well-formed schedule would be followed, as far as can be told before.
+pub fn followed(schedule: &Schedule) -> usize {
+    symmetry::Symmetry::new(schedule, symmetry::candidates(schedule)).orbits.representatives().len()
 }
 
 fn well_formed(schedule: &Schedule) -> Result<(), Flaw> {

@@ -1,6 +1,7 @@
 //! Every message has a way: on links that the machine has, around those that are down.
 
 use super::flaw::{Flaw, Site};
+use crate::mesh::{AxisId, AxisSet, Orbits};
 use crate::schedule::{OpKind, Schedule};
 use crate::topology::Topology;
 
@@ -9,10 +10,17 @@ use crate::topology::Topology;
 /// # Errors
 /// The first message in list order that would pass the end of a line, end elsewhere, or has no link left.
 pub fn ways(schedule: &Schedule, topology: &Topology) -> Result<(), Flaw> {
+    let mut orbits = Orbits::new(&schedule.mesh, AxisSet::NONE);
     for id in schedule.ids() {
         let OpKind::Shuffle { sources, route } = &schedule.operation(id).kind else { continue };
         let route = topology.in_links(sources, *route);
-        for device in schedule.mesh.devices() {
+        // Ways of devices that are alike are alike; the first of them is at 0.
+        let alike = |axis: &AxisId| topology.turns(*axis) && sources.commutes(&schedule.mesh, *axis);
+        let alike: AxisSet = schedule.mesh.axis_ids().filter(alike).collect();
+        if orbits.axes() != alike {
+            orbits = Orbits::new(&schedule.mesh, alike);
+        }
+        for device in orbits.representatives().iter().copied() {
             let Some(source) = sources.of(&schedule.mesh, device) else { continue };
             topology.start(source, device, route).map_err(|route| {
                 let site = Site::new(&schedule.mesh, id, device);
