@@ -311,8 +311,8 @@ impl Space {
     }
 }
 
-/// Above this many axes in an open sum, a reduce-scatter is tried in the order of the mesh only.
-const MOST_ORDERED: usize = 3;
+/// Above this many axes that go to a dim at once, they are tried in their own order and in that of the mesh only.
+const MOST_ORDERED: usize = 6;
 
 /// The moves out of a sharding. Some of them cannot be applied; the caller asks [`Collective::apply`].
 fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
@@ -325,11 +325,11 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     for axes in from.open.subsets().filter(|_| from.operator != Operator::Root) {
         moves.push(Collective::AllReduce { axes });
         for dim in 0..dims.len() {
-            moves.extend(orders(axes).into_iter().map(|axes| Collective::ReduceScatter { axes, dim }));
+            moves.extend(orders(axes.in_order()).into_iter().map(|axes| Collective::ReduceScatter { axes, dim }));
         }
     }
     for (source, target) in (0..dims.len()).cartesian_product(0..dims.len()) {
-        let lists = suffixes(from.dims[source]).flat_map(|axes| orders(axes.set()));
+        let lists = suffixes(from.dims[source]).flat_map(orders);
         moves.extend(lists.map(|axes| Collective::AllToAll { axes, from: source, to: target }));
     }
     for axis in all.without(from.used()).iter() {
@@ -339,10 +339,10 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     moves
 }
 
-/// The lists in which the axes of a set can be appended to a dim.
-fn orders(axes: AxisSet) -> Vec<Axes> {
+/// The lists in which some axes can be appended to a dim.
+fn orders(axes: Axes) -> Vec<Axes> {
     if axes.len() > MOST_ORDERED {
-        return vec![axes.in_order()];
+        return vec![axes, axes.set().in_order()];
     }
     axes.iter().permutations(axes.len()).map(|order| order.into_iter().collect()).collect()
 }

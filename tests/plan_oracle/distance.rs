@@ -3,6 +3,7 @@
 use crate::layout::Layout;
 use crate::moves::{Family, moves};
 use crate::price::{Model, Price};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// The layouts that an array of bf16 can have, and what it costs to bring it from one into another.
@@ -11,8 +12,10 @@ pub struct Graph {
     index: HashMap<Layout, usize>,
     /// The cheapest single move.
     edges: Vec<Vec<Option<Price>>>,
-    /// The cheapest chain of moves.
-    distances: Vec<Vec<Option<Price>>>,
+    /// The moves out of each layout, with the place of where they lead.
+    moves: Vec<Vec<(usize, Price)>>,
+    /// The cheapest chains of moves out of each layout, once they are asked for.
+    distances: Vec<OnceCell<Vec<Option<Price>>>>,
 }
 
 impl Graph {
@@ -28,9 +31,9 @@ impl Graph {
         let index = layouts.iter().cloned().enumerate().map(|(at, layout)| (layout, at)).collect();
         let numbered =
             |row: &Vec<Option<Price>>| row.iter().enumerate().filter_map(|(to, edge)| Some((to, (*edge)?))).collect();
-        let lists: Vec<Vec<(usize, Price)>> = edges.iter().map(numbered).collect();
-        let distances = (0..layouts.len()).map(|from| distances_from(from, &lists)).collect();
-        Graph { layouts, index, edges, distances }
+        let moves = edges.iter().map(numbered).collect();
+        let distances = vec![OnceCell::new(); layouts.len()];
+        Graph { layouts, index, edges, moves, distances }
     }
 
     /// The place of a layout in the list; `None` if it does not divide the array.
@@ -40,7 +43,8 @@ impl Graph {
 
     /// From one layout to all; `None` where no chain of moves leads.
     pub fn distances(&self, from: &Layout) -> &[Option<Price>] {
-        &self.distances[self.index[from]]
+        let source = self.index[from];
+        self.distances[source].get_or_init(|| distances_from(source, &self.moves))
     }
 
     /// From one layout to another.

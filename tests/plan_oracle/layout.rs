@@ -3,7 +3,7 @@
 use itertools::Itertools;
 
 /// The names of the axes, which are numbers here.
-const AXES: [&str; 3] = ["X", "Y", "Z"];
+const AXES: [&str; 4] = ["X", "Y", "Z", "T"];
 
 /// The axes on each dim, major first, and those of the open sum in the order of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

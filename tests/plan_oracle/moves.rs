@@ -45,13 +45,13 @@ pub enum Family {
 
 /// The moves that lead from one layout to another in one step; a gather of no axes is none.
 pub fn moves(from: &Layout, to: &Layout, mesh: &[u64], family: Family) -> Vec<Move> {
+    if to.open.iter().any(|axis| !from.open.contains(axis)) {
+        return Vec::new();
+    }
     let changes: Vec<Change> = from.dims.iter().zip(&to.dims).map(|(from, to)| Change::new(from, to)).collect();
     let lost: Vec<usize> = changes.iter().flat_map(|change| change.lost).copied().collect();
     let gained: Vec<usize> = changes.iter().flat_map(|change| change.gained).copied().collect();
     let closed: Vec<usize> = from.open.iter().filter(|axis| !to.open.contains(axis)).copied().collect();
-    if to.open.iter().any(|axis| !from.open.contains(axis)) {
-        return Vec::new();
-    }
     let set = |axes: &[usize]| axes.iter().copied().collect::<BTreeSet<usize>>();
     let one_way = changes.iter().all(|change| change.lost.is_empty() || change.gained.is_empty());
     let all = family == Family::All;
