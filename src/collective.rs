@@ -2,6 +2,7 @@
 
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::operator::Operator;
 use crate::units::Bytes;
 
 /// One collective over the whole mesh, or the free local slice: an edge between two shardings of one array.
@@ -29,7 +30,7 @@ pub enum Collective {
     },
     /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`.
     AllToAll {
-        /// A suffix of the axes on `from`, appended to `to` in the same order.
+        /// Together a suffix of the axes on `from`; in the order in which they are appended to `to`.
         axes: Axes,
         /// The dim that loses them.
         from: usize,
@@ -41,12 +42,22 @@ pub enum Collective {
         /// The sharding after it, equal in its open sum.
         to: Sharding,
     },
+    /// The first device along the axes gives what it has to the others: `A[I]{ROOT_X} -> A[I]`.
+    Broadcast {
+        /// The axes removed from those along which only the first device has it.
+        axes: AxisSet,
+    },
     /// Each device keeps a part of what it has: `A[I, J] -> A[I_X, J]`. No communication.
     Slice {
         /// In the order in which they are appended to the dim.
         axes: Axes,
         /// The dim that is sharded then.
         dim: usize,
+    },
+    /// The first device along the axes keeps what it has, the others get zeros: `A[I] -> A[I]{U_X}`. No communication.
+    Open {
+        /// The axes added to the open sum.
+        axes: AxisSet,
     },
 }
 
@@ -63,8 +74,12 @@ pub enum CollectiveKind {
     AllToAll,
     /// See [`Collective::Permute`].
     Permute,
+    /// See [`Collective::Broadcast`].
+    Broadcast,
     /// See [`Collective::Slice`].
     Slice,
+    /// See [`Collective::Open`].
+    Open,
 }
 
 impl CollectiveKind {
@@ -76,7 +91,22 @@ impl CollectiveKind {
             CollectiveKind::AllReduce => "AllReduce",
             CollectiveKind::AllToAll => "AllToAll",
             CollectiveKind::Permute => "Permute",
+            CollectiveKind::Broadcast => "Broadcast",
             CollectiveKind::Slice => "Slice",
+            CollectiveKind::Open => "Open",
+        }
+    }
+
+    /// Whether devices send something: a slice and an opened sum are made by each by itself.
+    pub fn sends(self) -> bool {
+        match self {
+            CollectiveKind::AllGather
+            | CollectiveKind::ReduceScatter
+            | CollectiveKind::AllReduce
+            | CollectiveKind::AllToAll
+            | CollectiveKind::Permute
+            | CollectiveKind::Broadcast => true,
+            CollectiveKind::Slice | CollectiveKind::Open => false,
         }
     }
 }
@@ -90,7 +120,9 @@ impl Collective {
             Collective::AllReduce { .. } => CollectiveKind::AllReduce,
             Collective::AllToAll { .. } => CollectiveKind::AllToAll,
             Collective::Permute { .. } => CollectiveKind::Permute,
+            Collective::Broadcast { .. } => CollectiveKind::Broadcast,
             Collective::Slice { .. } => CollectiveKind::Slice,
+            Collective::Open { .. } => CollectiveKind::Open,
         }
     }
 
@@ -99,7 +131,10 @@ impl Collective {
     /// Where a dim keeps an axis with as many pieces between neighbours as before, the coordinate along it stays.
     pub fn axes(&self, from: &Sharding, mesh: &Mesh) -> AxisSet {
         match self {
-            Collective::AllGather { axes } | Collective::AllReduce { axes } => *axes,
+            Collective::AllGather { axes }
+            | Collective::AllReduce { axes }
+            | Collective::Broadcast { axes }
+            | Collective::Open { axes } => *axes,
             Collective::ReduceScatter { axes, .. }
             | Collective::AllToAll { axes, .. }
             | Collective::Slice { axes, .. } => axes.set(),
@@ -124,7 +159,7 @@ impl Collective {
                 }
             }
             Collective::ReduceScatter { axes, dim } => {
-                if axes.is_empty() || !axes.set().is_subset(from.open) {
+                if axes.is_empty() || !axes.set().is_subset(from.open) || from.operator == Operator::Root {
                     return None;
                 }
                 to.reduce(axes.set());
@@ -132,16 +167,33 @@ impl Collective {
                 *place = place.then(*axes);
             }
             Collective::AllReduce { axes } => {
-                if axes.is_empty() || !axes.is_subset(from.open) {
+                if axes.is_empty() || !axes.is_subset(from.open) || from.operator == Operator::Root {
                     return None;
                 }
                 to.reduce(*axes);
+            }
+            Collective::Broadcast { axes } => {
+                if axes.is_empty() || !axes.is_subset(from.open) || from.operator != Operator::Root {
+                    return None;
+                }
+                to.reduce(*axes);
+            }
+            Collective::Open { axes } => {
+                if axes.is_empty() || !axes.intersection(from.used()).is_empty() || from.operator != Operator::Sum {
+                    return None;
+                }
+                to.open = to.open.union(*axes);
             }
             Collective::AllToAll { axes, from: source, to: target } => {
                 if axes.is_empty() || source == target || *target >= to.dims.len() {
                     return None;
                 }
-                to.dims[*source] = to.dims.get(*source)?.strip_suffix(*axes)?;
+                let place = to.dims.get_mut(*source)?;
+                let leaving: Axes = place.iter().filter(|axis| axes.contains(*axis)).collect();
+                if leaving.set() != axes.set() {
+                    return None;
+                }
+                *place = place.strip_suffix(leaving)?;
                 to.dims[*target] = to.dims[*target].then(*axes);
             }
             Collective::Permute { to: wanted } => {
@@ -171,7 +223,8 @@ impl Collective {
     ///
     /// With n devices in a group and V the bytes of the *full form* on one device (the result of a gather, the
     /// operand of a reduction, n times the shard of an AllToAll): (n-1)/n·V for AllGather and ReduceScatter, twice
-    /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute. Rounded up to whole bytes.
+    /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast. Rounded up to
+    /// whole bytes.
     pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
         let local = from.local_bytes(mesh).0;
         let n = self.axes(&from.sharding, mesh).group_size(mesh);
@@ -181,7 +234,9 @@ impl Collective {
             Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => share(local),
             Collective::AllReduce { .. } => 2 * share(local),
             Collective::Permute { .. } => u128::from(local),
-            Collective::Slice { .. } => 0,
+            // A group of one has nobody to send to.
+            Collective::Broadcast { .. } => u128::from(local) * u128::from(n > 1),
+            Collective::Slice { .. } | Collective::Open { .. } => 0,
         };
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
@@ -190,7 +245,11 @@ impl Collective {
     pub fn name(&self, from: &Sharding, mesh: &Mesh, dim_name: impl Fn(usize) -> String) -> String {
         let kind = self.kind().name();
         match self {
-            Collective::AllGather { axes } | Collective::AllReduce { axes } => format!("{kind}_{}", axes.names(mesh)),
+            Collective::AllGather { axes } | Collective::AllReduce { axes } | Collective::Broadcast { axes } => {
+                format!("{kind}_{}", axes.names(mesh))
+            }
+            // Written as a function.
+            Collective::Open { axes } => format!("open_{}", axes.names(mesh)),
             Collective::ReduceScatter { axes, dim } | Collective::AllToAll { axes, to: dim, .. } => {
                 format!("{kind}_{{{},{}}}", axes.names(mesh).trim_matches(['{', '}']), dim_name(*dim))
             }

@@ -52,7 +52,7 @@ impl Filler {
     /// What a reduction by this operator passes over; of a mean and a sum of squares, what is added passes.
     pub fn neutral(operator: Operator) -> Filler {
         match operator {
-            Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or => Filler::Zero,
+            Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Or | Operator::Root => Filler::Zero,
             Operator::Mul => Filler::One,
             Operator::Max => Filler::Least,
             Operator::Min | Operator::And => Filler::Greatest,

@@ -128,6 +128,11 @@ impl Sharding {
         self.dims.iter().zip(dims).all(|(axes, dim)| dim.size.is_multiple_of(axes.group_size(mesh)))
     }
 
+    /// Whether the device has something of it: what is open by [`Operator::Root`] is on the first device alone.
+    pub fn is_on(&self, device: DeviceId, mesh: &Mesh) -> bool {
+        self.operator != Operator::Root || mesh.rank(device, self.open.iter()) == 0
+    }
+
     /// Which part of a dim the device holds.
     pub fn local_range(&self, dim: usize, size: u64, mesh: &Mesh, device: DeviceId) -> Range<u64> {
         let axes = self.dims[dim];

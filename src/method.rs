@@ -43,6 +43,8 @@ pub enum Method {
     Direct,
     /// The same, but what goes to the antipode of a ring goes in two halves, one each way.
     DirectHalves,
+    /// The first device sends each other one its part, and all gather the parts.
+    ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
     /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
@@ -109,7 +111,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 22] = [
+    pub const ALL: [Method; 23] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -130,6 +132,7 @@ impl Method {
         Method::FuriosaDiagonal,
         Method::Direct,
         Method::DirectHalves,
+        Method::ScatterGather,
         Method::Multiport,
         Method::TreePacking,
     ];
@@ -157,6 +160,7 @@ impl Method {
             Method::FuriosaDiagonal => "furiosa_diagonal",
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
+            Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
             Method::TreePacking => "tree_packing",
         }
@@ -180,6 +184,7 @@ impl Method {
             Method::Chain => Family::Trees(Trees::Chain),
             Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
             Method::Direct | Method::DirectHalves => Family::Direct,
+            Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
             Method::Multiport | Method::TreePacking => Family::Several,
         }

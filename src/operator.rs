@@ -26,11 +26,13 @@ pub enum Operator {
     Mean,
     /// The sum of the squares: each piece is squared once, what is reduced already is only added.
     SquareAdd,
+    /// What the first device of the group has; the others have nothing. Nothing is combined: a broadcast closes it.
+    Root,
 }
 
 impl Operator {
     /// All of them.
-    pub const ALL: [Operator; 8] = [
+    pub const ALL: [Operator; 9] = [
         Operator::Sum,
         Operator::Max,
         Operator::Min,
@@ -39,6 +41,7 @@ impl Operator {
         Operator::Or,
         Operator::Mean,
         Operator::SquareAdd,
+        Operator::Root,
     ];
 
     /// The word inside open-sum braces: `{U_X}`, `{MAX_X}`.
@@ -52,6 +55,7 @@ impl Operator {
             Operator::Or => "OR",
             Operator::Mean => "MEAN",
             Operator::SquareAdd => "SQUARE_ADD",
+            Operator::Root => "ROOT",
         }
     }
 
@@ -78,27 +82,34 @@ impl Operator {
             Operator::Or => "or",
             Operator::Mean => "mean",
             Operator::SquareAdd => "square_add",
+            Operator::Root => "root",
         }
     }
 
     /// Whether combining a contribution twice changes nothing.
     pub fn is_idempotent(self) -> bool {
         match self {
-            Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+            Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
             Operator::Sum | Operator::Mul | Operator::Mean | Operator::SquareAdd => false,
         }
     }
 
     /// Whether it combines two at a time in any order, without anything before or after.
     pub fn folds(self) -> bool {
-        self.combiner() == self
+        self.combiner() == self && self != Operator::Root
     }
 
     /// What pieces are combined with once they are mapped, and before they are finished.
     pub fn combiner(self) -> Operator {
         match self {
             Operator::Mean | Operator::SquareAdd => Operator::Sum,
-            Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => self,
+            Operator::Sum
+            | Operator::Max
+            | Operator::Min
+            | Operator::Mul
+            | Operator::And
+            | Operator::Or
+            | Operator::Root => self,
         }
     }
 
@@ -112,7 +123,8 @@ impl Operator {
             | Operator::Mul
             | Operator::And
             | Operator::Or
-            | Operator::Mean => self,
+            | Operator::Mean
+            | Operator::Root => self,
         }
     }
 
@@ -126,6 +138,7 @@ impl Operator {
         match self {
             Operator::And | Operator::Or => dtype == DType::Bool,
             Operator::Mean => dtype.is_float(),
+            Operator::Root => true,
             Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => dtype != DType::Bool,
         }
     }
@@ -152,6 +165,6 @@ mod tests {
         assert_eq!(Operator::from_word("LOGICAL_MAX"), None);
         let takes = |dtype| Operator::ALL.into_iter().filter(|operator| operator.takes(dtype)).count();
         let counts = DType::ALL.map(takes);
-        assert_eq!(counts, [2, 5, 5, 5, 6, 6, 6, 6]);
+        assert_eq!(counts, [3, 6, 6, 6, 7, 7, 7, 7]);
     }
 }

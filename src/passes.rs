@@ -11,6 +11,7 @@
 //! | `MUL` | products of two, abs, a closed choice of two |
 //! | `AND`, `OR` | the and (or) of two, the and or or of one and a closed one, a closed choice; not, which swaps them |
 //! | `SQUARE_ADD` | nothing |
+//! | `ROOT` | everything, with closed operands and with those that are valid on the first device too |
 //!
 //! A filler passes if combining it with itself gives it again.
 //!
@@ -37,6 +38,7 @@ const ANY: &[&[usize]] = &[&[0, 1], &[0], &[1]];
 const CHOICES: &[&[usize]] = &[&[1, 2]];
 const ANY_CHOICE: &[&[usize]] = &[&[1, 2], &[1], &[2]];
 const SECOND: &[&[usize]] = &[&[1]];
+const ANY_OF_THREE: &[&[usize]] = &[&[0, 1, 2], &[0, 1], &[0, 2], &[1, 2], &[0], &[1], &[2]];
 
 /// How a function of elements of the types `from`, which gives elements of the type `to`, passes an operator.
 pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
@@ -44,6 +46,8 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
     let exact = from.iter().all(|from| *from == to || from.is_float());
     let passage = |operands, result| Some(Passage { operands, result });
     match (operator, function) {
+        // What the first device does is right, and nobody asks the others.
+        (Operator::Root, _) => passage(any(from.len()), operator),
         (_, Function::Identity) => passage(ONE, operator),
         (_, Function::Fill { with, .. }) => {
             stays(with, operator).then_some(Passage { operands: ONE, result: operator })
@@ -73,6 +77,15 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         (Operator::Sum | Operator::Mean | Operator::Mul | Operator::And | Operator::Or | Operator::SquareAdd, _) => {
             None
         }
+    }
+}
+
+/// All choices of so many operands.
+fn any(operands: usize) -> &'static [&'static [usize]] {
+    match operands {
+        1 => ONE,
+        2 => ANY,
+        _ => ANY_OF_THREE,
     }
 }
 
@@ -120,6 +133,7 @@ fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
     let operands = match operator {
         Operator::Max | Operator::Min | Operator::And | Operator::Or => ANY_CHOICE,
         Operator::Sum | Operator::Mean | Operator::Mul if exact => CHOICES,
+        Operator::Root => ANY_OF_THREE,
         Operator::Sum | Operator::Mean | Operator::Mul | Operator::SquareAdd => return None,
     };
     Some(Passage { operands, result: operator })
@@ -130,7 +144,7 @@ fn keeps(c: f64, operator: Operator) -> bool {
     match operator {
         Operator::Sum => c == 0.0,
         Operator::Mul => c == 0.0 || c == 1.0,
-        Operator::Mean | Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+        Operator::Mean | Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
         Operator::SquareAdd => false,
     }
 }
@@ -140,7 +154,7 @@ fn stays(filler: Filler, operator: Operator) -> bool {
     match operator {
         Operator::Sum | Operator::Mean => filler == Filler::Zero,
         Operator::Mul => matches!(filler, Filler::Zero | Filler::One),
-        Operator::Max | Operator::Min | Operator::And | Operator::Or => true,
+        Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => true,
         Operator::SquareAdd => false,
     }
 }
@@ -167,6 +181,7 @@ pub fn product(operator: Operator, from: &[DType], to: DType, contracts: bool) -
         Operator::Sum if exact => EITHER,
         Operator::Mean => EITHER,
         Operator::Mul if exact && !contracts => BOTH,
+        Operator::Root => ANY,
         Operator::Sum
         | Operator::Mul
         | Operator::Max
@@ -178,7 +193,8 @@ pub fn product(operator: Operator, from: &[DType], to: DType, contracts: bool) -
     Some(Passage { operands, result: operator })
 }
 
-/// How a reduction over dims passes an operator: only its own.
+/// How a reduction over dims passes an operator: its own, and what is on the first device alone.
 pub fn reduce(reduction: Operator, operator: Operator, from: DType, to: DType) -> Option<Passage> {
-    (reduction == operator && from == to).then_some(Passage { operands: ONE, result: operator })
+    (reduction == operator && from == to || operator == Operator::Root)
+        .then_some(Passage { operands: ONE, result: operator })
 }

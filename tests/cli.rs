@@ -32,7 +32,7 @@ fn err(output: &Output) -> String {
 
 /// Every command refuses the input in words, with exit 1 or 2, quickly, and without a panic.
 fn refused(what: &str, input: &[u8]) {
-    for command in ["check", "plan", "compile", "run", "time"] {
+    for command in ["check", "plan", "compile", "run", "time", "prove"] {
         let start = Instant::now();
         let output = shardc(&[command, "-"], input);
         let (code, text) = (output.status.code(), err(&output));
@@ -180,4 +180,32 @@ fn a_failed_expectation_is_exit_1() {
         assert_eq!(json.status.code(), Some(1), "{command}");
         assert!(out(&json).contains("expect-failed") && out(&json).contains("totals"), "{command}: {}", out(&json));
     }
+}
+
+#[test]
+fn why_ranks_the_ways_of_a_product() {
+    let why = |arguments: &[&str]| {
+        let all = [&["plan", "examples/book/case2.shard", "--why"], arguments].concat();
+        shardc(&all, b"")
+    };
+    let ranked = why(&["C"]);
+    assert_eq!(ranked.status.code(), Some(0));
+    let text = out(&ranked);
+    assert!(text.contains("why C, case 2\n  chosen    2.00 us  AllGather_X(A[I, J_X])\n"), "{text}");
+    assert!(text.contains("  instead   4.00 us  Slice_X(B[J, K]), AllReduce_X(C[I, K]{U_X})\n"), "{text}");
+    assert!(text.contains("loses by communication: 2.00 us more; AllReduce_X(C[I, K]{U_X}) takes 4.00 us"), "{text}");
+    let asked = out(&why(&["C", "by reduce"]));
+    assert!(asked.contains("C by reduce: the plan takes 4.00 us, 2.00x of 2.00 us\n"), "{asked}");
+    assert!(asked.contains("  it goes Slice_X(B[J, K]), AllReduce_X(C[I, K]{U_X})\n"), "{asked}");
+    let impossible = why(&["C", "gather(B)"]);
+    assert_eq!(impossible.status.code(), Some(1));
+    assert!(err(&impossible).contains("pin-impossible"), "{}", err(&impossible));
+    for arguments in [&["Q"][..], &["C", "by gather(Q)"], &["C", "by magic"]] {
+        let refused = why(arguments);
+        assert_eq!((refused.status.code(), err(&refused).contains("no ")), (Some(2), true), "{}", err(&refused));
+    }
+    let json = out(&why(&["C", "by reduce", "--format", "json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("one document");
+    assert_eq!(json["why"][0]["ways"][0]["moves"][0], "AllGather_X(A[I, J_X])");
+    assert_eq!(json["why"][0]["asked"]["pin"], "by reduce");
 }

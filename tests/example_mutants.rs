@@ -14,10 +14,10 @@ use common::{
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
 use shardc::lower::Lowering;
-use shardc::mesh::{Mesh, Wiring};
+use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::schedule::methods::{Colour, Multiport, Stage};
+use shardc::schedule::methods::{Colour, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};
 use std::fmt;
@@ -26,7 +26,7 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
-const SIZES: [(&str, &str); 16] = [
+const SIZES: [(&str, &str); 17] = [
     ("machines/two_levels", "B: 4, M: 2, F: 4"),
     ("machines/degraded", "I: 16, J: 1"),
     ("padded_attention", "S: 3, T: 6, H: 5"),
@@ -36,6 +36,7 @@ const SIZES: [(&str, &str); 16] = [
     ("attention", "B: 2, S: 4, T: 4, D: 4, N: 4, H: 2"),
     ("fsdp_mlp", "B: 8, D: 16, F: 8"),
     ("megatron_mlp", "B: 4, D: 16, F: 8"),
+    ("blocks/broadcast", "B: 4, D: 8, F: 4"),
     ("blocks/expectations", "B: 8, D: 16, F: 8"),
     ("blocks/grouped_queries", "B: 2, T: 2, S: 2, D: 4, K: 2, M: 2, H: 2, N = K*M"),
     ("blocks/layers", "B: 4, D: 8, F: 4, LAYERS: 2"),
@@ -45,8 +46,13 @@ const SIZES: [(&str, &str); 16] = [
     ("book/", "I: 8, J: 16, K: 8"),
 ];
 
-const KINDS: [CollectiveKind; 4] =
-    [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce, CollectiveKind::AllToAll];
+const KINDS: [CollectiveKind; 5] = [
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllToAll,
+    CollectiveKind::Broadcast,
+];
 
 /// What came of some mutants.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,7 +140,7 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
         let compiled = compile(&short);
         assert_eq!(collectives(&compiled), collectives(&compile(&source)), "{name}: other moves");
         total.add(judge(&name, &compiled.schedule, MOST_MUTANTS));
-        let kept = compile_lowered(&short, Lowering { keep_all_gather: true });
+        let kept = compile_lowered(&short, Lowering { keep_all_gather: true, ..Lowering::default() });
         if kept.schedule.operations.node_count() != compiled.schedule.operations.node_count() {
             total.add(judge(&format!("{name}, gathers kept"), &kept.schedule, MOST_MUTANTS / 2));
         }
@@ -147,15 +153,20 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
 fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> Schedule {
     let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
     let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
-    let multiport = Multiport { stages, colours, chunks };
+    let multiport = Multiport { stages: stages.clone(), colours, chunks };
     let devices = mesh.device_count() as u64;
+    let there = Destination { dim: 1, order: mesh.axis_ids().collect() };
     let extents = [2 * devices, if kind == CollectiveKind::AllToAll { devices } else { 3 * chunks }];
     single::schedule(mesh, kind, extents, DType::I64, |builder, given| match kind {
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
-        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, 1),
-        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
+        CollectiveKind::Broadcast => {
+            let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
+            methods::broadcast_over(builder, &runs, given, chunks)
+        }
+        CollectiveKind::Permute | CollectiveKind::Slice | CollectiveKind::Open => unreachable!("not asked for"),
     })
 }
 

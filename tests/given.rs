@@ -177,6 +177,48 @@ fn flaws_are_told_in_the_names_of_the_text() {
     ");
 }
 
+/// Texts with one to three changes: what is still read is proven or refused, and what is proven takes a time and computes
+/// the dense result; nothing panics.
+#[test]
+fn damaged_schedules_never_panic() {
+    let words = "0 1 2 3 4 7 16 64 -1 - ( ) [ ] , : % %0 %own %one %two X Y XY {X,Y} I J A via over of dim at + input slice \
+        shuffle add assemble all_gather mat_mul reduce map fill sum max relu ab->ab ab->ba a->a i32 bf16 (1,0) (0,1,2,3) \
+        (3,0,1,2) (-,0,1,2) (x+1) x-1 mod 0..2 {U_X} {MAX_X} ring line switch output array step";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let page = std::fs::read_to_string(root().join("docs/schedules.md")).expect("the page");
+    let names = ["ring_all_gather.schedule", "furiosa_reduce_scatter.schedule", "wrong_ring_all_reduce.schedule"];
+    let shown = page.split("```schedule\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let seeds: Vec<String> = names.iter().map(|name| example(name)).chain(shown.map(str::to_owned)).collect();
+    let mut random = fastrand::Rng::with_seed(11);
+    let (mut read, mut proven) = (0, 0);
+    for _ in 0..5000 {
+        let mut text = seeds[random.usize(..seeds.len())].clone();
+        for _ in 0..random.usize(1..=3) {
+            // A word for a word, most often, so that much can still be read.
+            let starts: Vec<usize> = text.match_indices([' ', ',', '(', '[']).map(|(at, _)| at + 1).collect();
+            let at = starts[random.usize(..starts.len())];
+            let length = text[at..].find([' ', ',', ')', ']', '\n']).unwrap_or(0);
+            let end = if random.u32(..8) == 0 { (at + random.usize(..30)).min(text.len()) } else { at + length };
+            text.replace_range(at..end, words[random.usize(..words.len())]);
+        }
+        let Ok(written) = from_text(&text) else { continue };
+        read += 1;
+        assert_eq!(
+            from_text(&written.schedule.to_string()).expect("it was read").schedule.to_string(),
+            written.schedule.to_string()
+        );
+        let Ok((schedule, topology)) = found(&text) else { continue };
+        proven += 1;
+        clock::run(&schedule, &topology).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let inputs = values::inputs(&schedule, 3).expect("small");
+        let dense = values::dense(&schedule, &inputs).expect("small");
+        let run = values::run(&schedule, &inputs).expect("small");
+        let numerics = values::compare(&schedule, &inputs, &dense, &run).expect("comparable");
+        assert!(numerics.equal || numerics.within, "{text}");
+    }
+    assert!(read > 300 && proven > 200, "{read} read, {proven} proven");
+}
+
 #[test]
 fn the_command_ends_by_what_is_wrong() {
     let wrong = shardc(&["prove", "examples/schedules/wrong_ring_all_reduce.schedule"], "");

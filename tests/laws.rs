@@ -2,9 +2,12 @@
 
 mod common;
 
-use common::{compile, first_collective};
-use shardc::report::step_bound;
+use common::{compile, first_collective, programs};
+use itertools::iproduct;
+use shardc::compiler::{self, Options};
+use shardc::report::{plan_bound, step_bound};
 use shardc::sim::clock;
+use shardc::topology::Hardware;
 use std::collections::BTreeMap;
 
 /// A collective by hand on one axis; `V` bytes in full form on each device.
@@ -132,5 +135,29 @@ fn link_bytes_are_what_the_plan_counts_on_a_switch() {
         // Every message leaves through one port and comes in through another.
         let over_links: u64 = timing.links.iter().map(|link| link.bytes.0).sum();
         assert_eq!(over_links, 2 * received * devices, "{kind}");
+    }
+}
+
+/// On a machine with engines as well nothing beats its bound, and no engine is busy for longer than the run.
+#[test]
+fn engines_keep_to_the_bounds() {
+    let options = Options { hardware: Hardware::named("furiosa"), ..Options::default() };
+    let ground = "dims {I: 4096, J: 512}";
+    let mut sources: Vec<String> = iproduct!(KINDS, ["ring", "line", "switch"], [2, 3, 8])
+        .map(|(kind, wiring, n)| {
+            let (input, line) = statement(kind);
+            format!("mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: {}}}\n{input}\n{line}", 512 * n, 64 * n)
+        })
+        .collect();
+    sources.push(format!("mesh {{X: 4}}\n{ground}\nA: bf16[I, J_X]\nB[I, J] = exp(relu(A) + A)"));
+    sources.extend(programs("examples/book").iter().map(|path| std::fs::read_to_string(path).expect("an example")));
+    for source in sources {
+        let (program, _) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{source}"));
+        let compiled = compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+        let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        assert!(timing.makespan >= plan_bound(&compiled.plan, &compiled.topology), "{source}");
+        assert_eq!(timing.engines.len(), compiled.topology.hardware.engines.names().len());
+        assert!(timing.makespan >= timing.busiest_engine_time(), "{source}");
     }
 }

@@ -37,6 +37,18 @@ const PAIRS: &[(&str, &str)] = &[
     ),
     ("AllGatherY([EY, F]) → [E, F]", "AllGather_Y([E_Y, F]) -> [E, F]"),
     ("AllGatherXY([B, DXY]) -> [B, D]", "AllGather_{XY}([B, D_XY]) -> [B, D]"),
+    ("AllGatherXY([B, DXY])", "AllGather_{XY}([B, D_XY])"),
+    ("AllGatherX B[B_X, D] -> C[B, D]", "AllGather_X(B[B_X, D]) -> C[B, D]"),
+    (
+        "A: bf16[I, J]{UX}\nAllReduceX(A[I, J]{ UX }) -> C[I, J]",
+        "A: bf16[I, J]{U_X}\nAllReduce_X(A[I, J]{U_X}) -> C[I, J]",
+    ),
+    (
+        "A[I, JX] *_LOCAL B[JX, K] -> C[I, K]{UX}\nReduceScatter_{X,K} C[I, K]{UX} -> D[I, KX]",
+        "A[I, J_X] *_LOCAL B[J_X, K] -> C[I, K]{U_X}\nReduceScatter_{X,K}(C[I, K]{U_X}) -> D[I, K_X]",
+    ),
+    ("A: f32[I]{MAXXY}\nC[I] = A", "A: f32[I]{MAX_XY}\nC[I] = A"),
+    ("A: bf16[I, J]{ROOTX}\nBroadcastX(A)", "A: bf16[I, J]{ROOT_X}\nBroadcast_X(A)"),
     ("A: int8[IX, JY]\nC[I, JXY] = 2 * A", "A: int8[I_X, J_Y]\nC[I, J_XY] = 2 * A"),
     ("C = relu(A[IX, J]) * AllGatherX(B[J, KX])", "C = relu(A[I_X, J]) * AllGather_X(B[J, K_X])"),
     (r"$A[I_{\textcolor{red}{X}}, J]$ + A[I_X, J] -> C", "A[I_X, J] + A[I_X, J] -> C"),

@@ -3,19 +3,25 @@
 mod common;
 
 use common::numeric::computes;
-use common::single::{axis, one_axis};
+use common::single::{axis, one_axis, schedule};
+use itertools::Itertools;
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::mesh::Wiring;
+use shardc::mesh::{Axes, Axis, Mesh, Wiring};
 use shardc::method::Method;
-use shardc::schedule::methods::candidates;
+use shardc::schedule::methods::{self, broadcasts_in_chunks, candidates};
 use shardc::sim::clock::{self, Timing};
 use shardc::sim::proof::prove;
 use shardc::topology::{Hardware, HopRule, Topology};
 use shardc::units::Time;
 
-const KINDS: [CollectiveKind; 4] =
-    [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce, CollectiveKind::AllToAll];
+const KINDS: [CollectiveKind; 5] = [
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllToAll,
+    CollectiveKind::Broadcast,
+];
 const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
 
 #[test]
@@ -24,8 +30,12 @@ fn every_method_is_proven_on_two_to_seventeen_devices_and_more() {
     for n in (2..=17).chain([32, 64]) {
         for (kind, wiring) in KINDS.into_iter().flat_map(|kind| WIRINGS.map(|wiring| (kind, wiring))) {
             for method in candidates(kind, wiring, u64::from(n)) {
-                for chunks in if method.in_chunks() { vec![1, 2, 5] } else { vec![1] } {
-                    let extents = [u64::from(n), if method.in_chunks() { 10 } else { u64::from(n) }];
+                let in_chunks = match kind {
+                    CollectiveKind::Broadcast => broadcasts_in_chunks(method),
+                    _ => method.in_chunks(),
+                };
+                for chunks in if in_chunks { vec![1, 2, 5] } else { vec![1] } {
+                    let extents = [u64::from(n), if in_chunks { 10 } else { u64::from(n) }];
                     let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, chunks);
                     let name = format!("{} by {} on a {wiring} of {n}, {chunks} chunks", kind.name(), method.name());
                     prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
@@ -177,5 +187,77 @@ fn broadcast_gathers() {
         let case = Case::new(CollectiveKind::AllGather, Method::Broadcast, Wiring::Ring, n, 1000, 1);
         let half = case.n / 2;
         assert_eq!(case.timing.busiest_link_time(), case.bandwidth * (half * (half + 1) / 2));
+    }
+}
+
+/// Broadcasts: c chunks follow each other, N - 1 or ⌊N/2⌋ hops far; two halves both ways round take half the time.
+#[test]
+fn broadcasts_follow_each_other() {
+    let kind = CollectiveKind::Broadcast;
+    for (n, chunks) in (2..=17).flat_map(|n| [1, 2, 4, 8].map(|chunks| (n, chunks))) {
+        for shard in [4096, 1 << 20] {
+            let case = |method, wiring| Case::new(kind, method, wiring, n, shard, chunks);
+            let (hops, parts) = (u64::from(n) - 1, u64::from(n) * 2);
+            // The last chunk leaves after all before it, and goes as far as the first.
+            let follows = |case: &Case, hops: u64, part: u64| {
+                let chunk =
+                    Time::from_ticks(case.bandwidth.ticks() * u128::from(parts) / u128::from(2 * part * chunks));
+                (case.latency + chunk) * hops + chunk * (chunks - 1)
+            };
+            for wiring in [Wiring::Line, Wiring::Switch] {
+                let case = case(Method::Line, wiring);
+                assert_eq!(case.timing.makespan, follows(&case, hops, 1), "{n} {chunks} {wiring}");
+            }
+            if n > 2 {
+                let pair = case(Method::BidirectionalRingPair, Wiring::Ring);
+                assert_eq!(pair.timing.makespan, follows(&pair, hops, 2), "{n} {chunks}");
+                let middle = case(Method::MeetInMiddleRing, Wiring::Ring);
+                assert_eq!(middle.timing.makespan, follows(&middle, u64::from(n) / 2, 1), "{n} {chunks}");
+                let direct = case(Method::Direct, Wiring::Switch);
+                assert_eq!(direct.timing.makespan, direct.latency + direct.bandwidth * u64::from(n) * hops, "{n}");
+            }
+        }
+    }
+}
+
+/// Trees that share no link: the busiest link has its part of the value and no more.
+#[test]
+fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
+    let wirings = [Wiring::Ring, Wiring::Line];
+    for sizes in [vec![2, 2], vec![2, 3], vec![3, 3], vec![4, 4], vec![2, 5], vec![3, 2, 2], vec![3, 3, 3]] {
+        for wired in sizes.iter().map(|_| wirings).multi_cartesian_product() {
+            let axes = sizes.iter().zip(&wired).zip(["X", "Y", "Z"]);
+            let axes = axes.map(|((size, wiring), name)| Axis {
+                name: name.into(),
+                size: *size,
+                wiring: Some(*wiring),
+                over: None,
+            });
+            let mesh = Mesh::new(axes.collect()).expect("a small mesh");
+            let links: u64 = sizes
+                .iter()
+                .zip(&wired)
+                .map(|(size, wiring)| if *size > 2 && *wiring == Wiring::Ring { 2 } else { 1 })
+                .sum();
+            let runs: Vec<(Axes, bool)> =
+                mesh.axis_ids().zip(&wired).map(|(axis, wiring)| (axis.into(), *wiring == Wiring::Ring)).collect();
+            for chunks in [1, 2, 3] {
+                let extents = [60, 6];
+                let schedule =
+                    schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I64, |builder, given| {
+                        methods::broadcast_over(builder, &runs, given, chunks)
+                    });
+                let name = format!("{sizes:?} {wired:?}, {chunks} chunks");
+                prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                assert!(computes(&schedule, 7), "{name}: wrong numbers");
+                let hardware = Hardware::named("tpu_v5e").expect("shipped");
+                let topology = Topology::new(mesh.clone(), hardware).expect("a common tick");
+                let timing = clock::run(&schedule, &topology).expect("a time");
+                let fullest = timing.links.iter().map(|link| link.bytes.0).max().unwrap_or_default();
+                // Parts have whole chunks of rows, and a row has 6 elements of 8 bytes.
+                let unit = 6 * 8;
+                assert!(fullest <= (360 * 8 / links).next_multiple_of(unit * chunks), "{name}: {fullest} bytes");
+            }
+        }
     }
 }

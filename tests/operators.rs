@@ -6,6 +6,9 @@ mod common;
 use common::{collectives, compile};
 use itertools::Itertools;
 use shardc::compiler::Compiled;
+use shardc::dtype::DType;
+use shardc::function::Function;
+use shardc::schedule::OpKind;
 use shardc::sim::values;
 
 /// Proven by `compile`; equal to the dense result, and for i64 also under an interpreter of the tests' own.
@@ -244,4 +247,76 @@ fn calls_pass_their_operators() {
         let closed = equal(&format!("{ground}{inputs}R[I_X, J] = {call}\noutput R"));
         assert_eq!(collectives(&closed).len(), 1, "{operator} {call}");
     }
+}
+
+/// The operators of the collectives library with the element types that each takes; those of ours that it has not, `i8`,
+/// `bf16` and `f64`, go with the wider ones of their kind.
+const TABLE: [(&str, &[&str]); 8] = [
+    ("U", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
+    ("MUL", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
+    ("MEAN", &["bf16", "f16", "f32", "f64"]),
+    ("MIN", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
+    ("MAX", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
+    ("SQUARE_ADD", &["i8", "i32", "i64", "bf16", "f16", "f32", "f64"]),
+    ("LOGICAL_AND", &["bool"]),
+    ("LOGICAL_OR", &["bool"]),
+];
+
+/// What a device does beside moving and combining, and how it combines.
+fn work(compiled: &Compiled) -> (Vec<String>, Vec<String>) {
+    let kinds = || compiled.schedule.ids().map(|id| &compiled.schedule.operation(id).kind);
+    let maps = kinds().filter_map(|kind| match kind {
+        OpKind::Map { function, .. } if *function != Function::Identity => Some(function.to_string()),
+        _ => None,
+    });
+    let adds = kinds().filter_map(|kind| match kind {
+        OpKind::Add { operator } => Some(operator.to_string()),
+        _ => None,
+    });
+    (maps.collect(), adds.sorted().dedup().collect())
+}
+
+/// The whole table: each operator on each element type, over all devices, consecutive and orthogonal groups of a ring,
+/// whole and scattered, with sizes that divide and one that does not. Means and sums of squares are one map, one way to
+/// combine and one finish, whatever the groups; what fills a shard up is never an operand, as all equals the dense result.
+#[test]
+fn the_whole_table() {
+    let mut legal = 0;
+    for ((operator, dtypes), dtype) in TABLE.into_iter().cartesian_product(DType::ALL) {
+        let ground = |size: u32, axes: &str| {
+            format!(
+                "mesh {{R: 4 ring}}\naxis R = {{Q: 2, P: 2}}\ndims {{I: {size}, J: 2}}\n\
+                 A: {dtype}[I, J]{{{operator}_{axes}}}\n"
+            )
+        };
+        if !dtypes.contains(&dtype.to_string().as_str()) {
+            assert_eq!(
+                common::errors(&format!("{}A -> R[I, J]", ground(8, "P"))),
+                ["operator-dtype"],
+                "{operator} {dtype}"
+            );
+            continue;
+        }
+        legal += 1;
+        // All devices, consecutive groups, orthogonal groups: the scattered result has the axes of the group.
+        for (axes, size) in ["QP", "P", "Q"].into_iter().cartesian_product([8, 5]) {
+            for result in ["R[I, J]".to_owned(), format!("R[I_{axes}, J]")] {
+                let compiled = equal(&format!("{}A -> {result}", ground(size, axes)));
+                let (maps, adds) = work(&compiled);
+                let members = 2u32.pow(u32::try_from(axes.len()).expect("short"));
+                let (map, add) = match operator {
+                    "MEAN" => (vec![format!("over({members})")], "sum"),
+                    "SQUARE_ADD" => (vec!["square".to_owned()], "sum"),
+                    "U" => (vec![], "sum"),
+                    "LOGICAL_AND" => (vec![], "and"),
+                    "LOGICAL_OR" => (vec![], "or"),
+                    "MUL" => (vec![], "mul"),
+                    "MIN" => (vec![], "min"),
+                    _ => (vec![], "max"),
+                };
+                assert_eq!((maps, adds), (map, vec![add.to_owned()]), "{operator} {dtype} {axes} {size} {result}");
+            }
+        }
+    }
+    assert_eq!(legal, 5 * 7 + 4 + 2);
 }

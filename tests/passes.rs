@@ -27,6 +27,7 @@ fn combine(operator: Operator, dtype: DType, pieces: &[f64]) -> f64 {
         Operator::Min | Operator::And => pieces.iter().copied().fold(f64::INFINITY, f64::min),
         Operator::Mul => pieces.iter().fold(1.0, |product, piece| wrap(dtype, product * piece)),
         Operator::Mean => sum(pieces) / pieces.len() as f64,
+        Operator::Root => pieces[0],
         Operator::SquareAdd => sum(&pieces.iter().map(|piece| wrap(dtype, piece * piece)).collect::<Vec<f64>>()),
     }
 }
@@ -208,7 +209,7 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
         },
         // Of a sum of squares only moves are promised.
         Operator::SquareAdd => true,
-        Operator::And | Operator::Or => false,
+        Operator::And | Operator::Or | Operator::Root => false,
     }
 }
 
@@ -263,7 +264,8 @@ fn every_product_and_operator() {
         }
         let contracted = passes::product(operator, &[from, from], from, true);
         if let Some(passage) = contracted {
-            assert!(operator != Operator::Mul && passage.operands.iter().all(|open| open.len() == 1));
+            let alone = passage.operands.iter().all(|open| open.len() == 1);
+            assert!(operator != Operator::Mul && (alone || operator == Operator::Root));
         }
     }
     // (a * b) + (c * d) is not (a + c) * (b + d).

@@ -12,7 +12,12 @@ use shardc::report::document;
 use shardc::report::given::{Findings, Given};
 use shardc::schedule::{DocumentError, from_json, from_text, to_json};
 use shardc::sim::{clock, values};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The examples that are compiled at once.
+fn small_programs() -> Vec<PathBuf> {
+    programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/")).collect()
+}
 
 fn schema(name: &str) -> Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
@@ -89,7 +94,7 @@ output %e = E[K]
 #[test]
 fn schedules() {
     let schema = schema("schedule.schema.json");
-    for path in programs("examples") {
+    for path in small_programs() {
         let compiled = compile(&std::fs::read_to_string(&path).expect("an example"));
         let document: Value = serde_json::from_str(&to_json(&compiled.schedule)).expect("JSON");
         assert_valid(&schema, &short_name(&path), &document);
@@ -111,12 +116,12 @@ fn schedules() {
     assert!(taken > 20, "{taken}");
 }
 
-/// Of every report that is made of the examples, and of every wrong program.
+/// Of every report that is made of the small examples, and of every wrong program.
 #[test]
 fn reports() {
     let schema = schema("report.schema.json");
     let mut samples: Vec<(String, Value)> = Vec::new();
-    for path in programs("examples") {
+    for path in small_programs() {
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("an example"));
         let compiled = compile(&source);
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
@@ -125,9 +130,6 @@ fn reports() {
         let timing = clock::run(&compiled.schedule, topology).expect("a time");
         let planned = assert_valid(&schema, &name, &document().with_methods(plan, topology, Lowering::default()));
         assert_valid(&schema, &name, &document().timed(&compiled, &timing));
-        if name.contains("/models/") {
-            continue;
-        }
         let inputs = values::inputs(&compiled.schedule, 0).expect("small");
         let dense = values::dense(&compiled.schedule, &inputs).expect("small");
         let run = values::run(&compiled.schedule, &inputs).expect("small");

@@ -87,6 +87,7 @@ fn every_form_is_spelled() {
         "mean_J(A) - B",
         "rename_{J->S}(A) - B",
         "gelu(A) + rsqrt(square(B) + 1)",
+        "A - AllToAll_{X,I}(B) + B",
     ] {
         let source = format!("{ground}R = {value}\nT = relu(R)\noutput T\n");
         let program = checked(&source);

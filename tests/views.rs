@@ -5,6 +5,7 @@
 mod common;
 
 use common::{compile, compile_with, first_collective};
+use itertools::{Itertools, iproduct};
 use shardc::compiler::Compiled;
 use shardc::costs::CostModel;
 use shardc::mesh::Wiring;
@@ -85,6 +86,26 @@ fn no_large_collective_over_a_part_beats_its_bound() {
                     assert!(timing.makespan >= bound, "beats its bound: {source}");
                 }
             }
+        }
+    }
+}
+
+/// An exchange over parts and another axis puts them down in any order, also where that tears a run apart.
+#[test]
+fn exchanges_put_parts_down_in_any_order() {
+    let orders = || ["Q", "P", "X"].into_iter().permutations(3).map(|order| order.concat());
+    for (wiring, [q, p]) in [("ring", [2, 3]), ("line", [4, 2]), ("switch", [2, 2])] {
+        for (before, after) in iproduct!(orders(), orders()) {
+            let head = format!("mesh {{R: {} {wiring}, X: 3 {wiring}}} on tpu_v5e\naxis R = {{Q: {q}, P: {p}}}", q * p);
+            let dims = format!("dims {{I: {0}, J: {0}}}", 3 * q * p);
+            let statement = format!("AllToAll_{{{after},J}}(A[I_{before}, J]) -> B[I, J_{after}]");
+            let source = format!("{head}\n{dims}\nA: i32[I_{before}, J]\n{statement}\n");
+            let compiled = compile(&source);
+            equals_the_dense_result(&source, &compiled);
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+            assert!(timing.makespan >= bound, "beats its bound: {source}");
+            assert_eq!(common::collectives(&compiled).len(), 1, "{source}");
         }
     }
 }

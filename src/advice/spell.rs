@@ -162,7 +162,9 @@ impl<'a> Speller<'a> {
             Collective::AllGather { .. }
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
-            | Collective::AllToAll { .. } => format!("{called}({name}{brackets})"),
+            | Collective::AllToAll { .. }
+            | Collective::Broadcast { .. }
+            | Collective::Open { .. } => format!("{called}({name}{brackets})"),
         };
         // A name of its own lines can be bound again; that of an array from elsewhere keeps its meaning.
         let ours = self.names.contains_key(&operand) && users(operand) == 1;
@@ -201,12 +203,11 @@ impl<'a> Speller<'a> {
                 let [old, new] = [changed.0, changed.1].map(|dim| self.plan.program.dims.name(dim.id));
                 Some(format!("rename_{{{old}->{new}}}({inner})"))
             }
-            Definition::Move { operand, .. } => self.name(*operand, step, statement),
-            Definition::Input
-            | Definition::Product { .. }
-            | Definition::Reduce { .. }
-            | Definition::Map { .. }
-            | Definition::Collective { .. } => None,
+            // The step before a collective that stands inside an expression.
+            Definition::Move { operand, .. } | Definition::Collective { operand, .. } => {
+                self.name(*operand, step, statement)
+            }
+            Definition::Input | Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => None,
         }
     }
 
@@ -283,7 +284,12 @@ impl<'a> Speller<'a> {
                     Operator::Sum => "sum",
                     Operator::Max => "max",
                     Operator::Min => "min",
-                    Operator::Mul | Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => return None,
+                    Operator::Mul
+                    | Operator::And
+                    | Operator::Or
+                    | Operator::Mean
+                    | Operator::SquareAdd
+                    | Operator::Root => return None,
                 };
                 let kept = &program.value(value).dims;
                 let gone = program.value(*operand).dims.iter().filter(|dim| !kept.contains(dim));

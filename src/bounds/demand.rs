@@ -115,13 +115,19 @@ impl Demand {
                 }
                 shards.into_values().map(|(holders, needers)| moved(holders, needers)).collect()
             }
-            Collective::Slice { .. } => Vec::new(),
+            Collective::Broadcast { .. } => {
+                groups.clone().map(|group| moved(at(group, 0), by_group[&group].clone())).collect()
+            }
+            Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         };
         let (divisor, full) = match collective {
             Collective::ReduceScatter { .. } => (u128::from(n), local),
             Collective::AllToAll { .. } => (u128::from(n), local.saturating_mul(u128::from(n))),
             Collective::AllGather { .. } | Collective::Permute { .. } => (1, local.saturating_mul(u128::from(n))),
-            Collective::AllReduce { .. } | Collective::Slice { .. } => (1, local),
+            Collective::AllReduce { .. }
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => (1, local),
         };
         Demand {
             bytes: local,

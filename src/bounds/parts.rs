@@ -11,7 +11,7 @@ use crate::units::{Rate, Time};
 pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let mesh = &topology.mesh;
     let axes: AxisSet = collective.axes(&from.sharding, mesh).iter().filter(|axis| mesh.size(*axis) > 1).collect();
-    if axes.is_empty() || matches!(collective, Collective::Slice { .. }) {
+    if axes.is_empty() || !collective.kind().sends() {
         return Bound::default();
     }
     let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
@@ -44,7 +44,11 @@ pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology)
         }
         // Somebody receives a whole shard, over its own links.
         Collective::Permute { .. } => load(topology, local, 1, strongest_device(topology, wired(topology, all))),
-        Collective::Slice { .. } => Time::ZERO,
+        // The weakest device needs all, over its own links.
+        Collective::Broadcast { .. } => {
+            load(topology, local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
+        }
+        Collective::Slice { .. } | Collective::Open { .. } => Time::ZERO,
     };
     let latency = match collective {
         Collective::Permute { .. } => {
@@ -54,7 +58,9 @@ pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology)
         | Collective::ReduceScatter { .. }
         | Collective::AllReduce { .. }
         | Collective::AllToAll { .. }
-        | Collective::Slice { .. } => wired(topology, axes)
+        | Collective::Broadcast { .. }
+        | Collective::Slice { .. }
+        | Collective::Open { .. } => wired(topology, axes)
             .iter()
             .map(|wire| {
                 let runs = mesh.runs(axes.in_order()).into_iter();

@@ -73,7 +73,7 @@ impl<'a> Regular<'a> {
     fn new(collective: &Collective, from: &Layout, topology: &'a Topology) -> Option<Regular<'a>> {
         let mesh = &topology.mesh;
         let roles = Roles::new(collective, from, mesh);
-        if roles.group.is_empty() || matches!(collective, Collective::Slice { .. }) {
+        if roles.group.is_empty() || !collective.kind().sends() {
             return None;
         }
         let n = u128::from(roles.group.group_size(mesh));
@@ -81,7 +81,11 @@ impl<'a> Regular<'a> {
         let rates = topology.axes.iter().map(|links| u128::from(links.one_way.per_second()));
         let full = match collective {
             Collective::AllGather { .. } | Collective::AllToAll { .. } | Collective::Permute { .. } => n * n,
-            Collective::ReduceScatter { .. } | Collective::AllReduce { .. } | Collective::Slice { .. } => n,
+            Collective::ReduceScatter { .. }
+            | Collective::AllReduce { .. }
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => n,
         };
         Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, common_divisor).max(1), full })
     }
@@ -123,7 +127,9 @@ impl<'a> Regular<'a> {
                 let most = self.apart(axes).map(|axis| self.capacity_into_one(axis, true)).sum();
                 vec![(Load::new(self.n, most), Counted::Shard)]
             }
-            Collective::Slice { .. } => Vec::new(),
+            // A box without the first place needs all; so has a line in which that is an end.
+            Collective::Broadcast { .. } => boxes().map(|whole| self.summed(whole, self.n)).collect(),
+            Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         }
     }
 
@@ -148,8 +154,9 @@ impl<'a> Regular<'a> {
         match collective {
             Collective::AllGather { .. } | Collective::ReduceScatter { .. } | Collective::AllReduce { .. } => few,
             Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
+            Collective::Broadcast { .. } => few,
             Collective::Permute { .. } => false,
-            Collective::Slice { .. } => true,
+            Collective::Slice { .. } | Collective::Open { .. } => true,
         }
     }
 
@@ -277,7 +284,9 @@ impl<'a> Regular<'a> {
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
             | Collective::AllToAll { .. }
-            | Collective::Slice { .. } => self.apart(self.roles.group).map(|axis| self.diameter(axis)).sum(),
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => self.apart(self.roles.group).map(|axis| self.diameter(axis)).sum(),
         }
     }
 

@@ -75,6 +75,9 @@ struct Common {
     /// Leave each AllGather one operation instead of spelling it out
     #[arg(long)]
     keep_allgather: bool,
+    /// Copies of a sum of floats are equal to the last bit: every device adds in the same order
+    #[arg(long)]
+    bitwise: bool,
     /// Only collectives and moves that are written may communicate
     #[arg(long)]
     strict: bool,
@@ -105,7 +108,7 @@ struct Output {
 impl Common {
     fn options(&self) -> Result<Options, Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
-        let lowering = Lowering { keep_all_gather: self.keep_allgather };
+        let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
         Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict })
     }
 }
@@ -121,6 +124,7 @@ impl Common {
             ("--strict", self.strict),
             ("--lenient", self.lenient),
             ("--keep-allgather", self.keep_allgather),
+            ("--bitwise", self.bitwise),
             ("--costs", self.costs != CostModel::default()),
         ];
         match for_programs.into_iter().find(|(_, given)| *given) {

@@ -1,10 +1,16 @@
 //! `shardc plan`
 
 use super::{Common, Failure, Format, input};
-use crate::compiler;
+use crate::compiler::{self, Options};
+use crate::diag::Diagnostics;
 use crate::expect;
+use crate::plan::{self, Choice};
+use crate::program::Program;
+use crate::report::why::{self, Asked};
 use crate::report::{document, text};
+use crate::topology::Topology;
 use clap::Args;
+use itertools::Itertools;
 
 #[derive(Debug, Args)]
 pub(super) struct Plan {
@@ -13,6 +19,9 @@ pub(super) struct Plan {
     /// Tell for each collective the methods that could do it, with their times
     #[arg(long)]
     methods: bool,
+    /// Tell why the product of this name is done as it is, and with a way such as "by gather(B)" why not so
+    #[arg(long, num_args = 1..=2, value_names = ["NAME", "WAY"])]
+    why: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -26,6 +35,10 @@ impl Plan {
         let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
         let breaches = expect::judge(plan, topology, None);
+        let why = self.why(&program, plan, &options).map_err(|problem| match problem {
+            Problem::Call(message) => Failure::Call(message),
+            Problem::Plan(found) => input::fault(&source, &found, format),
+        })?;
         let mut diagnostics = diagnostics;
         diagnostics.extend(breaches.clone());
         match format {
@@ -34,15 +47,66 @@ impl Plan {
                 let machine = text::machine(topology, assumed);
                 let methods =
                     if self.methods { text::methods(plan, topology, options.lowering) } else { String::new() };
-                input::print(&format!("{machine}\n{}{methods}", text::plan(plan, topology, schedule)))?;
+                let body = match why.is_empty() {
+                    true => text::plan(plan, topology, schedule),
+                    false => why.iter().map(|(choice, asked)| told(plan, choice, asked.as_ref(), topology)).join("\n"),
+                };
+                input::print(&format!("{machine}\n{body}{methods}"))?;
             }
             Format::Json => {
                 let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);
                 let document =
                     if self.methods { document.with_methods(plan, topology, options.lowering) } else { document };
-                input::print_json(&document)?;
+                let why = why.iter().map(|(choice, asked)| why::document(plan, choice, asked.as_ref(), topology));
+                input::print_json(&document.with_why(why.collect()))?;
             }
         }
         input::judged(&source, &breaches, format)
+    }
+
+    /// The products that are asked for, each with the plan of the way that is.
+    fn why<'p>(
+        &self,
+        program: &Program,
+        plan: &'p plan::Plan,
+        options: &Options,
+    ) -> Result<Vec<(&'p Choice, Option<Asked>)>, Problem> {
+        let Some(name) = self.why.first() else { return Ok(Vec::new()) };
+        let choices = why::choices(plan, name);
+        if choices.is_empty() {
+            let known = why::products(plan).join("`, `");
+            return Err(Problem::Call(format!("no product is called `{name}`; there are `{known}`")));
+        }
+        let asked = |choice: &Choice| {
+            let Some(text) = self.why.get(1) else { return Ok(None) };
+            let operands = || plan.program.value(choice.value).definition.operands().iter();
+            let pin = program.pin_of(choice.value, text).ok_or_else(|| {
+                let names = operands().map(|operand| plan.program.name(*operand)).join(" or ");
+                let known = "`by gather(..)`, `by slice(..)` or `by reduce`";
+                Problem::Call(format!("`{text}` is no way to compute `{name}`: ask for {known}, of {names}"))
+            })?;
+            let text = program.pin_text(choice.value, &pin);
+            let mut pinned = program.clone();
+            pinned.values[choice.value.index()].pin = Some(pin);
+            let topology = compiler::machine(program, options).map_err(Problem::Plan)?;
+            let plan = compiler::plan(&pinned, &topology, options).map_err(Problem::Plan)?;
+            Ok(Some(Asked { text, plan }))
+        };
+        choices.into_iter().map(|choice| Ok((choice, asked(choice)?))).collect()
+    }
+}
+
+/// Why nothing can be told.
+enum Problem {
+    /// The call is at fault.
+    Call(String),
+    /// No plan goes that way.
+    Plan(Diagnostics),
+}
+
+fn told(plan: &plan::Plan, choice: &Choice, asked: Option<&Asked>, topology: &Topology) -> String {
+    match asked {
+        Some(asked) => why::asked(plan, choice, asked, topology),
+        None => why::text(plan, choice, topology),
     }
 }

@@ -38,7 +38,8 @@ impl Costs for Book<'_> {
             Collective::AllReduce { .. } => self.topology.all_reduce(axes.iter(), local),
             Collective::AllToAll { .. } => self.topology.all_to_all(axes.iter(), full),
             Collective::Permute { .. } => self.topology.permute(axes.iter(), local),
-            Collective::Slice { .. } => return limited(Time::ZERO, Limit::Free),
+            Collective::Broadcast { .. } => self.topology.broadcast(axes.iter(), local),
+            Collective::Slice { .. } | Collective::Open { .. } => return limited(Time::ZERO, Limit::Free),
         };
         limited(form.time, limit(&form))
     }

@@ -52,6 +52,8 @@ impl Part {
         match collective {
             Collective::AllGather { axes } => Collective::AllGather { axes: self.set(*axes) },
             Collective::AllReduce { axes } => Collective::AllReduce { axes: self.set(*axes) },
+            Collective::Broadcast { axes } => Collective::Broadcast { axes: self.set(*axes) },
+            Collective::Open { axes } => Collective::Open { axes: self.set(*axes) },
             Collective::ReduceScatter { axes, dim } => Collective::ReduceScatter { axes: self.axes(*axes), dim: *dim },
             Collective::AllToAll { axes, from, to } => {
                 Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }

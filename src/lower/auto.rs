@@ -117,7 +117,7 @@ pub(super) fn fastest(
 }
 
 /// A good number of chunks, of those into which some dim divides, and its time; `whole` is that of one chunk.
-fn best_chunks(extents: &[u64], whole: Time, time: impl Fn(u64) -> Option<Time>) -> (Time, u64) {
+pub(super) fn best_chunks(extents: &[u64], whole: Time, time: impl Fn(u64) -> Option<Time>) -> (Time, u64) {
     let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| divisors(*extent)).chain([1]).collect();
     let time = |chunks| if chunks == 1 { Some(whole) } else { time(chunks) };
     more_chunks(LEAST_SAVING, |chunks| counts.range(chunks..).next().copied(), time).unwrap_or((whole, 1))

@@ -3,6 +3,7 @@
 
 use super::Lowering;
 use super::auto::{along, fastest, simulate_below};
+use super::broadcast::{self, Broadcast};
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -11,7 +12,7 @@ use crate::function::{Function, Unary};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Method};
+use crate::schedule::methods::{self, Destination, Method};
 use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
@@ -27,6 +28,8 @@ pub struct Lowerer<'a> {
     chosen: HashMap<Stage, (Method, u64)>,
     /// The best way over all axes of a collective.
     pub(super) several: HashMap<Several, Way>,
+    /// How broadcasts are done.
+    pub(super) broadcasts: HashMap<Broadcast, broadcast::Way>,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
@@ -47,7 +50,8 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        Lowerer { topology, lowering, chosen: HashMap::new(), several: HashMap::new(), frugal: false, flaw: None }
+        let (chosen, several, broadcasts) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Lowerer { topology, lowering, chosen, several, broadcasts, frugal: false, flaw: None }
     }
 
     /// One that makes few operations.
@@ -71,6 +75,7 @@ impl<'a> Lowerer<'a> {
         value: OpId,
         method: Option<Method>,
     ) -> OpId {
+        let builder = &mut builder.with_equal_copies(self.lowering.bitwise);
         let operator = from.sharding.operator;
         let reduced = match collective {
             Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
@@ -78,7 +83,9 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { .. }
             | Collective::AllToAll { .. }
             | Collective::Permute { .. }
-            | Collective::Slice { .. } => None,
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => None,
         };
         let value = match reduced {
             Some(_) if operator == Operator::SquareAdd => builder.map_each(Function::Unary(Unary::Square), value),
@@ -106,19 +113,21 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
                 let dims = from.sharding.dims.iter().map(gathered).collect();
-                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: 0 };
+                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: None };
                 if stages.lowerer.lowering.keep_all_gather {
                     return stages.staged(&moved, value);
                 }
                 stages.over_axes(&moved, value)
             }
             Collective::ReduceScatter { axes, dim } => {
-                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: 0 };
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: None };
                 stages.over_axes(&moved, value)
             }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
-            Collective::AllToAll { axes, from, to } => {
-                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(*axes, *from), to: *to };
+            Collective::AllToAll { axes, from: source, to } => {
+                let leaving = from.sharding.dims[*source].iter().filter(|axis| axes.contains(*axis)).collect();
+                let to = Some(Destination { dim: *to, order: *axes });
+                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to };
                 stages.over_axes(&moved, value)
             }
             Collective::Permute { to } => {
@@ -126,6 +135,8 @@ impl<'a> Lowerer<'a> {
                 let sources = permute::sources(&from.sharding, to, &axes, stages.builder.mesh());
                 methods::permute(stages.builder, axes, value, sources)
             }
+            Collective::Broadcast { axes } => stages.broadcast(value, axes.in_order()),
+            Collective::Open { axes } => stages.builder.mask(value, axes.iter().collect()),
             Collective::Slice { axes, dim } => {
                 let axes: Vec<AxisId> = axes.iter().collect();
                 let mesh = stages.builder.mesh();
@@ -150,8 +161,11 @@ impl Stages<'_, '_, '_, '_> {
             CollectiveKind::AllGather => self.gather_dim(value, axes, dim),
             CollectiveKind::ReduceScatter => self.staged_scatter(value, axes, dim),
             CollectiveKind::AllReduce => self.staged_reduce(value, axes, dim),
-            CollectiveKind::AllToAll => self.staged_exchange(value, axes, dim, moved.to),
-            CollectiveKind::Permute | CollectiveKind::Slice => value,
+            CollectiveKind::AllToAll => match moved.to {
+                Some(to) => self.staged_exchange(value, axes, dim, to),
+                None => value,
+            },
+            CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => value,
         })
     }
 
@@ -185,7 +199,7 @@ impl Stages<'_, '_, '_, '_> {
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
-        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: 0 };
+        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None };
         if self.lowerer.lowering.keep_all_gather && self.scatters(value, axes, dim) {
             let part = self.over_axes(&moved(CollectiveKind::ReduceScatter), value);
             return self.gather_dim(part, axes, dim);
@@ -221,13 +235,13 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     /// Run by run, the minor one first.
-    fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: usize) -> OpId {
-        let stages: Vec<(Axes, Method)> = self
-            .runs(axes)
+    fn staged_exchange(&mut self, value: OpId, axes: Axes, from: usize, to: Destination) -> OpId {
+        let stages: Vec<(Axes, Method)> = to
+            .runs(self.builder.mesh(), axes)
             .into_iter()
             .filter_map(|run| {
                 let method = self.method(CollectiveKind::AllToAll, run, value, |builder, method, run, value| {
-                    methods::all_to_all(builder, method, run, value, from, to)
+                    methods::all_to_all(builder, method, run, value, from, to.dim)
                 });
                 method.map(|method| (run, method))
             })
@@ -236,7 +250,7 @@ impl Stages<'_, '_, '_, '_> {
     }
 
     /// Lists of axes go by runs: neighbouring parts of an axis are one ring or line again.
-    fn runs(&self, axes: Axes) -> Vec<Axes> {
+    pub(super) fn runs(&self, axes: Axes) -> Vec<Axes> {
         self.builder.mesh().runs(axes)
     }
 
@@ -281,9 +295,10 @@ impl Stages<'_, '_, '_, '_> {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
+        let bitwise = self.lowerer.lowering.bitwise;
         let time = |method, chunks, limit| {
             simulate_below(&part, dtype, &stage.3, limit, |builder, input| {
-                build(builder, (method, chunks), runs[0], input);
+                build(&mut builder.with_equal_copies(bitwise), (method, chunks), runs[0], input);
             })
         };
         // Where none can be tried on the clock, the usual one.

@@ -1,6 +1,7 @@
 //! Plan to [`Schedule`]: every step becomes operations, collectives by the method that is simulated fastest.
 
 mod auto;
+mod broadcast;
 mod collective;
 mod colours;
 mod packing;
@@ -27,6 +28,8 @@ use thiserror::Error;
 pub struct Lowering {
     /// Leave an AllGather one operation.
     pub keep_all_gather: bool,
+    /// Copies of a sum of floats are equal to the last bit: every device adds in the same order.
+    pub bitwise: bool,
 }
 
 /// A method that was asked for and does not apply.

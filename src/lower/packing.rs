@@ -30,7 +30,11 @@ pub(super) fn packed(topology: &Topology, moved: &Moved) -> Option<Packed> {
         CollectiveKind::AllGather => packing::gather(&network, &each())?,
         CollectiveKind::ReduceScatter => packing::gather(&network.reversed(), &each())?,
         CollectiveKind::AllReduce => packing::spanning(&network)?,
-        CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Slice => return None,
+        CollectiveKind::AllToAll
+        | CollectiveKind::Permute
+        | CollectiveKind::Broadcast
+        | CollectiveKind::Slice
+        | CollectiveKind::Open => return None,
     };
     Some(Packed { axes, dims: moved.dims.clone(), trees, chunks: 1 })
 }

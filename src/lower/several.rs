@@ -9,9 +9,10 @@ use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::OpId;
-use crate::schedule::methods::{Method, Multiport, Packed, Stage};
+use crate::schedule::methods::{Destination, Method, Multiport, Packed, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
+use std::cell::Cell;
 
 /// What decides: the collective, and the block it starts from.
 pub(super) type Several = (Moved, DType, Vec<u64>);
@@ -23,8 +24,8 @@ pub(super) struct Moved {
     /// The axes on each dim: where a gather finds them, a scatter and an exchange put or find them. A sum over several
     /// axes is scattered along a dim that divides, if there is one.
     pub(super) dims: Vec<Axes>,
-    /// The dim to which an exchange moves them.
-    pub(super) to: usize,
+    /// Where an exchange puts them.
+    pub(super) to: Option<Destination>,
 }
 
 /// More chunks of all axes at once are not tried.
@@ -32,6 +33,9 @@ const MOST_CHUNKS: u64 = 64;
 
 /// Chunks of all axes at once are few, so that even a part in so many is worth them.
 const LEAST_SAVING_AT_ONCE: u128 = 512;
+
+/// No more of them are tried once the busiest link is idle for less than 1 part in so many.
+const NEARLY_ALL: u128 = 200;
 
 /// How a collective goes over its axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +59,7 @@ impl Stages<'_, '_, '_, '_> {
 
     fn way_over_axes(&mut self, moved: &Moved, value: OpId) -> Way {
         let lowerer = &self.lowerer;
-        let count = runs(&lowerer.topology.mesh, &moved.dims).len();
+        let count = runs(&lowerer.topology.mesh, &moved.dims, moved.to).len();
         let tried = match self.method {
             Some(method) => matches!(method, Method::Multiport | Method::TreePacking),
             None => !lowerer.frugal && (count > 1 || lowerer.topology.is_degraded()),
@@ -80,11 +84,17 @@ impl Stages<'_, '_, '_, '_> {
             (Way::Multiport(all), CollectiveKind::AllGather) => all.all_gather(self.builder, value),
             (Way::Multiport(all), CollectiveKind::ReduceScatter) => all.reduce_scatter(self.builder, value, operator),
             (Way::Multiport(all), CollectiveKind::AllReduce) => all.all_reduce(self.builder, value, operator),
-            (Way::Multiport(all), CollectiveKind::AllToAll) => all.all_to_all(self.builder, value, moved.to),
+            (Way::Multiport(all), CollectiveKind::AllToAll) => match moved.to {
+                Some(to) => all.all_to_all(self.builder, value, to),
+                None => value,
+            },
             (Way::Packed(trees), CollectiveKind::AllGather) => trees.all_gather(self.builder, value),
             (Way::Packed(trees), CollectiveKind::ReduceScatter) => trees.reduce_scatter(self.builder, value, operator),
             (Way::Packed(trees), CollectiveKind::AllReduce) => trees.all_reduce(self.builder, value, operator),
-            (Way::Multiport(_) | Way::Packed(_), CollectiveKind::Permute | CollectiveKind::Slice)
+            (
+                Way::Multiport(_) | Way::Packed(_),
+                CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open,
+            )
             | (Way::Packed(_), CollectiveKind::AllToAll) => value,
         }
     }
@@ -117,8 +127,11 @@ struct Contest<'k> {
 
 impl<'k> Contest<'k> {
     fn new(lowerer: &'k Lowerer<'_>, (whole, dtype, extents): &'k Several, operator: Operator) -> Contest<'k> {
-        let (part, dims) = along(lowerer.topology, &whole.dims);
-        let there = Moved { dims, ..whole.clone() };
+        // The order after an exchange is numbered anew like the dims.
+        let order = whole.to.map_or(Axes::NONE, |to| to.order);
+        let (part, mut dims) = along(lowerer.topology, &[&whole.dims[..], &[order]].concat());
+        let order = dims.pop().unwrap_or(Axes::NONE);
+        let there = Moved { kind: whole.kind, dims, to: whole.to.map(|to| Destination { order, ..to }) };
         Contest { part, lowerer, whole, there, dtype: *dtype, extents, operator }
     }
 
@@ -150,7 +163,7 @@ impl<'k> Contest<'k> {
     }
 
     fn runs(&self) -> Vec<(Axes, usize)> {
-        runs(&self.lowerer.topology.mesh, &self.whole.dims)
+        runs(&self.lowerer.topology.mesh, &self.whole.dims, self.whole.to)
     }
 
     fn multiport(&self) -> Option<(Time, Way)> {
@@ -170,8 +183,15 @@ impl<'k> Contest<'k> {
             let stages = whole.stages.iter().zip(&numbered).map(|(stage, run)| Stage { axes: *run, ..*stage });
             Way::Multiport(Multiport { stages: stages.collect(), chunks, ..whole.clone() })
         };
-        let next = |chunks| (chunks <= MOST_CHUNKS).then_some(chunks);
-        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, |chunks| Some(self.timed(&there(chunks))?.0))?;
+        // Links that are busy nearly all the time cannot be much busier.
+        let done = Cell::new(false);
+        let next = |chunks| (chunks <= MOST_CHUNKS && !done.get()).then_some(chunks);
+        let time = |chunks| {
+            let Trial { time, load } = self.trial(&there(chunks))?;
+            done.set(time.ticks().saturating_sub(load.ticks()) <= load.ticks() / NEARLY_ALL);
+            Some(time)
+        };
+        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, time)?;
         Some((time, Way::Multiport(Multiport { chunks, ..whole })))
     }
 
@@ -215,6 +235,7 @@ impl<'k> Contest<'k> {
     fn trial(&self, way: &Way) -> Option<Trial> {
         let mut lowerer = Lowerer::new(&self.part, self.lowerer.lowering);
         simulate(&self.part, self.dtype, self.extents, |builder, input| {
+            let builder = &mut builder.with_equal_copies(self.lowerer.lowering.bitwise);
             let mut stages = Stages { lowerer: &mut lowerer, builder, method: None, operator: self.operator };
             stages.by_way(&self.there, way, input);
         })
@@ -222,8 +243,9 @@ impl<'k> Contest<'k> {
 }
 
 /// The runs of two devices or more, with their dims; major first on each.
-fn runs(mesh: &Mesh, dims: &[Axes]) -> Vec<(Axes, usize)> {
-    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| mesh.runs(*on).into_iter().map(move |run| (run, dim)));
+fn runs(mesh: &Mesh, dims: &[Axes], to: Option<Destination>) -> Vec<(Axes, usize)> {
+    let runs = |on: Axes| to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
+    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
     on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
 }
 

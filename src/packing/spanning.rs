@@ -27,7 +27,7 @@ pub fn spanning(network: &Network) -> Option<Packing> {
     let root = |(node, weight): (usize, u64)| Root { nodes: vec![node], weight, source: 0 };
     let roots = beginnings.into_iter().enumerate().map(root).collect();
     let trees = grow(&Network { nodes: network.nodes, links }, roots)?;
-    Some(Packing { trees: trees.into_iter().map(Branching::from_its_middle).collect(), scale: scale / common })
+    Some(Packing { trees: trees.into_iter().map(Branching::begun_in_its_middle).collect(), scale: scale / common })
 }
 
 /// Pairs of nodes that are linked both ways.
@@ -132,7 +132,7 @@ fn oriented(nodes: usize, cables: &[Cable], weight: u64) -> (Vec<Link>, Vec<u64>
 
 impl Branching {
     /// The same tree, begun at a node from which it is least deep.
-    fn from_its_middle(self) -> Branching {
+    fn begun_in_its_middle(self) -> Branching {
         let begun = (0..self.parents.len()).map(|root| self.begun_at(root));
         let parents = begun.min_by_key(|(depth, _)| *depth).map(|(_, parents)| parents).unwrap_or_default();
         Branching { parents, ..self }

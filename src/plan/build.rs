@@ -1,14 +1,19 @@
 //! From the search to the plan: the steps on the chosen ways, each once.
 
 use super::case::case;
+use super::lazy::Lazy;
 use super::reshard::{Back, Distances, Node, Pricing, Score, Terms};
 use super::search::{FREE, Origin, Search};
-use super::{Alternative, Choice, LocalWork, Objective, Pinned, Plan, Step, StepId, StepOp, collective_name};
-use crate::collective::Collective;
+use super::{
+    Alternative, Choice, Cost, Costs as _, LocalWork, Objective, Pinned, Plan, Step, StepId, StepOp, collective_name,
+};
+use crate::collective::{Collective, CollectiveKind};
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::program::{Definition, Program, ValueId};
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
+use petgraph::Direction;
 use petgraph::graph::DiGraph;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,10 +21,20 @@ use std::rc::Rc;
 /// How many ways to do a product are kept.
 const MOST_ALTERNATIVES: usize = 8;
 
+/// So many prices that take long to find are found for them.
+const MOST_PRICES: usize = 24;
+
 /// Follows the ways back from the outputs; the choices between ways are told by [`Built::finish`].
 pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let program = search.program.clone();
-    let mut builder = Builder { search, program, steps: DiGraph::new(), made: HashMap::new(), chosen: Vec::new() };
+    let mut builder = Builder {
+        search,
+        program,
+        steps: DiGraph::new(),
+        made: HashMap::new(),
+        chosen: Vec::new(),
+        prices: MOST_PRICES,
+    };
     let mut outputs = Vec::new();
     // Values in program order, so that steps read as the program does; an unused one is planned all the same.
     for id in builder.program.value_ids() {
@@ -55,14 +70,34 @@ impl Built<'_> {
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }
 
+    /// The collectives, each with the layout that it is applied to.
+    pub(super) fn moves(&self) -> impl Iterator<Item = (Collective, Layout)> {
+        let steps = &self.builder.steps;
+        steps.node_indices().filter_map(|id| {
+            let StepOp::Collective(collective) = &steps[id].op else { return None };
+            let operand = steps.neighbors_directed(id, Direction::Incoming).next()?;
+            Some((collective.clone(), steps[operand].layout.clone()))
+        })
+    }
+
+    /// The same steps at what they cost by now.
+    pub(super) fn repriced(mut self) -> Self {
+        let costs: Vec<Cost> =
+            self.moves().map(|(collective, from)| self.builder.search.costs.collective(&collective, &from)).collect();
+        let moves = self.builder.steps.node_weights_mut().filter(|step| matches!(step.op, StepOp::Collective(_)));
+        moves.zip(costs).for_each(|(step, cost)| step.cost = cost);
+        self
+    }
+
     /// The plan, with what was not chosen.
     ///
     /// - `least`: what no plan is below, by the figure that plans are chosen by.
-    pub(super) fn finish(self, least: u128) -> Plan {
+    /// - `lazy`: the prices that the plan was made by.
+    pub(super) fn finish(self, least: u128, lazy: &Lazy<'_>) -> Plan {
         let score = self.score();
         let Built { mut builder, outputs, carried } = self;
         let chosen = std::mem::take(&mut builder.chosen);
-        let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node)).collect();
+        let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node, lazy)).collect();
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
         let lower_bound = match costs.objective() {
@@ -92,6 +127,8 @@ struct Builder<'a> {
     made: HashMap<(ValueId, Node), StepId>,
     /// The products, with the sharding in which each leaves its statement.
     chosen: Vec<(ValueId, Node)>,
+    /// How many prices may still be found for what was not chosen.
+    prices: usize,
 }
 
 impl Builder<'_> {
@@ -214,14 +251,15 @@ impl Builder<'_> {
         id
     }
 
-    /// The ways in which the product could have been done, cheapest first.
-    fn choice(&mut self, id: ValueId, target: Node) -> Choice {
+    /// The ways in which the product could have been done: the one that was chosen, then the others, cheapest first.
+    fn choice(&mut self, id: ValueId, target: Node, lazy: &Lazy<'_>) -> Choice {
         let operands = self.program.value(id).definition.operands().to_vec();
+        let origin = self.search.found[id.index()].made.origin(target).cloned();
         let mut found: Vec<Way> = Vec::new();
         let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
-        for (_, assignment) in self.search.ways(id).iter() {
+        for (local, assignment) in self.search.ways(id).iter() {
             let (program, costs, allowed) = (self.search.program, self.search.costs, self.search.allowed(id));
-            let node = self.search.space_mut(id).node(&assignment.result);
+            let node = local.result;
             let ways = onward.entry(node).or_insert_with(|| {
                 let start = (node, Score::default(), Origin { operands: Vec::new() });
                 let pricing = Pricing { times: 1, terms: Terms::new(allowed), mesh: &program.mesh, costs };
@@ -229,44 +267,77 @@ impl Builder<'_> {
             });
             let mut path = Vec::new();
             let mut reachable = true;
-            for (operand, sharding) in operands.iter().zip(&assignment.operands) {
-                let space = self.search.space(*operand);
-                let ways = self.search.found[operand.index()].offered();
-                let moves = space.known(sharding).and_then(|node| ways.way(node));
+            for (operand, node) in operands.iter().zip(&local.operands) {
+                let moves = self.search.found[operand.index()].offered().way(*node);
                 reachable &= moves.is_some();
-                path.extend(
-                    moves.into_iter().flatten().map(|(from, collective, time)| (*operand, from, collective, time)),
-                );
+                path.extend(moves.into_iter().flatten().map(|(from, collective, _)| (*operand, from, collective)));
             }
             let Some(after) = ways.way(target).filter(|_| reachable) else { continue };
-            path.extend(after.into_iter().map(|(from, collective, time)| (id, from, collective, time)));
-            let (compute, _) = self.search.compute_cost(id, assignment);
-            let communication = path.iter().map(|(_, _, _, time)| *time).sum();
+            path.extend(after.into_iter().map(|(from, collective, _)| (id, from, collective)));
+            let (compute, flops) = self.search.compute_cost(id, assignment);
+            let is_chosen = origin.as_ref().is_some_and(|origin| origin.operands == local.operands)
+                && self.search.found[id.index()].made.starts_at(target, node);
             let obeys = self.search.obeys(id, assignment);
-            found.push(Way { time: communication + compute.time, communication, path, obeys });
+            let held = local.held;
+            found
+                .push(self.priced(Way { score: Score::default(), compute, flops, path, obeys, is_chosen, held }, lazy));
         }
-        // Names are made for the few that are kept.
-        found.sort_by_key(|way| (way.time, way.path.len()));
+        // Names are made, and prices found, for the few that are kept.
+        found.sort_by_key(|way| (way.score, way.path.len()));
         let pin = self.program.value(id).pin.clone();
+        if pin.is_some() {
+            found.iter().for_each(|way| self.find_prices(way, lazy));
+            found = found.into_iter().map(|way| self.priced(way, lazy)).collect();
+            found.sort_by_key(|way| (way.score, way.path.len()));
+        }
         let pinned = pin
             .zip(found.first())
-            .map(|(pin, best)| Pinned { text: self.program.pin_text(id, &pin), best: self.alternative(best) });
-        found.retain(|way| way.obeys);
-        let mut alternatives: Vec<Alternative> = Vec::new();
-        for way in &found {
-            let alternative = self.alternative(way);
-            if alternatives.iter().all(|known| known.moves != alternative.moves) {
-                alternatives.push(alternative);
+            .map(|(pin, best)| Pinned { text: self.program.pin_text(id, &pin), best: self.alternative(best, lazy) });
+        found.retain(|way| way.obeys && (way.is_chosen || is_plain(way)));
+        found.sort_by_key(|way| !way.is_chosen);
+        let mut kept: Vec<(Score, Alternative)> = Vec::new();
+        for way in found {
+            let moves = self.moves(&way);
+            if kept.iter().all(|(_, known)| known.moves != moves) {
+                self.find_prices(&way, lazy);
+                let way = self.priced(way, lazy);
+                kept.push((way.score, self.alternative(&way, lazy)));
             }
-            if alternatives.len() == MOST_ALTERNATIVES {
+            if kept.len() == MOST_ALTERNATIVES {
                 break;
             }
         }
-        alternatives.sort_by(|a, b| (a.time, a.moves.len(), &a.moves).cmp(&(b.time, b.moves.len(), &b.moves)));
+        let others = kept.get_mut(1..).unwrap_or_default();
+        others.sort_by(|(a, one), (b, two)| (a, one.moves.len(), &one.moves).cmp(&(b, two.moves.len(), &two.moves)));
+        let alternatives = kept.into_iter().map(|(_, alternative)| alternative).collect();
         let einsum = self.program.einsum(id);
         let given = |place: usize| self.given(operands[place]);
         let (left, right) = (given(0), given(1));
         Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives, pinned }
+    }
+
+    /// A way with what it costs, as far as that is known.
+    fn priced(&self, way: Way, lazy: &Lazy<'_>) -> Way {
+        let objective = lazy.objective();
+        let own = Score::new(objective, way.compute.time, Bytes(0), way.flops);
+        let moves = way.path.iter().map(|(id, from, collective)| {
+            let from = self.search.space(*id).layout(*from);
+            let received = collective.bytes_received(&from, &self.program.mesh);
+            Score::new(objective, lazy.collective(collective, &from).time, received, 0)
+        });
+        let score = moves.fold(own, |sum, score| sum + score);
+        Way { score, ..way }
+    }
+
+    /// Finds the prices of the moves of a way, if they are few.
+    fn find_prices(&mut self, way: &Way, lazy: &Lazy<'_>) {
+        for (id, from, collective) in &way.path {
+            let from = self.search.space(*id).layout(*from);
+            if self.prices > 0 && lazy.at_least(collective, &from).is_some() {
+                self.prices -= 1;
+                lazy.learn(collective, &from);
+            }
+        }
     }
 
     /// The layout that an operand has before anything is done for the product.
@@ -278,23 +349,58 @@ impl Builder<'_> {
         self.steps[step].layout.clone()
     }
 
-    fn alternative(&self, way: &Way) -> Alternative {
+    /// The moves of a way, as the book writes them.
+    fn moves(&self, way: &Way) -> Vec<String> {
         let (mesh, dims) = (&self.program.mesh, &self.program.dims);
-        let name = |(id, from, collective, _): &(ValueId, Node, Rc<Collective>, Time)| {
+        let name = |(id, from, collective): &(ValueId, Node, Rc<Collective>)| {
             let from = self.search.space(*id).layout(*from);
             let (move_name, brackets) = (collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims));
             format!("{move_name}({}{brackets})", self.program.name(*id))
         };
-        let moves = way.path.iter().map(name).collect();
-        Alternative { moves, time: way.time, communication: way.communication }
+        way.path.iter().map(name).collect()
+    }
+
+    fn alternative(&self, way: &Way, lazy: &Lazy<'_>) -> Alternative {
+        let mesh = &self.program.mesh;
+        let (mut received, mut held, mut is_bound) = (Bytes(0), way.held, false);
+        let mut costs = Vec::new();
+        for (id, node, collective) in &way.path {
+            let from = self.search.space(*id).layout(*node);
+            received = Bytes(received.0.saturating_add(collective.bytes_received(&from, mesh).0));
+            let to = collective.apply(&from.sharding, mesh).map(|sharding| Layout { sharding, ..from.clone() });
+            let after = to.map_or(0, |to| to.local_bytes(mesh).0);
+            held = held.max(from.local_bytes(mesh).0.saturating_add(after));
+            is_bound |= lazy.at_least(collective, &from).is_some();
+            costs.push(lazy.collective(collective, &from));
+        }
+        let communication = costs.iter().map(|cost| cost.time).sum();
+        let time = communication + way.compute.time;
+        let (flops, held) = (way.flops, Bytes(held));
+        Alternative { moves: self.moves(way), costs, time, communication, received, flops, held, is_bound }
     }
 }
 
-/// One way to do a product: its moves, each with the array, where it starts and its time.
+/// Whether a way is one that is written: each array is moved once, and before or after it may be cut.
+fn is_plain(way: &Way) -> bool {
+    let ids = way.path.iter().map(|(id, _, _)| *id).unique();
+    let slices = |(_, _, moved): &&(ValueId, Node, Rc<Collective>)| moved.kind() == CollectiveKind::Slice;
+    ids.into_iter().all(|id| {
+        let of_array = || way.path.iter().filter(move |(other, _, _)| *other == id);
+        let count = of_array().count();
+        let cuts = of_array().filter(slices).count();
+        cuts <= 1 && count - cuts <= 1
+    })
+}
+
+/// One way to do a product: its moves, each with the array and where it starts.
 struct Way {
-    time: Time,
-    communication: Time,
-    path: Vec<(ValueId, Node, Rc<Collective>, Time)>,
+    score: Score,
+    compute: Cost,
+    flops: u128,
+    path: Vec<(ValueId, Node, Rc<Collective>)>,
     /// Whether it is what the statement asks for.
     obeys: bool,
+    is_chosen: bool,
+    /// Bytes of the operands and of the result on a device.
+    held: u64,
 }

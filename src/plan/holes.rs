@@ -70,7 +70,7 @@ pub(super) fn figure(plan: &Plan, objective: Objective) -> u128 {
 }
 
 /// What a plan is chosen by; of equal ones the one that holds least.
-fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
+pub(super) fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
     let totals = plan.totals();
     let received = u128::from(totals.received.0);
     match objective {

@@ -5,7 +5,7 @@
 //! that is not enough, operations get a price beside their time, and steps less memory, until a plan fits.
 
 use super::reshard::Terms;
-use super::{Costs, Plan, PlanError, StepOp, branch, holes};
+use super::{Costs, Plan, PlanError, StepOp, holes, lazy};
 use crate::program::Program;
 use crate::syntax::Measure;
 
@@ -17,10 +17,7 @@ const MOST_ROUNDS: u32 = 24;
 /// # Errors
 /// If there is no plan on these terms.
 pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
-    let solved = |terms: Terms| {
-        let branch::Solved { built, least } = branch::solve(program, costs, terms)?;
-        Ok(built.finish(least))
-    };
+    let solved = |terms: Terms| lazy::solve(program, costs, terms);
     let limits = Limits::of(program);
     let free = if limits.are_none() { return solved(terms) } else { solved(Terms { most: u128::MAX, ..terms })? };
     if limits.over(&free) == 0 {

@@ -8,6 +8,7 @@ mod branch;
 mod build;
 mod case;
 mod holes;
+mod lazy;
 mod limits;
 mod parts;
 mod pins;
@@ -18,7 +19,7 @@ pub mod unroll;
 
 pub use print::collective_name;
 
-use crate::collective::{Collective, CollectiveKind};
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -39,7 +40,7 @@ pub trait Costs {
     /// The time of one collective, and what limits it.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
-    /// A time that the collective does not take less than, if that is known at once and the time is not.
+    /// A time that the collective does not take less than, where the time itself takes long to find.
     fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Time> {
         None
     }
@@ -141,6 +142,14 @@ impl Limit {
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     parts::plan(program, costs)
+}
+
+/// The same with no axis cut in parts.
+///
+/// # Errors
+/// As for [`plan`].
+pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    holes::plan(program, costs, Terms::new(Allowed::Moves))
 }
 
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
@@ -268,7 +277,7 @@ impl Plan {
     /// Whether a step sends anything: a slice does not.
     pub fn communicates(&self, id: StepId) -> bool {
         match &self.step(id).op {
-            StepOp::Collective(collective) => collective.kind() != CollectiveKind::Slice,
+            StepOp::Collective(collective) => collective.kind().sends(),
             StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
                 false
             }
@@ -459,7 +468,8 @@ pub struct Choice {
     pub value: ValueId,
     /// The book's case, 1 to 4, from the layouts that the operands had.
     pub case: u8,
-    /// The ways to do it, of a pinned one those that it may be done in, cheapest first; the first was chosen.
+    /// The ways to do it, of a pinned one those that it may be done in: the one that was chosen, then the others, the
+    /// cheapest first. In a larger program one of them may be cheaper by itself.
     pub alternatives: Vec<Alternative>,
     /// What the statement asks for, if it does.
     pub pinned: Option<Pinned>,
@@ -477,10 +487,20 @@ pub struct Pinned {
 /// One way to do a product.
 #[derive(Clone, Debug)]
 pub struct Alternative {
-    /// The moves in order, as the book writes them; `no communication` if there are none.
+    /// The moves in order, as the book writes them.
     pub moves: Vec<String>,
+    /// What each of them costs by itself.
+    pub costs: Vec<Cost>,
     /// Isolated time of all of it.
     pub time: Time,
     /// Of that, the communication.
     pub communication: Time,
+    /// What the fullest device receives.
+    pub received: Bytes,
+    /// Floating-point operations of one device.
+    pub flops: u128,
+    /// The most that one device holds for one step of it: what it takes and what it makes.
+    pub held: Bytes,
+    /// Whether the times are bounds: what lost already is not simulated.
+    pub is_bound: bool,
 }

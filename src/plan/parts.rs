@@ -26,10 +26,14 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanErr
     let terms = Terms::new(Allowed::Moves);
     let whole = holes::plan(program, costs, terms)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
-    let figure = |plan: &Plan| (limits::over(plan), holes::figure(plan, costs.objective()));
-    // Of what breaks the limits, anything may be better.
-    let most = if limits::over(&whole) > 0 { Some(u128::MAX) } else { figure(&whole).1.checked_sub(1) };
-    let (Some(most), Some(sizes)) = (most.filter(|_| !pinned), parts(program)) else { return Ok(whole) };
+    let figure = |plan: &Plan| {
+        let (first, second, _) = holes::score(plan, costs.objective());
+        (limits::over(plan), first, second)
+    };
+    // Of what breaks the limits, anything may be better; of equals, the one that the tie breaker prefers.
+    let (over, first, _) = figure(&whole);
+    let most = if over > 0 { u128::MAX } else { first };
+    let Some(sizes) = parts(program).filter(|_| !pinned) else { return Ok(whole) };
     let Some((mesh, parts)) = program.mesh.cut(&sizes) else { return Ok(whole) };
     let Some(costs) = costs.seen_as(&mesh) else { return Ok(whole) };
     match holes::plan(&cut(program, mesh, &parts), costs.as_ref(), Terms { most, ..terms }) {
@@ -83,7 +87,10 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
         if let Definition::Collective { collective, from, .. } = &mut value.definition {
             *from = sharding(from);
             match collective {
-                Collective::AllGather { axes } | Collective::AllReduce { axes } => *axes = set(*axes),
+                Collective::AllGather { axes }
+                | Collective::AllReduce { axes }
+                | Collective::Broadcast { axes }
+                | Collective::Open { axes } => *axes = set(*axes),
                 Collective::ReduceScatter { axes, .. }
                 | Collective::AllToAll { axes, .. }
                 | Collective::Slice { axes, .. } => *axes = list(*axes),

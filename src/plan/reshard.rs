@@ -3,10 +3,11 @@
 //! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
 
 use super::{Allowed, Costs, Objective};
-use crate::collective::{Collective, CollectiveKind};
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::operator::Operator;
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
@@ -77,26 +78,10 @@ pub(super) type Node = usize;
 struct Edge {
     to: Node,
     collective: Rc<Collective>,
-    price: Price,
+    score: Score,
+    time: Time,
     /// Bytes of a device before it and after it, together.
     held: u64,
-}
-
-/// What is known of the cost of a move.
-#[derive(Clone, Copy, Debug)]
-enum Price {
-    /// It is no less.
-    AtLeast(Score),
-    /// It is this, in so much time.
-    Known(Score, Time),
-}
-
-impl Price {
-    fn least(self) -> Score {
-        match self {
-            Price::AtLeast(score) | Price::Known(score, _) => score,
-        }
-    }
 }
 
 /// What plans are looked for.
@@ -134,7 +119,7 @@ impl Pricing<'_> {
     fn allows(&self, edge: &Edge) -> bool {
         let kind = match self.terms.allowed {
             Allowed::Moves => true,
-            Allowed::Slices => edge.collective.kind() == CollectiveKind::Slice,
+            Allowed::Slices => !edge.collective.kind().sends(),
         };
         kind && edge.held <= self.terms.held
     }
@@ -187,6 +172,14 @@ impl<Origin> Distances<Origin> {
     /// All nodes in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Node, Score)> {
         self.reached().map(|(node, (score, _))| (node, *score))
+    }
+
+    /// Whether a node is reached from this source.
+    pub(super) fn starts_at(&self, mut node: Node, source: Node) -> bool {
+        while let Some((_, Back::Move(from, _, _))) = self.get(node) {
+            node = *from;
+        }
+        node == source
     }
 
     /// The source from which a node is reached.
@@ -252,8 +245,6 @@ impl Space {
     }
 
     /// The cheapest way from any of the sources to every sharding; with a target, only until that is settled.
-    ///
-    /// A move whose price is costly to know is asked for only when its bound says that it may be the cheapest.
     pub(super) fn distances<Origin: Clone>(
         &mut self,
         sources: impl IntoIterator<Item = (Node, Score, Origin)>,
@@ -265,23 +256,13 @@ impl Space {
         for (node, score, origin) in sources {
             if reached[node].as_ref().is_none_or(|(known, _)| score < *known) {
                 reached[node] = Some((score, Back::Source(origin)));
-                heap.push(Reverse((score, node, None)));
+                heap.push(Reverse((score, node)));
             }
         }
         let mut settled = vec![false; self.shardings.len()];
-        while let Some(Reverse((score, node, edge))) = heap.pop() {
+        while let Some(Reverse((score, node))) = heap.pop() {
             if score.first > pricing.terms.most {
                 break;
-            }
-            if let Some(place) = edge {
-                // Its bound has come up.
-                let open = |edges: &Vec<Edge>| edges.get(place).is_some_and(|edge: &Edge| !settled[edge.to]);
-                if self.edges[node].as_ref().is_some_and(open) {
-                    let from = reached[node].as_ref().map_or(score, |(score, _)| *score);
-                    self.know(node, place, pricing);
-                    self.relax((node, from), place, &settled, &mut reached, &mut heap, pricing);
-                }
-                continue;
             }
             if std::mem::replace(&mut settled[node], true) {
                 continue;
@@ -292,10 +273,14 @@ impl Space {
             self.expand(node, pricing.mesh, pricing.costs);
             settled.resize(self.shardings.len(), false);
             reached.resize(self.shardings.len(), None);
-            let count = self.edges[node].as_ref().map_or(0, Vec::len);
-            self.work += count as u64;
-            for place in 0..count {
-                self.relax((node, score), place, &settled, &mut reached, &mut heap, pricing);
+            let edges = self.edges[node].as_deref().unwrap_or_default();
+            self.work += edges.len() as u64;
+            for edge in edges.iter().filter(|edge| pricing.allows(edge)) {
+                let through = score + edge.score.times(pricing.times);
+                if !settled[edge.to] && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known) {
+                    reached[edge.to] = Some((through, Back::Move(node, Rc::clone(&edge.collective), edge.time)));
+                    heap.push(Reverse((through, edge.to)));
+                }
             }
         }
         let within = |(score, _): &(Score, _)| score.first <= pricing.terms.most;
@@ -303,32 +288,7 @@ impl Space {
         Distances { reached }
     }
 
-    /// Goes along a move if that may be the cheapest way to where it leads.
-    fn relax<Origin>(
-        &self,
-        (node, score): (Node, Score),
-        place: usize,
-        settled: &[bool],
-        reached: &mut [Option<(Score, Back<Origin>)>],
-        heap: &mut BinaryHeap<Reverse<(Score, Node, Option<usize>)>>,
-        pricing: &Pricing<'_>,
-    ) {
-        let Some(edge) = self.edges[node].as_ref().map(|edges| &edges[place]) else { return };
-        let through = score + edge.price.least().times(pricing.times);
-        let better = || reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known);
-        if settled[edge.to] || !pricing.allows(edge) || !better() {
-            return;
-        }
-        match edge.price {
-            Price::AtLeast(_) => heap.push(Reverse((through, node, Some(place)))),
-            Price::Known(_, time) => {
-                reached[edge.to] = Some((through, Back::Move(node, Rc::clone(&edge.collective), time)));
-                heap.push(Reverse((through, edge.to, None)));
-            }
-        }
-    }
-
-    /// Finds the moves out of a node, once.
+    /// Finds and prices the moves out of a node, once.
     fn expand(&mut self, node: Node, mesh: &Mesh, costs: &dyn Costs) {
         if self.edges[node].is_some() {
             return;
@@ -341,31 +301,13 @@ impl Space {
             if !to.divides(&self.dims, mesh) {
                 continue;
             }
-            let received = collective.bytes_received(&from, mesh);
-            let score = |time| Score::new(costs.objective(), time, received, 0);
-            let price = match costs.at_least(&collective, &from) {
-                Some(least) => Price::AtLeast(score(least)),
-                None => {
-                    let time = costs.collective(&collective, &from).time;
-                    Price::Known(score(time), time)
-                }
-            };
+            let time = costs.collective(&collective, &from).time;
+            let score = Score::new(costs.objective(), time, collective.bytes_received(&from, mesh), 0);
             let after = Layout { sharding: to.clone(), ..from.clone() }.local_bytes(mesh).0;
             let held = before.saturating_add(after);
-            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), price, held });
+            edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
         self.edges[node] = Some(edges);
-    }
-
-    /// Asks for the price of a move, once.
-    fn know(&mut self, node: Node, place: usize, pricing: &Pricing<'_>) {
-        let from = self.layout(node);
-        let Some(edge) = self.edges[node].as_mut().map(|edges| &mut edges[place]) else { return };
-        if let Price::AtLeast(_) = edge.price {
-            let time = pricing.costs.collective(&edge.collective, &from).time;
-            let received = edge.collective.bytes_received(&from, pricing.mesh);
-            edge.price = Price::Known(Score::new(pricing.costs.objective(), time, received, 0), time);
-        }
     }
 }
 
@@ -377,14 +319,18 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     let mut moves = Vec::new();
     let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
     moves.extend(from.dim_axes().subsets().map(|axes| Collective::AllGather { axes }));
-    for axes in from.open.subsets() {
+    if from.operator == Operator::Root {
+        moves.extend(from.open.subsets().map(|axes| Collective::Broadcast { axes }));
+    }
+    for axes in from.open.subsets().filter(|_| from.operator != Operator::Root) {
         moves.push(Collective::AllReduce { axes });
         for dim in 0..dims.len() {
             moves.extend(orders(axes).into_iter().map(|axes| Collective::ReduceScatter { axes, dim }));
         }
     }
     for (source, target) in (0..dims.len()).cartesian_product(0..dims.len()) {
-        moves.extend(suffixes(from.dims[source]).map(|axes| Collective::AllToAll { axes, from: source, to: target }));
+        let lists = suffixes(from.dims[source]).flat_map(|axes| orders(axes.set()));
+        moves.extend(lists.map(|axes| Collective::AllToAll { axes, from: source, to: target }));
     }
     for axis in all.without(from.used()).iter() {
         moves.extend((0..dims.len()).map(|dim| Collective::Slice { axes: Axes::one(axis), dim }));

@@ -77,11 +77,11 @@ pub(super) type Settled = BTreeMap<ValueId, Places>;
 
 /// A local computation as an edge between the shardings of its operands and of its result.
 pub(super) struct Way {
-    operands: Vec<Node>,
-    result: Node,
+    pub(super) operands: Vec<Node>,
+    pub(super) result: Node,
     own: Score,
     /// Bytes of the operands and of the result on a device.
-    held: u64,
+    pub(super) held: u64,
     flops: u128,
 }
 

@@ -8,6 +8,7 @@ use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{CollectiveName, Expr, Name};
 
@@ -114,6 +115,7 @@ impl Checker {
         match call.kind {
             CollectiveName::AllGather => Ok(Collective::AllGather { axes: axes.set() }),
             CollectiveName::AllReduce => Ok(Collective::AllReduce { axes: axes.set() }),
+            CollectiveName::Broadcast => Ok(Collective::Broadcast { axes: axes.set() }),
             CollectiveName::ReduceScatter => {
                 let dim = self.target_dim(call, dim, axes)?;
                 Ok(Collective::ReduceScatter { axes, dim })
@@ -135,7 +137,9 @@ impl Checker {
     fn destination<'b>(&mut self, call: &Call<'_>, subscript: &'b [Name]) -> Checked<(Option<usize>, &'b [Name])> {
         let [words @ .., last] = subscript else { return Ok((None, subscript)) };
         match call.kind {
-            CollectiveName::AllGather | CollectiveName::AllReduce => return Ok((None, subscript)),
+            CollectiveName::AllGather | CollectiveName::AllReduce | CollectiveName::Broadcast => {
+                return Ok((None, subscript));
+            }
             CollectiveName::ReduceScatter | CollectiveName::AllToAll if words.is_empty() => {
                 return Ok((None, subscript));
             }
@@ -184,6 +188,7 @@ impl Checker {
             None => match call.kind {
                 CollectiveName::AllGather => Some(Collective::AllGather { axes: call.from.dim_axes() }),
                 CollectiveName::AllReduce => Some(Collective::AllReduce { axes: call.from.open }),
+                CollectiveName::Broadcast => Some(Collective::Broadcast { axes: call.from.open }),
                 CollectiveName::ReduceScatter => {
                     let dim = self.target_dim(call, dim, call.from.open.in_order())?;
                     Some(Collective::ReduceScatter { axes: call.from.open.in_order(), dim })
@@ -214,10 +219,12 @@ impl Checker {
         let fail = |why: String, help: String| self.axis_error(call, why, help, call.at);
         let (axes, wanted) = match collective {
             Collective::AllGather { axes } => (*axes, from.dim_axes()),
-            Collective::AllReduce { axes } => (*axes, from.open),
+            Collective::AllReduce { axes } | Collective::Broadcast { axes } => (*axes, from.open),
             Collective::ReduceScatter { axes, .. } => (axes.set(), from.open),
             Collective::AllToAll { axes, .. } => (axes.set(), from.dim_axes()),
-            Collective::Permute { .. } | Collective::Slice { .. } => (AxisSet::NONE, AxisSet::NONE),
+            Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => {
+                (AxisSet::NONE, AxisSet::NONE)
+            }
         };
         if axes.is_empty() {
             return fail("there is nothing to do".to_owned(), used);
@@ -225,6 +232,10 @@ impl Checker {
         if let Some(axis) = axes.without(wanted).iter().next() {
             let name = &self.mesh.axis(axis).name;
             return match (from.open.contains(axis), from.dim_of(axis)) {
+                (true, _) if from.operator == Operator::Root => fail(
+                    format!("only the first device along `{name}` has it"),
+                    format!("`Broadcast_{name}` gives it to the others"),
+                ),
                 (true, _) => fail(
                     format!("`{name}` is in the open sum"),
                     format!(
@@ -240,13 +251,27 @@ impl Checker {
                 (false, None) => fail(format!("`{name}` is not in its layout"), used),
             };
         }
+        let root = from.operator == Operator::Root && !from.open.is_empty();
         match collective {
+            Collective::AllReduce { .. } | Collective::ReduceScatter { .. } if root => fail(
+                format!(
+                    "only the first device along `{}` has it, and there is nothing to combine",
+                    axes.names(&self.mesh)
+                ),
+                format!("`Broadcast_{}` gives it to the others", axes.names(&self.mesh)),
+            ),
+            Collective::Broadcast { .. } if !root => fail(
+                format!("its pieces are still to be combined, by {}", from.operator),
+                format!("`AllReduce_{}` closes it", axes.names(&self.mesh)),
+            ),
             Collective::AllGather { axes } => self.gather_major(call, *axes),
             Collective::AllToAll { axes, from: source, to } => self.all_to_all_misfit(call, *axes, *source, *to),
             Collective::AllReduce { .. }
             | Collective::ReduceScatter { .. }
             | Collective::Permute { .. }
-            | Collective::Slice { .. } => fail("it cannot be applied there".to_owned(), used),
+            | Collective::Broadcast { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => fail("it cannot be applied there".to_owned(), used),
         }
     }
 
@@ -308,6 +333,7 @@ fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collect
     match kind {
         CollectiveName::AllGather => Some(Collective::AllGather { axes: from.dim_axes().without(to.dim_axes()) }),
         CollectiveName::AllReduce => Some(Collective::AllReduce { axes: from.open.without(to.open) }),
+        CollectiveName::Broadcast => Some(Collective::Broadcast { axes: from.open.without(to.open) }),
         CollectiveName::ReduceScatter => gains().map(|(dim, axes)| Collective::ReduceScatter { axes, dim }),
         CollectiveName::AllToAll => {
             let (to, axes) = gains()?;
@@ -319,9 +345,7 @@ fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collect
 
 /// The one collective that leads from one sharding to another, if one does.
 pub(super) fn one_step(from: &Sharding, to: &Sharding, mesh: &Mesh) -> Option<Collective> {
-    let kinds =
-        [CollectiveName::AllGather, CollectiveName::AllReduce, CollectiveName::ReduceScatter, CollectiveName::AllToAll];
-    kinds
+    CollectiveName::ALL
         .into_iter()
         .filter_map(|kind| infer(kind, from, to))
         .find(|collective| collective.apply(from, mesh).as_ref() == Some(to))
@@ -341,6 +365,7 @@ fn kind_text(kind: CollectiveName) -> &'static str {
         CollectiveName::ReduceScatter => "ReduceScatter",
         CollectiveName::AllReduce => "AllReduce",
         CollectiveName::AllToAll => "AllToAll",
+        CollectiveName::Broadcast => "Broadcast",
     }
 }
 

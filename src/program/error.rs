@@ -797,5 +797,6 @@ fn operands(operator: Operator) -> &'static str {
         Operator::And | Operator::Or => "bools",
         Operator::Mean => "floats",
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::SquareAdd => "numbers",
+        Operator::Root => "anything",
     }
 }

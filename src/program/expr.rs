@@ -23,9 +23,9 @@ pub(super) enum Operand {
 }
 
 /// The functions that a program can name, besides the casts.
-const FUNCTIONS: [&str; 22] = [
+const FUNCTIONS: [&str; 23] = [
     "relu", "gelu", "exp", "tanh", "softmax", "rename", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square",
-    "recip", "not", "sum", "max", "min", "mean", "where", "and", "or",
+    "recip", "not", "sum", "max", "min", "mean", "where", "and", "or", "open",
 ];
 
 impl Checker {
@@ -304,6 +304,8 @@ impl Checker {
                 };
                 Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`{two}")).into())
             }
+            ("open", None, [_, ..]) => self.opened(function, subscript, argument, span),
+            ("open", None, []) => Err(misfit("write the axes that it is opened over: `open_X(b)`").into()),
             ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
             (_, None, _) => Err(unknown_function(function).into()),

@@ -15,6 +15,7 @@ mod links;
 mod local;
 mod names;
 mod open;
+mod opened;
 mod pad;
 mod parts;
 mod pin;

@@ -23,6 +23,11 @@ impl Checker {
     }
 
     fn misuse(&self, id: ValueId, reason: String) -> Failure {
+        self.misuse_beside(id, None, reason)
+    }
+
+    /// The same where a closed partner could be opened as well.
+    fn misuse_beside(&self, id: ValueId, partner: Option<ValueId>, reason: String) -> Failure {
         let (value, sharding) = (self.value(id), self.exact(id).cloned().unwrap_or_default());
         let (axes, has) = (sharding.open.names(&self.mesh), self.show(id));
         let group = sharding.open.group_size(&self.mesh);
@@ -39,7 +44,11 @@ impl Checker {
             }
             None => all,
         };
-        let fixes = self.closing(id);
+        let opened = partner.map(|partner| Fix {
+            edit: Edit::Replace(self.use_place(partner)),
+            text: format!("open_{axes}({})", self.show(partner)),
+        });
+        let fixes = opened.into_iter().chain(self.closing(id)).collect();
         CheckError::OpenSumMisuse { fixes, axes, reason, at: self.use_place(id), from: self.place(id), help }.into()
     }
 
@@ -82,7 +91,11 @@ impl Checker {
                     && choice.iter().all(|place| self.can_open(operands[*place], axis, operator))
             };
             if let (Some(place), false) = (open.first(), passage.operands.iter().any(fits)) {
-                return Err(self.misuse(operands[*place], self.partner_is_whole(function, axis)));
+                let summed =
+                    matches!(function, Function::Binary(Binary::Add | Binary::Sub)) && operator == Operator::Sum;
+                let whole = |id: &&ValueId| self.exact(**id).is_some_and(|has| has.open.is_empty());
+                let partner = operands.iter().find(whole).copied().filter(|_| summed);
+                return Err(self.misuse_beside(operands[*place], partner, self.partner_is_whole(function, axis)));
             }
         }
         Ok(())
@@ -133,6 +146,12 @@ impl Checker {
             };
             return Err(self.misuse(first, reason));
         };
+        if passage.operands.iter().any(|choice| choice.len() == 1)
+            && passage.operands.iter().any(|choice| choice.len() > 1)
+        {
+            // Whatever is open, alone or together.
+            return Ok(());
+        }
         let together = passage.operands.iter().any(|choice| choice.len() > 1);
         let mut spent = AxisSet::NONE;
         for id in factors {
@@ -245,6 +264,9 @@ impl Checker {
         let axes = invented.names(&self.mesh);
         let help = match self.exact(id) {
             Some(_) => format!("its layout is `{}`", self.show(id)),
+            None if asked.operator == Operator::Root => {
+                "on the first device alone are inputs, and what is computed of them; drop the braces".to_owned()
+            }
             None => "a sum is left open by a product whose contracted dim is sharded; drop the braces".to_owned(),
         };
         Err(CheckError::OpenSumInvented { axes, at, from: self.value(id).span, help }.into())

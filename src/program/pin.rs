@@ -51,6 +51,22 @@ pub struct Pin {
 }
 
 impl Program {
+    /// The pin that a text asks for of a product: `by gather(A)`, or `gather(A)`; the reverse of [`Program::pin_text`].
+    pub fn pin_of(&self, product: ValueId, text: &str) -> Option<Pin> {
+        let text = text.trim();
+        let text = text.strip_prefix("by ").unwrap_or(text).trim();
+        let (word, names) = text.split_once('(').unwrap_or((text, ")"));
+        let strategy = Strategy::ALL.into_iter().find(|strategy| strategy.name() == word.trim())?;
+        let names: Vec<&str> =
+            names.strip_suffix(')')?.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        let operands = self.value(product).definition.operands();
+        let place = |name: &&str| operands.iter().position(|operand| self.name(*operand) == **name);
+        let operands: Option<Vec<usize>> = names.iter().map(place).collect();
+        operands
+            .filter(|operands| strategy.has_operands() != operands.is_empty())
+            .map(|operands| Pin { strategy, operands })
+    }
+
     /// A pin of a product as it is written: `by gather(A)`.
     pub fn pin_text(&self, product: ValueId, pin: &Pin) -> String {
         let operands = self.value(product).definition.operands();

@@ -88,7 +88,9 @@ impl Program {
                     | Collective::ReduceScatter { .. }
                     | Collective::AllReduce { .. }
                     | Collective::Permute { .. }
-                    | Collective::Slice { .. } => name,
+                    | Collective::Broadcast { .. }
+                    | Collective::Slice { .. }
+                    | Collective::Open { .. } => name,
                 }
             }
             Definition::Rename { .. } => "rename".to_owned(),

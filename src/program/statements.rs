@@ -272,7 +272,7 @@ impl Checker {
                     | Definition::Reduce { .. }
                     | Definition::Map { .. }
                     | Definition::Rename { .. } => fresh && in_order,
-                    Definition::Collective { .. } => fresh,
+                    Definition::Collective { .. } => fresh && in_order && value.wanted == written.wanted,
                     Definition::Input | Definition::Move { .. } => false,
                 };
                 let wanted = Wanted::Exact(sharding.clone());

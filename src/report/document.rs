@@ -7,6 +7,7 @@ use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
 use crate::plan::{Choice, Plan, StepId, StepOp};
+use crate::report::why::WhyDocument;
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
@@ -14,6 +15,7 @@ use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::span::LineIndex;
 use crate::topology::Topology;
+use crate::units::Time;
 use serde::Serialize;
 
 /// `shardc.check/1`
@@ -143,6 +145,9 @@ pub struct PlanDocument {
     proof: Option<ProofDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     numerics: Option<NumericsDocument>,
+    /// The products that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    why: Vec<WhyDocument>,
     diagnostics: Vec<DiagnosticDocument>,
 }
 
@@ -231,6 +236,24 @@ pub(super) struct TimeDocument {
     pub(super) bound_s: f64,
     pub(super) ratio: f64,
     pub(super) busiest_link: Option<String>,
+    pub(super) engines: Vec<EngineDocument>,
+}
+
+/// An engine on the device where it is busy longest.
+#[derive(Debug, Serialize)]
+pub(super) struct EngineDocument {
+    name: String,
+    busy_s: f64,
+    utilisation: f64,
+}
+
+pub(super) fn engines(timing: &Timing, topology: &Topology) -> Vec<EngineDocument> {
+    let engine = |(name, busy): (&String, &Time)| EngineDocument {
+        name: name.clone(),
+        busy_s: topology.scale.seconds(*busy),
+        utilisation: if *busy == Time::ZERO { 0.0 } else { busy.ratio(timing.makespan) },
+    };
+    topology.hardware.engines.names().iter().zip(&timing.engines).map(engine).collect()
 }
 
 #[derive(Debug, Serialize)]
@@ -295,6 +318,7 @@ pub fn plan(
         time: None,
         proof: None,
         numerics: None,
+        why: Vec::new(),
         diagnostics: list(source, diagnostics),
     }
 }
@@ -317,6 +341,11 @@ impl PlanDocument {
         self
     }
 
+    /// Adds why some products are done as they are.
+    pub fn with_why(self, why: Vec<WhyDocument>) -> PlanDocument {
+        PlanDocument { why, ..self }
+    }
+
     /// Adds what the clock and the proof say.
     pub fn timed(mut self, compiled: &Compiled, timing: &Timing) -> PlanDocument {
         let bound = plan_bound(&compiled.plan, &compiled.topology);
@@ -327,6 +356,7 @@ impl PlanDocument {
             bound_s: seconds(bound),
             ratio: timing.makespan.ratio(bound),
             busiest_link: timing.busiest.map(|link| compiled.topology.show_link(link).to_string()),
+            engines: engines(timing, &compiled.topology),
         });
         self.proof = Some(ProofDocument::new(Some(&compiled.proof), &compiled.topology.mesh));
         self
@@ -392,7 +422,10 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
                 }
                 Collective::ReduceScatter { dim, .. } | Collective::Slice { dim, .. } => Some(*dim),
                 Collective::AllToAll { to, .. } => Some(*to),
-                Collective::AllReduce { .. } | Collective::Permute { .. } => None,
+                Collective::AllReduce { .. }
+                | Collective::Permute { .. }
+                | Collective::Broadcast { .. }
+                | Collective::Open { .. } => None,
             };
             (collective.kind().name(), names(collective.axes(from, mesh)), dim)
         }

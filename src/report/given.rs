@@ -96,20 +96,20 @@ impl Given {
     /// The simulated time, and how long what is busiest is busy.
     pub fn timing_text(&self, timing: &Timing, topology: &Topology) -> String {
         let show = |time| topology.scale.show(time);
-        let bound = load(timing);
-        let mut report = format!(
-            "time     {} on the simulated links, {:.2}x the {} of the busiest link or device\n",
-            show(timing.makespan),
-            timing.makespan.ratio(bound),
-            show(bound)
-        );
+        let (time, bound) = (show(timing.makespan), load(timing));
+        let mut report = match timing.makespan > bound * MOST_RATIO {
+            true => format!("time     {time} on the simulated links, most of it latency\n"),
+            false => format!(
+                "time     {time} on the simulated links, {:.2}x the {} of the busiest link or engine\n",
+                timing.makespan.ratio(bound),
+                show(bound)
+            ),
+        };
         if let Some(link) = timing.busiest {
             let (name, busy) = (topology.show_link(link), show(timing.busiest_link_time()));
             writeln!(report, "         the busiest link is {name}, for {busy}").expect("a string");
         }
-        if timing.compute > Time::ZERO {
-            writeln!(report, "         a device computes for {} at most", show(timing.compute)).expect("a string");
-        }
+        report += &text::engines(timing, topology);
         report
     }
 
@@ -131,6 +131,7 @@ impl Given {
                 bound_s: seconds(load(timing)),
                 ratio: timing.makespan.ratio(load(timing)),
                 busiest_link: timing.busiest.map(|link| topology.show_link(link).to_string()),
+                engines: document::engines(timing, topology),
             }),
             numerics: findings.numerics.map(NumericsDocument::from),
             diagnostics: document::list(source, &findings.diagnostics),
@@ -138,9 +139,12 @@ impl Given {
     }
 }
 
-/// What no order of the same operations can beat: the busiest link, and the device that computes most.
+/// Where a time is more than so many times what anything is busy for, it is latency.
+const MOST_RATIO: u64 = 10;
+
+/// What no order of the same operations can beat: the busiest link or engine.
 fn load(timing: &Timing) -> Time {
-    timing.busiest_link_time().max(timing.compute)
+    timing.busiest_link_time().max(timing.busiest_engine_time())
 }
 
 /// `shardc.prove/1`

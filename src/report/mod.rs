@@ -5,13 +5,15 @@
 pub mod document;
 pub mod given;
 pub mod text;
+pub mod why;
 
 use crate::bounds::{self, Bound, Reason};
 use crate::costs::{MethodTimes, method_times};
+use crate::function::Function;
 use crate::lower::Lowering;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::schedule::Schedule;
-use crate::topology::Topology;
+use crate::topology::{Topology, Work};
 use crate::units::Time;
 use itertools::Itertools;
 
@@ -41,11 +43,32 @@ pub fn step_reason(plan: &Plan, id: StepId, topology: &Topology) -> Option<Strin
     }
 }
 
-/// What no schedule of the plan can beat: all computation on one device, or the slowest collective, however well they overlap.
+/// What no schedule of the plan can beat: the computation of one engine of a device, or the slowest collective, however
+/// well they overlap.
 pub fn plan_bound(plan: &Plan, topology: &Topology) -> Time {
     let collectives = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
     let slowest = collectives.map(|id| step_bound(plan, id, topology).time()).max();
-    plan.totals().compute.max(slowest.unwrap_or_default())
+    busiest_engine(plan, topology).max(slowest.unwrap_or_default())
+}
+
+/// The computation of the engine that has most to do, on one device.
+fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
+    let engines = &topology.hardware.engines;
+    let mut busy = vec![Time::ZERO; engines.names().len()];
+    for id in plan.ids() {
+        let step = plan.step(id);
+        let work = match &step.op {
+            StepOp::Product { .. } => Work::MatMul,
+            StepOp::Reduce { .. } => Work::Reduce,
+            StepOp::Map { function: Function::Fill { .. }, .. } => Work::Fill,
+            StepOp::Map { .. } => Work::Map,
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => continue,
+        };
+        if let Some(engine) = engines.of(work) {
+            busy[engine.index()] += step.cost.time * plan.times(id);
+        }
+    }
+    busy.into_iter().max().unwrap_or_default()
 }
 
 /// The methods that made the operations of a step, in order: `meet_in_middle_ring`.

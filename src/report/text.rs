@@ -144,7 +144,9 @@ fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
     for (place, alternative) in choice.alternatives.iter().enumerate() {
         let sign = if place == 0 { "chosen " } else { "instead" };
         let moves = if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") };
-        writeln!(text, "  {sign} {:>9}  {moves}", topology.scale.show(alternative.time)).expect("a string");
+        let bound = if alternative.is_bound { ">= " } else { "" };
+        let time = format!("{bound}{}", topology.scale.show(alternative.time));
+        writeln!(text, "  {sign} {time:>9}  {moves}").expect("a string");
     }
     if let (Some(pinned), Some(chosen)) = (&choice.pinned, choice.alternatives.first()) {
         writeln!(text, "  pinned {}: {}", pinned.text, beside(chosen, &pinned.best, topology)).expect("a string");
@@ -239,5 +241,19 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
         writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
-    text
+    text + &engines(timing, &compiled.topology)
+}
+
+/// How busy the engines are, each on the device where it is busy longest; nothing where a device has only one.
+pub(super) fn engines(timing: &Timing, topology: &Topology) -> String {
+    let names = topology.hardware.engines.names();
+    if names.len() < 2 {
+        return String::new();
+    }
+    let engine = |(name, busy): (&String, &Time)| {
+        let part = if *busy == Time::ZERO { 0.0 } else { 100.0 * busy.ratio(timing.makespan) };
+        format!("{name} {} ({part:.0} %)", topology.scale.show(*busy))
+    };
+    let engines = names.iter().zip(&timing.engines).map(engine).join(", ");
+    format!("         engines are busy for at most: {engines}\n")
 }

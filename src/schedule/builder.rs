@@ -19,17 +19,28 @@ pub struct Builder<'a> {
     step: u32,
     method: Option<&'static str>,
     span: Span,
+    equal_copies: bool,
 }
 
 impl<'a> Builder<'a> {
     /// Adds to the end of `schedule`.
     pub fn new(schedule: &'a mut Schedule, step: u32, span: Span) -> Builder<'a> {
-        Builder { schedule, step, method: None, span }
+        Builder { schedule, step, method: None, span, equal_copies: false }
     }
 
     /// The same, for operations made by a method of this name.
     pub fn by(&mut self, method: &'static str) -> Builder<'_> {
-        Builder { schedule: self.schedule, step: self.step, method: Some(method), span: self.span }
+        Builder { schedule: self.schedule, method: Some(method), ..*self }
+    }
+
+    /// The same, for sums of floats whose copies must be equal to the last bit.
+    pub fn with_equal_copies(&mut self, equal_copies: bool) -> Builder<'_> {
+        Builder { schedule: self.schedule, equal_copies, ..*self }
+    }
+
+    /// Whether the order in which terms of this value are added must be the same on every device.
+    pub fn keeps_order(&self, value: OpId) -> bool {
+        self.equal_copies && self.dtype(value).is_float()
     }
 
     /// The devices.
@@ -160,6 +171,12 @@ impl<'a> Builder<'a> {
         let block = CoordMap::rank(self.mesh(), axes);
         let extents = self.extents(value).to_vec();
         self.push_like(value, OpKind::Fill { dim, valid, with, block }, extents)
+    }
+
+    /// The first device along the axes keeps its block, the others get zeros.
+    pub fn mask(&mut self, value: OpId, axes: Vec<AxisId>) -> OpId {
+        let extents = self.extents(value).to_vec();
+        self.push_like(value, OpKind::Mask { axes }, extents)
     }
 
     fn result_extents(&self, operands: &[OpId], einsum: &Einsum) -> Vec<u64> {

@@ -120,6 +120,10 @@ impl Schedule {
                 let block = map_text(&self.mesh, block);
                 write!(f, "fill {} dim {dim} from {valid} on, block {block} {values}", with.word())?;
             }
+            OpKind::Mask { axes } => {
+                let axes: Axes = axes.iter().copied().collect();
+                write!(f, "mask over {} {values}", axes.names(&self.mesh))?;
+            }
         }
         write!(f, " : {}[{}]", operation.dtype, operation.extents.iter().format(", "))?;
         match operation.method {

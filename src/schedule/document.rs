@@ -183,6 +183,7 @@ enum OpDocument {
     Reduce { operator: String, einsum: String },
     Map { function: String, einsum: String },
     Fill { dim: u32, valid: u64, with: String, block: CutDocument },
+    Mask { axes: Vec<String> },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -240,6 +240,11 @@ pub enum OpKind {
         /// Which block of the dim each device has: its first lane is that many times the extent.
         block: CoordMap,
     },
+    /// The first device along the axes keeps its block, the others get zeros: pieces of a sum that is the block.
+    Mask {
+        /// The axes.
+        axes: Vec<AxisId>,
+    },
 }
 
 /// A box in a refined view of a block: a cut for each dim.

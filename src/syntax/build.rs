@@ -3,7 +3,8 @@
 use super::error::SyntaxError;
 use super::grammar::Rule;
 use super::{
-    AxisDecl, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind, SizeSign,
+    AxisDecl, CollectiveName, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind,
+    SizeSign,
 };
 use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
@@ -18,11 +19,18 @@ pub(super) type Result<T> = std::result::Result<T, SyntaxError>;
 pub(super) struct Builder {
     /// Where the statement begins in the source.
     start: usize,
+    /// Whether a `_` may be missing.
+    lenient: bool,
 }
 
 impl Builder {
-    pub(super) fn new(start: usize) -> Builder {
-        Builder { start }
+    pub(super) fn new(start: usize, lenient: bool) -> Builder {
+        Builder { start, lenient }
+    }
+
+    /// Whether lost signs are forgiven.
+    pub(super) fn is_lenient(&self) -> bool {
+        self.lenient
     }
 
     /// The statement of one of the `.._statement` rules.
@@ -261,6 +269,7 @@ impl Builder {
         match &value.kind {
             ExprKind::Collective { .. } => {}
             ExprKind::Array(array) if array.brackets.is_some() => {}
+            ExprKind::Call { function, .. } if self.lenient && CollectiveName::begins(&function.node).is_some() => {}
             ExprKind::Array(_)
             | ExprKind::Number(_)
             | ExprKind::Product { .. }

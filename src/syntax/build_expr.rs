@@ -9,6 +9,7 @@ use super::{
 };
 use crate::dtype::DType;
 use crate::function::Scalar;
+use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use pest::iterators::Pair;
 
@@ -128,6 +129,7 @@ impl Builder {
             Rule::group => self.group(pair),
             Rule::collective => self.collective(pair, span),
             Rule::named => self.named(pair, span),
+            Rule::lost_collective => self.lost_collective(pair, span),
             _ => {
                 let brackets = self.brackets(pair)?;
                 Ok(Tall::leaf(ExprKind::Array(self.array(None, Some(brackets), span)?), span))
@@ -152,6 +154,7 @@ impl Builder {
             "AllGather" => CollectiveName::AllGather,
             "ReduceScatter" => CollectiveName::ReduceScatter,
             "AllReduce" => CollectiveName::AllReduce,
+            "Broadcast" => CollectiveName::Broadcast,
             _ => CollectiveName::AllToAll,
         };
         let kind = Spanned { node, span: self.span(&word) };
@@ -161,6 +164,27 @@ impl Builder {
         let height = argument.height;
         let argument = Box::new(argument.expr);
         Tall::above(height, ExprKind::Collective { kind, subscript, argument }, span)
+    }
+
+    /// `AllGatherX A[I_X]`: a call of an unknown function, if it is forgiven.
+    fn lost_collective(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Tall> {
+        let head = find(pair.clone(), Rule::lost_head).expect("the head comes first");
+        let name = find(pair.clone(), Rule::array_name).expect("an operand has a name");
+        if !self.is_lenient() {
+            let strict = CollectiveName::begins(head.as_str());
+            return Err(SyntaxError::UnexpectedText {
+                found: name.as_str().to_owned(),
+                expected: "an operator, `->`, `=` or the end of the statement".to_owned(),
+                at: self.span(&name).into(),
+                help: strict.map(|(kind, axes)| format!("is `{kind}_{axes}` meant?")),
+            });
+        }
+        let brackets = find(pair, Rule::brackets).map(|pair| self.brackets(pair)).transpose()?;
+        let operand = self.span(&name).join(brackets.as_ref().map_or(self.span(&name), |brackets| brackets.span));
+        let array = ExprKind::Array(self.array(Some(self.name(&name)), brackets, operand)?);
+        let arguments = vec![Expr { kind: array, span: operand }];
+        let call = ExprKind::Call { function: self.name(&head), subscript: Vec::new(), arguments };
+        Ok(Tall::leaf(call, span))
     }
 
     /// An array without anything else it could be.
@@ -227,7 +251,7 @@ impl Builder {
             match part.as_rule() {
                 Rule::dim => dims.push(self.dim(part)?),
                 Rule::ellipsis => rest = Some(self.span(&part)),
-                Rule::open_sum => open = Some(self.open_sum(part)),
+                Rule::open_sum => open = Some(self.open_sum(part)?),
                 _ => {}
             }
         }
@@ -249,12 +273,25 @@ impl Builder {
         Ok(DimRef { dim, subscript, span })
     }
 
-    fn open_sum(&self, pair: Pair<'_, Rule>) -> OpenRef {
+    fn open_sum(&self, pair: Pair<'_, Rule>) -> Result<OpenRef> {
         let span = self.span(&pair);
+        if let Some(lost) = find(pair.clone(), Rule::lost_word) {
+            let word = self.name(&lost);
+            let strict = cut_operator(&word.node);
+            return match strict {
+                Some(_) if self.is_lenient() => Ok(OpenRef { operator: word, axes: Vec::new(), span }),
+                Some(_) | None => Err(SyntaxError::UnexpectedText {
+                    found: word.node.clone(),
+                    expected: "an operator and its axes, as in `{U_X}`".to_owned(),
+                    at: word.span.into(),
+                    help: strict.map(|(operator, axes)| format!("is `{{{operator}_{axes}}}` meant?")),
+                }),
+            };
+        }
         let word = find(pair, Rule::open_word).expect("an open sum has its word");
         let operator = self.name(&only(word.clone()));
         let axes = word.into_inner().nth(1).map(|axes| self.items(axes)).unwrap_or_default();
-        OpenRef { operator, axes, span }
+        Ok(OpenRef { operator, axes, span })
     }
 }
 
@@ -263,6 +300,12 @@ fn binary(op: BinaryOp, left: Tall, right: Tall) -> Result<Tall> {
     let height = left.height.max(right.height);
     let (left, right) = (Box::new(left.expr), Box::new(right.expr));
     Tall::above(height, ExprKind::Binary { op, left, right }, span)
+}
+
+/// `UX` is `U` over `X`, `MAXXY` is `MAX` over `XY`.
+pub(super) fn cut_operator(word: &str) -> Option<(&'static str, &str)> {
+    let words = Operator::ALL.into_iter().map(Operator::word);
+    words.filter_map(|operator| Some((operator, word.strip_prefix(operator)?))).find(|(_, axes)| !axes.is_empty())
 }
 
 /// `softmax_T` is the function `softmax` over `T`: the first `_` begins the subscript.

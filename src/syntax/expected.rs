@@ -145,7 +145,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
     match rule {
         Rule::expr | Rule::term | Rule::factor | Rule::named | Rule::collective | Rule::function => (0, "an array"),
         Rule::operand | Rule::array_name | Rule::kind | Rule::collective_head | Rule::target => (0, "an array"),
-        Rule::number => (0, "an array"),
+        Rule::number | Rule::lost_collective | Rule::lost_head | Rule::collective_word => (0, "an array"),
         Rule::array_statement => (0, "a statement"),
         Rule::mesh_statement | Rule::mesh_word => (0, "`mesh`"),
         Rule::axis_statement | Rule::axis_keyword => (0, "`axis`"),
@@ -177,7 +177,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::dim_size => (1, "a dim with its size"),
         Rule::declared | Rule::quoted | Rule::bare => (1, "a name"),
         Rule::item => (1, "a dim or an axis"),
-        Rule::operator | Rule::open_word => (1, "an operator and its axes, as in `{U_X}`"),
+        Rule::operator | Rule::open_word | Rule::lost_word => (1, "an operator and its axes, as in `{U_X}`"),
         Rule::integer | Rule::size_sum | Rule::size_product | Rule::size_atom => (1, "a size"),
         Rule::size_plus | Rule::size_times => (8, "an operator"),
         Rule::by_sign => (8, "`x`"),

@@ -3,7 +3,7 @@
 //! The grammar gives the words of each statement (`format_tokens.rs`), these are set on lines (`format_lines.rs`), and
 //! here the statements and the comments between them become a file. Lines break where the author broke them.
 
-use super::format_lines::{Comment, INDENT, Set, set, set_comment};
+use super::format_lines::{Comment, INDENT, Set, set, set_comment, set_on_one_line};
 use super::format_tokens::tokens;
 use super::parse::{matched, parse};
 use super::split::{Piece, is_blank, pieces};
@@ -187,10 +187,14 @@ fn formatted(source: &str, piece: Piece) -> Option<Set> {
     }
     let whole = Piece { span: Span::new(0, text.len()), trouble: None };
     let (tokens, last) = tokens(matched(text, whole).ok()?, text);
-    let set = set(tokens, last);
-    let (before, _) = parse(text);
-    let (after, diagnostics) = parse(&set.text);
-    (diagnostics.is_empty() && before.to_string() == after.to_string()).then_some(set)
+    let meant = parse(text).0.to_string();
+    let reads_back = |set: &Set| {
+        let (after, diagnostics) = parse(&set.text);
+        diagnostics.is_empty() && meant == after.to_string()
+    };
+    let on_lines = Some(set(tokens.clone(), last.clone())).filter(reads_back);
+    // A line that happens to begin like a statement of its own has to follow the one before.
+    on_lines.or_else(|| Some(set_on_one_line(tokens, last)).filter(reads_back))
 }
 
 /// Whether a statement opens a block.

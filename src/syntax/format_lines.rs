@@ -89,6 +89,13 @@ pub(super) fn set(mut tokens: Vec<Token>, last: Vec<Comment>) -> Set {
     Set { text: print(&tokens), behind, name }
 }
 
+/// The same on one line, with all comments behind it.
+pub(super) fn set_on_one_line(mut tokens: Vec<Token>, last: Vec<Comment>) -> Set {
+    let comments: Vec<Comment> = tokens.iter_mut().flat_map(|token| std::mem::take(&mut token.comments)).collect();
+    tokens.iter_mut().for_each(|token| token.newlines = 0);
+    set(tokens, comments.into_iter().chain(last).collect())
+}
+
 /// Moves comments forward to where a line may end, and forgets newlines where none may; returns what is left over.
 fn settle(tokens: &mut [Token]) -> Vec<Comment> {
     let mut waiting = Vec::new();

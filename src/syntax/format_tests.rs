@@ -97,6 +97,11 @@ fn lines_stay_where_they_were_broken() {
         ("dims {I: 1 # one\n ,J: 2 }", "dims {\n    I: 1,  # one\n    J: 2,\n}\n"),
         ("dims { # all\n}", "dims {  # all\n}\n"),
         ("Mesh( # all\n{'X': 4\n} # end\n)", "mesh {  # all\n    X: 4,\n}  # end\n"),
+        (
+            "dims {L =\n X*Y, M: 8+(\n 1*I # one\n), X = D*X}",
+            "dims {\n    L =\n    X*Y, M: 8+(1*I),\n    # one\n    X = D*X,\n}\n",
+        ),
+        ("dims {L =\n X*Y, M: 8+(\n 1*I), X = D*X}", "dims {\n    L =\n    X*Y, M: 8+(1*I), X = D*X,\n}\n"),
     ];
     let values = [
         ("C = A *\nB", "C = A *\n    B\n"),
@@ -110,6 +115,7 @@ fn lines_stay_where_they_were_broken() {
         ("C = A[I]{U_X # x\n} # c\n# d", "C = A[I]{U_X}  # x\n# c\n# d\n"),
         ("C = rename_{S\n \\to T}(k)", "C = rename_{S->T}(k)\n"),
         ("output C,\nD", "output C,\n    D\n"),
+        ("A: bool = B[I]{ # inside\nU_X} + output using X", "A: bool = B[I]{U_X} + output using X  # inside\n"),
     ];
     for (source, wanted) in blocks.into_iter().chain(values) {
         assert_eq!(formatted(source), wanted, "{source}");

@@ -3,8 +3,12 @@
 //!
 //! `A[IX, J]` is `A[I_X, J]` where `IX` is no dim, `I` is one, and `X` is an axis; `AllGatherY(A)` is `AllGather_Y(A)`.
 
+use super::build_expr::cut_operator;
 use super::latex::unwrapped;
-use super::{Ast, Brackets, CollectiveName, DimName, Expr, ExprKind, Name, Statement, StatementKind, Subscript, parse};
+use super::parse::parse_as;
+use super::{
+    Ast, Brackets, CollectiveName, DimName, Expr, ExprKind, Name, OpenRef, Statement, StatementKind, Subscript,
+};
 use crate::diag::Diagnostics;
 use crate::span::{Span, Spanned};
 use std::collections::BTreeSet;
@@ -23,7 +27,7 @@ struct Reading {
 /// Reads a program leniently: see [`parse`]. Places are those of the source as it is.
 pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
     let text = unwrapped(source);
-    let (mut ast, mut diagnostics) = parse(&text);
+    let (mut ast, mut diagnostics) = parse_as(&text, true);
     let mut reader = Reader { dims: BTreeSet::new(), axes: BTreeSet::new(), found: Vec::new() };
     ast.statements.iter().for_each(|statement| reader.know(statement));
     ast.statements.iter_mut().for_each(|statement| reader.statement(statement));
@@ -133,15 +137,8 @@ impl Reader {
             | ExprKind::Neg(_)
             | ExprKind::Collective { .. } => return None,
         };
-        let kinds = [
-            CollectiveName::AllGather,
-            CollectiveName::ReduceScatter,
-            CollectiveName::AllReduce,
-            CollectiveName::AllToAll,
-        ];
-        let kind = kinds.into_iter().find(|kind| name.node.starts_with(&kind.to_string()))?;
+        let (kind, axes) = CollectiveName::begins(&name.node)?;
         let word = kind.to_string();
-        let axes = &name.node[word.len()..];
         if !self.are_axes(axes) {
             return None;
         }
@@ -153,6 +150,9 @@ impl Reader {
     }
 
     fn brackets(&mut self, brackets: &mut Brackets) {
+        if let Some(open) = brackets.open.as_mut().filter(|open| open.axes.is_empty()) {
+            self.open_sum(open);
+        }
         for item in &mut brackets.dims {
             let (DimName::Named(name), None) = (&item.dim, &item.subscript) else { continue };
             if self.dims.contains(name) {
@@ -168,6 +168,16 @@ impl Reader {
             item.dim = DimName::Named(dim.to_owned());
             item.subscript = Some(Subscript::Axes(vec![axes]));
         }
+    }
+
+    /// `{UX}`
+    fn open_sum(&mut self, open: &mut OpenRef) {
+        let word = open.operator.clone();
+        let Some((operator, axes)) = cut_operator(&word.node) else { return };
+        self.found.push((format!("{{{operator}_{axes}}}"), open.span));
+        let cut = word.span.start + u32::try_from(operator.len()).unwrap_or_default();
+        open.axes = vec![Name { node: axes.to_owned(), span: Span { start: cut, ..word.span } }];
+        open.operator = Name { node: operator.to_owned(), span: Span { end: cut, ..word.span } };
     }
 
     /// One axis, or a run of axes of one letter.

@@ -294,6 +294,24 @@ pub enum CollectiveName {
     AllReduce,
     /// `AllToAll`
     AllToAll,
+    /// `Broadcast`
+    Broadcast,
+}
+
+impl CollectiveName {
+    /// All of them.
+    pub const ALL: [CollectiveName; 5] = [
+        CollectiveName::AllGather,
+        CollectiveName::ReduceScatter,
+        CollectiveName::AllReduce,
+        CollectiveName::AllToAll,
+        CollectiveName::Broadcast,
+    ];
+
+    /// The kind that a word begins with, and the rest of it: `AllGatherX`.
+    fn begins(word: &str) -> Option<(CollectiveName, &str)> {
+        CollectiveName::ALL.into_iter().find_map(|kind| Some((kind, word.strip_prefix(&kind.to_string())?)))
+    }
 }
 
 /// `+` or `-`, `/`

@@ -25,6 +25,11 @@ pub const MOST_ERRORS: usize = 1000;
 ///
 /// Codes of the mistakes: see [`SyntaxError`].
 pub fn parse(source: &str) -> (Ast, Diagnostics) {
+    parse_as(source, false)
+}
+
+/// The same; read leniently, collectives and open sums may lack their `_`.
+pub(super) fn parse_as(source: &str, lenient: bool) -> (Ast, Diagnostics) {
     let mut reader = Reader::default();
     if let Err(error) = check_source(source) {
         reader.diagnostics.push(&error);
@@ -33,12 +38,12 @@ pub fn parse(source: &str) -> (Ast, Diagnostics) {
     let mut pieces = pieces(source);
     let mut batch: Vec<Piece> = pieces.by_ref().take(FIRST).collect();
     while !batch.is_empty() {
-        for (piece, read) in statements(source, &batch) {
+        for (piece, read) in statements(source, &batch, lenient) {
             if let Some(error) = refuse_more(piece.span, reader.statements, reader.errors) {
                 reader.diagnostics.push(&error);
                 return reader.finish(source);
             }
-            reader.take(source, piece, read);
+            reader.take(source, piece, read, lenient);
         }
         batch = pieces.by_ref().take(BATCH).collect();
     }
@@ -52,8 +57,8 @@ const FIRST: usize = 128;
 const BATCH: usize = 8192;
 
 /// What is read of each piece; none of a `}`, of which the blocks around it say what it is.
-fn statements(source: &str, batch: &[Piece]) -> Vec<(Piece, Option<Result<Statement, SyntaxError>>)> {
-    let read = |piece: Piece| (piece, (piece.span.text(source) != "}").then(|| statement(source, piece)));
+fn statements(source: &str, batch: &[Piece], lenient: bool) -> Vec<(Piece, Option<Result<Statement, SyntaxError>>)> {
+    let read = |piece: Piece| (piece, (piece.span.text(source) != "}").then(|| statement(source, piece, lenient)));
     if batch.len() <= FIRST { batch.iter().copied().map(read).collect() } else { in_parallel(batch.to_vec(), read) }
 }
 
@@ -78,7 +83,7 @@ struct Block {
 }
 
 impl Reader {
-    fn take(&mut self, source: &str, piece: Piece, read: Option<Result<Statement, SyntaxError>>) {
+    fn take(&mut self, source: &str, piece: Piece, read: Option<Result<Statement, SyntaxError>>, lenient: bool) {
         let text = piece.span.text(source);
         if text == "}" && self.unknown > 0 {
             self.unknown -= 1;
@@ -88,7 +93,7 @@ impl Reader {
             return self.close(source, piece.span);
         }
         self.statements += 1;
-        match read.unwrap_or_else(|| statement(source, piece)) {
+        match read.unwrap_or_else(|| statement(source, piece, lenient)) {
             Ok(Statement { kind: StatementKind::Repeat { count, .. }, span }) => {
                 let fits = self.blocks.len() < DEEPEST;
                 if !fits {
@@ -231,9 +236,9 @@ fn refuse_more(at: Span, statements: usize, errors: usize) -> Option<SyntaxError
     (statements >= MOST_STATEMENTS).then_some(SyntaxError::TooManyStatements { most: MOST_STATEMENTS, at })
 }
 
-fn statement(source: &str, piece: Piece) -> Result<Statement, SyntaxError> {
+fn statement(source: &str, piece: Piece, lenient: bool) -> Result<Statement, SyntaxError> {
     let pair = matched(source, piece)?;
-    Builder::new(piece.span.start as usize).statement(pair, piece.span)
+    Builder::new(piece.span.start as usize, lenient).statement(pair, piece.span)
 }
 
 /// What the grammar finds in one statement.

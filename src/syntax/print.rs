@@ -141,6 +141,7 @@ impl Display for CollectiveName {
             CollectiveName::ReduceScatter => "ReduceScatter",
             CollectiveName::AllReduce => "AllReduce",
             CollectiveName::AllToAll => "AllToAll",
+            CollectiveName::Broadcast => "Broadcast",
         })
     }
 }

@@ -241,7 +241,9 @@ fn is_dim_of_parts(line: &str) -> bool {
     let factors: Vec<&str> = factors.split(['*', '·', '⋅', '•', '∙', '@']).collect();
     let before = name.rsplit_once(',').map_or("", |(before, _)| before);
     let name = name.rsplit(',').next().unwrap_or_default();
-    !before.contains(['[', '('])
+    let closed = before.matches('(').count() <= before.matches(')').count();
+    !before.contains('[')
+        && closed
         && is_word(name)
         && factors.iter().all(|factor| is_word(factor))
         && (factors.len() > 1 || parts.trim().is_empty())

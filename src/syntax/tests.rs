@@ -339,6 +339,7 @@ pub(super) mod properties {
                 CollectiveName::ReduceScatter,
                 CollectiveName::AllReduce,
                 CollectiveName::AllToAll,
+                CollectiveName::Broadcast,
             ];
             let kind = prop::sample::select(kinds).prop_map(|node| Spanned { node, span: Span::default() });
             let function = prop::sample::select(vec!["relu", "rename", "f32", "sum"]).prop_map(named);

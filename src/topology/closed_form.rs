@@ -181,6 +181,26 @@ impl Topology {
         self.form(local, latency, bandwidth.unwrap_or_default())
     }
 
+    /// From the first device of each group of `axes` to all others, of `local` bytes: it sends over all of its links
+    /// at once, each a part, `max(hops, v/(n W))` on rings, `max(hops, v/(n w))` on lines, `max(hops, v/w)` on a
+    /// switch. Links of different rates, and switches, take one stage after the other.
+    pub fn broadcast(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
+        let stages = self.stages(axes, By::Declared);
+        let ways = |stage: &Stage| match stage.wiring {
+            Wiring::Ring => 2 * stage.sizes.len() as u64,
+            Wiring::Line => stage.sizes.len() as u64,
+            Wiring::Switch => 1,
+        };
+        let own = |stage: &Stage| stage.bytes(self.scale, local.0);
+        let alike = stages.iter().all(|stage| stage.wiring != Wiring::Switch && own(stage) == own(&stages[0]));
+        if alike && let Some(first) = stages.first() {
+            let bandwidth = fraction(own(first), 1, stages.iter().map(ways).sum());
+            return self.form(local, stages.iter().map(Stage::latency).sum(), bandwidth);
+        }
+        let stage = |stage: Stage| self.form(local, stage.latency(), fraction(own(&stage), 1, ways(&stage)));
+        stages.into_iter().map(stage).fold(ClosedForm::default(), ClosedForm::then)
+    }
+
     /// [`Topology::all_gather`] by one of the wirings.
     pub(crate) fn gather_over(&self, axes: impl IntoIterator<Item = AxisId>, full: Bytes, by: By) -> ClosedForm {
         let stages = self.stages(axes, by);

@@ -1,5 +1,6 @@
 //! Hardware profiles: what a chip computes, remembers and sends in a second.
 
+use super::engines::Engines;
 use super::profile::{self, ProfileError};
 use crate::dtype::DType;
 use crate::mesh::Wiring;
@@ -105,6 +106,8 @@ pub struct Hardware {
     pub hop_rule: HopRule,
     /// What additions and copies within a device cost.
     pub local_moves: LocalMoves,
+    /// What runs beside what on a device.
+    pub engines: Engines,
 }
 
 impl Hardware {

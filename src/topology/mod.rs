@@ -5,12 +5,14 @@
 
 pub mod closed_form;
 mod detour;
-pub mod hardware;
+pub mod engines;
+mod hardware;
 mod profile;
 mod quantity;
 pub mod routes;
 
 pub use closed_form::{ClosedForm, Limit};
+pub use engines::{EngineId, Engines, EnginesError, Work};
 pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 pub use profile::ProfileError;
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};

@@ -1,5 +1,6 @@
 //! Hardware profiles as TOML documents.
 
+use super::engines::{Engines, Work};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::quantity::{BANDWIDTH, BYTES, FLOPS, Kind, TIME};
 use crate::mesh::Wiring;
@@ -8,10 +9,11 @@ use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the compiler, by name.
-pub(super) const SHIPPED: [(&str, &str); 11] = [
+pub(super) const SHIPPED: [(&str, &str); 12] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
     ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
@@ -23,6 +25,7 @@ pub(super) const SHIPPED: [(&str, &str); 11] = [
     ("h200", include_str!("profiles/h200.toml")),
     ("b200", include_str!("profiles/b200.toml")),
     ("gb200_nvl72", include_str!("profiles/gb200_nvl72.toml")),
+    ("furiosa", include_str!("profiles/furiosa.toml")),
 ];
 
 /// A text that is no hardware profile.
@@ -60,6 +63,8 @@ struct Document {
     hop_rule: HopRule,
     #[serde(default = "book_moves", deserialize_with = "read_local_moves")]
     local_moves: LocalMoves,
+    #[serde(default, deserialize_with = "read_engines")]
+    engines: Engines,
 }
 
 /// A network as it is written.
@@ -106,6 +111,7 @@ pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
         beyond: document.beyond.into_iter().map(Network::from).collect(),
         hop_rule: document.hop_rule,
         local_moves: document.local_moves,
+        engines: document.engines,
     };
     let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
     match twice {
@@ -127,7 +133,19 @@ pub(super) fn write(hardware: &Hardware) -> String {
         ("local_moves", quoted(local_moves_text(hardware.local_moves))),
     ];
     let beyond = hardware.beyond.iter().map(|network| format!("\n[[beyond]]\n{}", network_text(network)));
-    format!("{}\n[network]\n{}{}", lines(&fields), network_text(&hardware.network), beyond.collect::<String>())
+    let (fields, network) = (lines(&fields), network_text(&hardware.network));
+    let engines = engines_text(&hardware.engines);
+    format!("{fields}{engines}\n[network]\n{network}{}", beyond.collect::<String>())
+}
+
+/// Nothing where a device has the one engine that every profile has.
+fn engines_text(engines: &Engines) -> String {
+    if *engines == Engines::default() {
+        return String::new();
+    }
+    let runs = |engine| engines.runs(engine).map(|work| quoted(work.word())).join(", ");
+    let line = |(engine, name)| format!("{name} = [{}]\n", runs(engine));
+    format!("\n[engines]\n{}", engines.ids().zip(engines.names()).map(line).collect::<String>())
 }
 
 fn network_text(network: &Network) -> String {
@@ -154,6 +172,24 @@ fn read_network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
         return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"dcn\"")));
     }
     Ok(name)
+}
+
+/// Named engines with what they run; those that are left out of a profile are one.
+fn read_engines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Engines, D::Error> {
+    let written = BTreeMap::<String, Vec<String>>::deserialize(deserializer)?;
+    let work = |word: &String| {
+        let known = || Work::ALL.iter().map(|work| work.word()).join(", ");
+        Work::from_word(word).ok_or_else(|| D::Error::custom(format!("engines run {}, not `{word}`", known())))
+    };
+    let mut engines = Vec::new();
+    for (name, runs) in written {
+        let is_word = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if name.is_empty() || !is_word {
+            return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"main\"")));
+        }
+        engines.push((name, runs.iter().map(work).collect::<Result<_, _>>()?));
+    }
+    Engines::new(engines).map_err(D::Error::custom)
 }
 
 fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
@@ -319,7 +355,7 @@ mod tests {
         for (name, text) in SHIPPED {
             let hardware = read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(hardware.name, name);
-            assert!(hardware.description.contains("How To Scale Your Model"));
+            assert!(hardware.description.contains("How To Scale Your Model") || name == "furiosa");
             assert_eq!(hardware.to_toml(), text);
             assert_eq!(read(&write(&hardware)), Ok(hardware.clone()));
             TimeScale::for_rates(hardware.rates()).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -335,6 +371,9 @@ mod tests {
         hardware.beyond[0].attached = Attachment::Node;
         hardware.hop_rule = HopRule::Sum;
         hardware.local_moves = LocalMoves::Memory;
+        let (local, shuffle) = Work::ALL.split_at(7);
+        let engines = [("compute", local), ("dma", shuffle)].map(|(name, runs)| (name.to_owned(), runs.to_vec()));
+        hardware.engines = Engines::new(engines.into()).expect("all work");
         hardware.description = "with \"quotes\", a \\ and a\ttab".to_owned();
         assert_eq!(Hardware::from_toml(&hardware.to_toml()), Ok(hardware));
     }
@@ -369,5 +408,9 @@ mod tests {
         assert_eq!(error_of("\"dcn\"", "\"ici\"").0, "two networks are called `ici`");
         assert!(error_of("\"dcn\"", "\"d c n\"").0.contains("is not one word"));
         assert!(read("[[[").is_err());
+        let engines = |text: &str| error_of("# The links between", &format!("[engines]\n{text}\n# The links between"));
+        assert_eq!(engines("main = [\"add\"]").0, "no engine runs `mat_mul`");
+        assert!(engines("main = [\"sort\"]").0.contains("not `sort`"));
+        assert_eq!(engines("main = [\"add\"]\nsub = [\"add\"]").0, "`add` runs on `main` and on `sub`");
     }
 }

@@ -11,6 +11,7 @@ use shardc::collective::Collective;
 use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
 use shardc::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
+use shardc::operator::Operator;
 use shardc::topology::{Hardware, Topology};
 use shardc::units::{Rate, Time, TimeScale};
 
@@ -43,10 +44,12 @@ fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Colle
         "AllGather" => Collective::AllGather { axes: group },
         "AllToAll" => Collective::AllToAll { axes, from: 1, to: 2 },
         "ReduceScatter" => Collective::ReduceScatter { axes, dim: 1 },
+        "Broadcast" => Collective::Broadcast { axes: group },
         _ => Collective::AllReduce { axes: group },
     };
     match collective {
         Collective::AllGather { .. } | Collective::AllToAll { .. } => sharding.dims[1] = axes,
+        Collective::Broadcast { .. } => (sharding.open, sharding.operator) = (group, Operator::Root),
         _ => sharding.set_open(group),
     }
     (collective, Layout { dtype: DType::I8, dims: whole.to_vec(), sharding })
@@ -130,6 +133,7 @@ fn broadcasts_are_bound_by_the_least_cut_from_the_root() {
         for root in [0, net.devices / 2, net.devices - 1] {
             assert_eq!(broadcast(&net, root).bound.bandwidth, time(net.broadcast(root)), "{root} of {name}");
         }
+        assert_eq!(on_net("Broadcast", &net).bound.bandwidth, time(net.broadcast(0)), "{name}");
     }
 }
 
@@ -276,7 +280,7 @@ fn closed_forms_are_what_the_search_finds() {
                 let same = |(size, wiring, rate)| (size, wiring, if wiring == Wiring::Switch { ports } else { rate });
                 let axes: Vec<(u32, Wiring, u64)> = axes.into_iter().map(same).collect();
                 let topology = product(&axes);
-                for kind in KINDS {
+                for kind in KINDS.into_iter().chain(["Broadcast"]) {
                     let (closed, found) = both_bounds(kind, &topology, with(0), with(2));
                     let case = format!("{kind} {axes:?} group {:?} other {:?}: {}", with(0), with(2), found.reason);
                     // Messages go along one axis after the other, also where all are on one switch.

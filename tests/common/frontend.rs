@@ -57,5 +57,6 @@ fn codes(diagnostics: &Diagnostics) -> Vec<&str> {
 
 /// The comments in order, without the blanks at their ends.
 fn comments(source: &str) -> Vec<&str> {
-    source.split('\n').filter_map(|line| line.find('#').map(|at| line[at..].trim_end())).collect()
+    let blank = |c: char| c.is_whitespace() || c == '\u{FEFF}';
+    source.split('\n').filter_map(|line| line.find('#').map(|at| line[at..].trim_end_matches(blank))).collect()
 }

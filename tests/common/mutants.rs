@@ -61,7 +61,8 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => {}
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => {}
     });
     list.push((format!("%{} dropped from its users", id.index()), dropped));
     list
@@ -138,6 +139,11 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
             .map(|dim| (format!("along dim {dim}"), OpKind::AllGather { axes: axes.clone(), dim }))
             .collect(),
         OpKind::Fill { dim, valid, with, block } => fillers(mesh, *dim, *valid, *with, block),
+        OpKind::Mask { axes } => {
+            let other = |axis: AxisId| (!axes.contains(&axis)).then(|| ("over another axis", vec![axis]));
+            let others = mesh.axis_ids().filter_map(other).chain([("over no axis", Vec::new())]);
+            others.map(|(what, axes)| (what.to_owned(), OpKind::Mask { axes })).collect()
+        }
         OpKind::MatMul { einsum } => {
             let mut transposed = einsum.clone();
             transposed.operands[0].reverse();

@@ -9,7 +9,7 @@ use itertools::Itertools;
 use shardc::einsum::Einsum;
 use shardc::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use shardc::layout::Sharding;
-use shardc::mesh::{DeviceId, Mesh};
+use shardc::mesh::{Axes, DeviceId, Mesh};
 use shardc::operator::Operator;
 use shardc::schedule::{CoordMap, Cut, Dense, OpKind, Region, Schedule};
 
@@ -40,7 +40,7 @@ impl Reference {
         for id in schedule.ids() {
             let operation = schedule.operation(id);
             if let OpKind::Input { array, sharding } = &operation.kind
-                && !sharding.open.is_empty()
+                && !is_whole(sharding)
             {
                 assert!(sharding.dim_axes().is_empty(), "open inputs of these tests are whole otherwise");
                 let axes = sharding.open.in_order();
@@ -85,19 +85,25 @@ impl Reference {
         let Some(values) = run(schedule, &self.dense, &self.open) else { return false };
         schedule.outputs.iter().all(|output| {
             let value = &values[output.value.index()];
-            let axes = output.sharding.open.in_order();
+            let axes = if is_whole(&output.sharding) { Axes::NONE } else { output.sharding.open.in_order() };
             let array = schedule.array(output.array);
-            mesh.devices().all(|device| {
+            let on = |device: &DeviceId| output.sharding.is_on(*device, mesh);
+            mesh.devices().filter(on).all(|device| {
                 let members = (0..axes.group_size(mesh))
                     .map(|rank| value[mesh.with_rank(device, axes.iter(), rank).index()].clone());
                 let Some(members) = members.collect::<Option<Vec<Data>>>() else { return false };
-                let combine = combiner(output.sharding.operator);
-                let total = members.into_iter().reduce(|sum, part| zip(&sum, &part, combine));
+                let combine = |sum: Data, part: Data| zip(&sum, &part, combiner(output.sharding.operator));
+                let total = members.into_iter().reduce(combine);
                 let dense = &self.dense[output.array.index()];
                 total == Some(shard(dense, &array.extents, &output.sharding, mesh, device))
             })
         })
     }
+}
+
+/// Whether who has something of the array has all of the elements' values, and not pieces to be combined.
+fn is_whole(sharding: &Sharding) -> bool {
+    sharding.open.is_empty() || sharding.operator == Operator::Root
 }
 
 fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Vec<Option<Data>>>> {
@@ -114,9 +120,9 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                 operands.iter().map(|operand| values[operand.index()][device.index()].as_ref()).collect();
             let all = || blocks.iter().copied().collect::<Option<Vec<&Data>>>();
             value.push(match &operation.kind {
-                OpKind::Input { array, sharding } if sharding.open.is_empty() => {
+                OpKind::Input { array, sharding } if is_whole(sharding) => {
                     let extents = &schedule.array(*array).extents;
-                    Some(shard(&dense[array.index()], extents, sharding, mesh, device))
+                    sharding.is_on(device, mesh).then(|| shard(&dense[array.index()], extents, sharding, mesh, device))
                 }
                 OpKind::Input { .. } => Some(open[id.index()][device.index()].clone()),
                 OpKind::Slice { view, region } => {
@@ -171,6 +177,10 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     let start = block.at(mesh, device)?.checked_mul(extents[0][*dim])?;
                     blocks[0].map(|data| fill(data, &extents[0], *dim, valid.saturating_sub(start), *with))
                 }
+                OpKind::Mask { axes } => {
+                    let first = mesh.rank(device, axes.iter().copied()) == 0;
+                    blocks[0].map(|block| block.iter().map(|element| if first { *element } else { 0 }).collect())
+                }
                 OpKind::Reduce { operator, einsum } => {
                     blocks[0].map(|block| reduce(*operator, einsum, &extents[0], block))
                 }
@@ -188,7 +198,9 @@ fn combiner(operator: Operator) -> fn(i64, i64) -> i64 {
         Operator::Max => i64::max,
         Operator::Min => i64::min,
         Operator::Mul => i64::wrapping_mul,
-        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => unimplemented!("not on integers"),
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd | Operator::Root => {
+            unimplemented!("not on integers")
+        }
     }
 }
 

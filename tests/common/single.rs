@@ -37,7 +37,8 @@ pub fn schedule(
         CollectiveKind::ReduceScatter => (open, rows),
         CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
         CollectiveKind::AllToAll => (rows, closed([Axes::NONE, axes])),
-        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+        CollectiveKind::Broadcast => (Sharding { operator: Operator::Root, ..open.clone() }, closed([Axes::NONE; 2])),
+        CollectiveKind::Permute | CollectiveKind::Slice | CollectiveKind::Open => unreachable!("not asked for"),
     };
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let given = builder.input(ArrayId(0), from);
@@ -66,6 +67,10 @@ pub fn one_axis(
         CollectiveKind::ReduceScatter => methods::reduce_scatter(builder, method, x, given, 0, Operator::Sum),
         CollectiveKind::AllReduce => methods::all_reduce_in_chunks(builder, method, x, given, Operator::Sum, chunks),
         CollectiveKind::AllToAll => methods::all_to_all(builder, method, x, given, 0, 1),
-        CollectiveKind::Permute | CollectiveKind::Slice => unreachable!("not asked for"),
+        CollectiveKind::Broadcast => {
+            let wiring = builder.mesh().axis(x).wiring.unwrap_or(Wiring::Ring);
+            methods::broadcast(builder, method, x, wiring, given, chunks)
+        }
+        CollectiveKind::Permute | CollectiveKind::Slice | CollectiveKind::Open => unreachable!("not asked for"),
     })
 }

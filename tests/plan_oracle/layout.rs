@@ -40,6 +40,12 @@ impl Layout {
         Layout::all(rank, axes).into_iter().filter(|layout| layout.open.is_empty()).collect()
     }
 
+    /// The same where each axis is a list of parts, major first.
+    pub fn in_parts(&self, parts: &[Vec<usize>]) -> Layout {
+        let list = |axes: &Vec<usize>| axes.iter().flat_map(|axis| parts[*axis].clone()).collect();
+        Layout { dims: self.dims.iter().map(list).collect(), open: list(&self.open) }
+    }
+
     /// Into how many pieces each dim is cut.
     pub fn pieces(&self, mesh: &[u64]) -> Vec<u64> {
         self.dims.iter().map(|axes| axes.iter().map(|axis| mesh[*axis]).product()).collect()
@@ -71,6 +77,22 @@ impl Layout {
         let open = if self.open.is_empty() { String::new() } else { format!("{{U_{}}}", list(&self.open)) };
         format!("[{}]{open}", self.dims.iter().zip(names).map(dim).join(", "))
     }
+}
+
+/// The mesh with each axis cut into parts of a prime size, and the parts of each.
+pub fn primes(mesh: &[u64]) -> (Vec<u64>, Vec<Vec<usize>>) {
+    let mut sizes = Vec::new();
+    let mut parts = Vec::new();
+    for axis in mesh {
+        let first = sizes.len();
+        let mut rest = *axis;
+        while let Some(prime) = (2..=rest).find(|factor| rest.is_multiple_of(*factor)) {
+            sizes.push(prime);
+            rest /= prime;
+        }
+        parts.push((first..sizes.len()).collect());
+    }
+    (sizes, parts)
 }
 
 /// As a `mesh` statement has them: rings, of which the book speaks.

@@ -2,10 +2,10 @@
 //!
 //! The oracle has its own layouts, moves, prices and shortest ways, written from the book and the rules alone; of the
 //! compiler it calls the checker and the planner. The planner's optimum must be that of the oracle to the last tick and
-//! byte, in time by the book and in received bytes.
+//! byte, in time by the book on whole axes and in received bytes on axes in parts.
 //!
 //! `SHARDC_ORACLE=all` leaves nothing out: all names of axes where layouts are alike but for them, and every program
-//! instead of every seventh.
+//! instead of every seventeenth.
 #![allow(missing_docs, unreachable_pub)]
 
 mod devices;

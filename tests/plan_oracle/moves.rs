@@ -37,7 +37,7 @@ impl Change<'_> {
 /// Which moves there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Those that can be written: what goes to a dim comes from one, or from the open sum, and an AllToAll keeps the order.
+    /// Those that can be written: they have one dim from which axes go to another, or to which they go from the open sum.
     Written,
     /// All that are one exchange among the devices of a group, each sending each the same share.
     All,
@@ -56,6 +56,7 @@ pub fn moves(from: &Layout, to: &Layout, mesh: &[u64], family: Family) -> Vec<Mo
     let one_way = changes.iter().all(|change| change.lost.is_empty() || change.gained.is_empty());
     let all = family == Family::All;
     let gaining = changes.iter().filter(|change| !change.gained.is_empty()).count();
+    let losing = changes.iter().filter(|change| !change.lost.is_empty()).count();
     let mut found = Vec::new();
     let mut push = |kind, axes: &[usize]| found.push(Move { kind, axes: axes.to_vec() });
     match (closed.is_empty(), lost.is_empty(), gained.is_empty()) {
@@ -63,7 +64,7 @@ pub fn moves(from: &Layout, to: &Layout, mesh: &[u64], family: Family) -> Vec<Mo
         (true, false, true) => push(Kind::AllGather, &lost),
         (true, true, false) => push(Kind::Slice, &gained),
         (true, false, false) => {
-            if one_way && set(&lost) == set(&gained) && (all || lost == gained && gaining == 1) {
+            if one_way && set(&lost) == set(&gained) && (all || gaining == 1 && losing == 1) {
                 push(Kind::AllToAll, &lost);
             }
             if from.pieces(mesh) == to.pieces(mesh) {

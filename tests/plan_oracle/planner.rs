@@ -38,9 +38,9 @@ impl Machine {
 }
 
 impl Planner<'_> {
-    /// The plan of a program that is right.
+    /// The plan of a program that is right; the oracle knows whole axes only.
     pub fn plan(&self, source: &str) -> Plan {
-        let plan = plan::plan(&checked(source), self.costs.as_ref());
+        let plan = plan::plan_on_whole_axes(&checked(source), self.costs.as_ref());
         plan.unwrap_or_else(|error| panic!("{error}\n{source}"))
     }
 

@@ -17,7 +17,7 @@ fn source(sizes: [u64; 2], from: &Layout, to: &Layout) -> String {
 #[test]
 fn all_92_layouts() {
     let machine = Machine::new(&mesh_text(&MESH));
-    let each = if whole() { 1 } else { 7 };
+    let each = if whole() { 1 } else { 17 };
     for (sizes, model) in iproduct!([[16, 32], [512, 256], [4096, 8192]], MODELS) {
         let planner = machine.planner(model);
         let graph = Graph::new(&sizes, &MESH, model, Family::Written);

@@ -182,6 +182,7 @@ impl Reader<'_> {
                 function: known(self.place, &function, "a function", words::function(&function))?,
                 einsum: einsum(self.place, &word)?,
             },
+            OpDocument::Mask { axes } => OpKind::Mask { axes: self.axes(&axes)? },
             OpDocument::Fill { dim, valid, with, block } => OpKind::Fill {
                 dim: dim as usize,
                 valid,

@@ -119,6 +119,7 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
         OpKind::Map { function, einsum } => {
             OpDocument::Map { function: function.to_string(), einsum: einsum.to_string() }
         }
+        OpKind::Mask { axes } => OpDocument::Mask { axes: names(mesh, axes.iter().copied()) },
         OpKind::Fill { dim, valid, with, block } => OpDocument::Fill {
             dim: u32::try_from(*dim).unwrap_or(u32::MAX),
             valid: *valid,

@@ -4,7 +4,7 @@ use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
 use super::place::{Place, halves};
 use super::rotations::length;
-use crate::mesh::{Axes, AxisId};
+use crate::mesh::{Axes, AxisId, Mesh};
 use std::collections::BTreeMap;
 
 /// Moves a run of axes from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
@@ -19,23 +19,60 @@ pub fn all_to_all(
     from: usize,
     to: usize,
 ) -> OpId {
-    all_to_all_over(builder, &[(axes.into(), method)], value, from, to)
+    let axes = axes.into();
+    all_to_all_over(builder, &[(axes, method)], value, from, Destination { dim: to, order: axes })
 }
 
-/// Moves several runs of axes, major first, from dim `from` to dim `to`, the minor one first.
+/// Where an exchange puts the axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Destination {
+    /// The dim that gets them.
+    pub dim: usize,
+    /// In which order, major first.
+    pub order: Axes,
+}
+
+impl Destination {
+    /// The runs of the axes as they stand before the exchange, cut where the order after it parts them.
+    pub fn runs(&self, mesh: &Mesh, axes: Axes) -> Vec<Axes> {
+        let mut runs: Vec<Axes> = Vec::new();
+        for run in mesh.runs(axes) {
+            for (place, axis) in run.iter().enumerate() {
+                match runs.last_mut().filter(|_| place > 0) {
+                    Some(run)
+                        if run.last().is_some_and(|last| self.rank(axis.into()) == self.rank(last.into()) + 1) =>
+                    {
+                        *run = run.with(axis);
+                    }
+                    Some(_) | None => runs.push(Axes::one(axis)),
+                }
+            }
+        }
+        runs
+    }
+
+    /// How many axes end up major to those of a run.
+    pub fn rank(&self, run: Axes) -> usize {
+        self.order.iter().take_while(|axis| !run.contains(*axis)).count()
+    }
+}
+
+/// Moves several runs of axes, major first, from dim `from` to another one, the minor one first.
 ///
-/// So that the major run ends up major on `to` as well, the minor one takes blocks out of the middle of the dim.
+/// So that each ends up where the order says, a run takes blocks out of the middle of the dim: behind those of the runs
+/// that are to be major to it and are not exchanged yet.
 pub fn all_to_all_over(
     builder: &mut Builder<'_>,
     runs: &[(Axes, Method)],
     value: OpId,
     from: usize,
-    to: usize,
+    to: Destination,
 ) -> OpId {
     let mut value = value;
     for (place, (axes, method)) in runs.iter().enumerate().rev() {
-        let major = builder.mesh().group_size(runs[..place].iter().flat_map(|(axes, _)| axes.iter()));
-        let (from, to) = (Place::new(*axes, from), Place { axes: *axes, dim: to, major });
+        let before = runs[..place].iter().filter(|(other, _)| to.rank(*other) < to.rank(*axes));
+        let major = builder.mesh().group_size(before.flat_map(|(axes, _)| axes.iter()));
+        let (from, to) = (Place::new(*axes, from), Place { axes: *axes, dim: to.dim, major });
         value = Exchange { method: *method, from, to }.build(&mut builder.by(method.name()), value);
     }
     value

@@ -233,16 +233,16 @@ pub(super) fn all_reduce(
     let n = axes.group_size(builder.mesh());
     let like = if method == Method::LineBroadcast { Method::Line } else { Method::MeetInMiddleRing };
     let Some(flow) = flow(like, n) else { return value };
-    let mut terms = vec![Term { value, from: 0 }];
+    let mut terms = vec![Term { value, from: 0, wrap: flow.wrap }];
     let (mut up, mut down) = (value, value);
     for step in 1..=flow.up.max(flow.down) {
         if step <= flow.up {
             up = flow.forward(builder, axes, up, 1);
-            terms.push(Term { value: up, from: -step });
+            terms.push(Term { value: up, from: -step, wrap: flow.wrap });
         }
         if step <= flow.down {
             down = flow.forward(builder, axes, down, -1);
-            terms.push(Term { value: down, from: step });
+            terms.push(Term { value: down, from: step, wrap: flow.wrap });
         }
     }
     combine(builder, axes, &terms, operator)

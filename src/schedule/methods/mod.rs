@@ -4,6 +4,7 @@
 //! several runs goes stage by stage, for a gather the minor run first. A run of length 1 costs nothing: the value
 //! itself is the answer.
 
+mod broadcast;
 mod doubling;
 mod exchange;
 mod flows;
@@ -12,10 +13,12 @@ mod ordered;
 mod packed;
 mod place;
 mod rotations;
+mod spanning;
 mod trees;
 mod waves;
 
-pub use exchange::{all_to_all, all_to_all_over, permute};
+pub use broadcast::{broadcast, broadcast_over, broadcasts_in_chunks};
+pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
 pub use multiport::{Colour, Multiport, Stage};
 pub use packed::Packed;
 
@@ -53,7 +56,8 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             Wiring::Ring | Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
-        CollectiveKind::Slice => Vec::new(),
+        CollectiveKind::Broadcast => broadcast::candidates(wiring, n),
+        CollectiveKind::Slice | CollectiveKind::Open => Vec::new(),
     }
 }
 
@@ -188,8 +192,8 @@ pub fn all_reduce_in_chunks(
             let part = reduce_scatter(builder, method, axes, value, dim, operator);
             all_gather(builder, method, axes, part, dim)
         }
-        // The order in which floats are added takes n operations for each of n terms.
-        _ if n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
+        // To keep their order takes n places for each of n terms.
+        _ if by.keeps_order(value) && n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
             let by = &mut builder.by(Method::Tree.name());
             trees::all_reduce(by, Method::Tree, axes, value, operator, 1).expect("a tree method")
         }

@@ -11,7 +11,7 @@
 
 use super::super::builder::split;
 use super::super::{Builder, OpId, Region};
-use super::exchange::Exchange;
+use super::exchange::{Destination, Exchange};
 use super::place::{Part, Place, range_region};
 use super::{Method, gather_stage, scatter_stage};
 use crate::mesh::Axes;
@@ -94,12 +94,12 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
-    /// Moves the axes from the dim of the stages to dim `to`: `[.., e, .., n·t, ..] -> [.., n·e, .., t, ..]`.
+    /// Moves the axes from the dim of the stages to another one: `[.., e, .., n·t, ..] -> [.., n·e, .., t, ..]`.
     ///
-    /// All stages are on one dim, and the extent of `to` divides by the lengths of the axes.
-    pub fn all_to_all(&self, builder: &mut Builder<'_>, value: OpId, to: usize) -> OpId {
+    /// All stages are on one dim, and the extent of the other divides by the lengths of the axes.
+    pub fn all_to_all(&self, builder: &mut Builder<'_>, value: OpId, to: Destination) -> OpId {
         let builder = &mut builder.by(Method::Multiport.name());
-        let stages = self.stages.iter().map(|stage| Stage { dim: to, ..*stage }).collect();
+        let stages = self.stages.iter().map(|stage| Stage { dim: to.dim, ..*stage }).collect();
         let leaving = Multiport { stages, ..self.clone() };
         let extents = leaving.shard_extents(builder, value);
         let mut portions = self.portions(&extents, value);
@@ -110,7 +110,11 @@ impl Multiport {
         for step in 0..self.stages.len() {
             for portion in &mut portions {
                 let (from, method) = self.place(builder, portion.order, step);
-                let (to, _) = leaving.place_among(builder, portion.order[step], &portion.order[step..]);
+                let Stage { axes, dim, .. } = leaving.stages[portion.order[step]];
+                let later = portion.order[step..].iter().map(|other| leaving.stages[*other].axes);
+                let before = later.filter(|other| to.rank(*other) < to.rank(axes));
+                let major = before.map(|other| other.group_size(builder.mesh())).product();
+                let to = Place { axes, dim, major };
                 portion.value = Exchange { method, from, to }.build(builder, portion.value);
             }
         }
@@ -173,11 +177,7 @@ impl Multiport {
 
     /// Where the shards of a colour's axis stand once the axes before it are gathered.
     fn place(&self, builder: &Builder<'_>, order: &[usize], step: usize) -> (Place, Method) {
-        self.place_among(builder, order[step], &order[..step])
-    }
-
-    /// Where the shards of a stage's axis stand among those of some others.
-    fn place_among(&self, builder: &Builder<'_>, stage: usize, others: &[usize]) -> (Place, Method) {
+        let (stage, others) = (order[step], &order[..step]);
         let Stage { axes, dim, method } = self.stages[stage];
         let before = others.iter().filter(|other| **other < stage && self.stages[**other].dim == dim);
         let major = before.map(|other| self.stages[*other].axes.group_size(builder.mesh())).product();

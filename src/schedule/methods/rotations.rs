@@ -50,7 +50,7 @@ pub(super) fn reduce_scatter(builder: &mut Builder<'_>, place: Place, value: OpI
 pub(super) fn all_reduce(builder: &mut Builder<'_>, axes: Axes, value: OpId, operator: Operator) -> OpId {
     let mut terms = Vec::new();
     for from in 0..length(builder, axes) {
-        terms.push(Term { value: shift(builder, axes, value, from), from });
+        terms.push(Term { value: shift(builder, axes, value, from), from, wrap: true });
     }
     combine(builder, axes, &terms, operator)
 }

@@ -2,7 +2,9 @@
 
 use super::interpreter::{Block, combine, run};
 use super::*;
-use crate::schedule::methods;
+use crate::mesh::Axes;
+use crate::schedule::methods::{self, Destination};
+use itertools::{Itertools, iproduct};
 use proptest::prelude::*;
 
 /// Numbers without pattern, for each device its own.
@@ -22,8 +24,14 @@ fn all_indices(extents: &[u64]) -> Vec<Vec<u64>> {
     })
 }
 
-/// The blocks that a collective over `axes`, major first, must leave.
-fn defined(mesh: &Mesh, axes: &[AxisId], extents: &[u64], task: Task, data: &[Block]) -> (Vec<u64>, Vec<Vec<i64>>) {
+/// The blocks that a collective over `axes`, major first, must leave; an exchange puts them down in the `order`.
+fn defined(
+    mesh: &Mesh,
+    (axes, order): (&[AxisId], &[AxisId]),
+    extents: &[u64],
+    task: Task,
+    data: &[Block],
+) -> (Vec<u64>, Vec<Vec<i64>>) {
     let n = mesh.group_size(axes.iter().copied());
     let mut result = extents.to_vec();
     match task {
@@ -58,7 +66,7 @@ fn defined(mesh: &Mesh, axes: &[AxisId], extents: &[u64], task: Task, data: &[Bl
             Task::Exchange { from, to } => {
                 let rank = indices[from] / extents[from];
                 indices[from] %= extents[from];
-                indices[to] += own * result[to];
+                indices[to] += mesh.rank(device, order.iter().copied()) * result[to];
                 read(rank, &indices)
             }
         };
@@ -69,9 +77,21 @@ fn defined(mesh: &Mesh, axes: &[AxisId], extents: &[u64], task: Task, data: &[Bl
 
 /// The naive run of the schedule gives what the collective is defined to give.
 pub(super) fn agrees(schedule: &Schedule, value: OpId, axes: &[AxisId], extents: &[u64], task: Task) {
+    agrees_in(axes, schedule, value, axes, extents, task);
+}
+
+/// The same of an exchange that puts the axes down in another order.
+pub(super) fn agrees_in(
+    order: &[AxisId],
+    schedule: &Schedule,
+    value: OpId,
+    axes: &[AxisId],
+    extents: &[u64],
+    task: Task,
+) {
     verify(schedule).unwrap();
     let given = data(&schedule.mesh, extents.iter().product(), 7);
-    let (wanted_extents, wanted) = defined(&schedule.mesh, axes, extents, task, &given);
+    let (wanted_extents, wanted) = defined(&schedule.mesh, (axes, order), extents, task, &given);
     assert_eq!(schedule.operation(value).extents, wanted_extents);
     let found = &run(schedule, &[given])[value.index()];
     for (device, (found, wanted)) in found.iter().zip(wanted).enumerate() {
@@ -122,17 +142,19 @@ fn gathers_over_two_axes_are_row_major() {
 }
 
 #[test]
-fn an_exchange_over_two_axes_keeps_their_order() {
-    let mesh = Mesh::of(&[("X", 3), ("Y", 4)]);
-    let axes = [0, 1].map(AxisId::new);
-    for extents in [[2, 24], [24, 2]] {
+fn an_exchange_over_several_axes_puts_them_down_in_any_order() {
+    let mesh = Mesh::of(&[("X", 3), ("Y", 4), ("Z", 2)]);
+    let axes = [0, 1, 2].map(AxisId::new);
+    for (extents, order) in iproduct!([[2, 48], [48, 2]], axes.into_iter().permutations(3)) {
         let (from, to) = if extents[0] == 2 { (0, 1) } else { (1, 0) };
         let (mut schedule, _) = build(&mesh, &extents, Task::Reduce { operator: Operator::Min }, Method::Line);
         let input = schedule.ids().next().unwrap();
         let mut builder = Builder::new(&mut schedule, 1, Span::default());
-        let stages = [(axes[0].into(), Method::Direct), (axes[1].into(), Method::DirectHalves)];
-        let value = methods::all_to_all_over(&mut builder, &stages, input, from, to);
-        agrees(&schedule, value, &axes, &extents, Task::Exchange { from, to });
+        let methods = [Method::Direct, Method::DirectHalves, Method::Line];
+        let stages: Vec<(Axes, Method)> = axes.map(Axes::one).into_iter().zip(methods).collect();
+        let there = Destination { dim: to, order: order.iter().copied().collect() };
+        let value = methods::all_to_all_over(&mut builder, &stages, input, from, there);
+        agrees_in(&order, &schedule, value, &axes, &extents, Task::Exchange { from, to });
     }
 }
 

@@ -73,7 +73,8 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => {
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => {
             unreachable!("no collective")
         }
     }
@@ -85,7 +86,9 @@ pub(super) fn combine(operator: Operator, left: i64, right: i64) -> i64 {
         Operator::Max => left.max(right),
         Operator::Min => left.min(right),
         Operator::Mul => left.wrapping_mul(right),
-        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => unreachable!("not on integers"),
+        Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd | Operator::Root => {
+            unreachable!("not on integers")
+        }
     }
 }
 

@@ -193,6 +193,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::reduce
         | Rule::map
         | Rule::fill
+        | Rule::mask
         | Rule::slice_word
         | Rule::shuffle_word
         | Rule::add_word
@@ -200,7 +201,8 @@ fn name(rule: Rule) -> &'static str {
         | Rule::all_gather_word
         | Rule::mat_mul_word
         | Rule::map_word
-        | Rule::fill_word => KIND,
+        | Rule::fill_word
+        | Rule::mask_word => KIND,
         Rule::input_word => "`input`",
         Rule::reduce_word => "`reduce`",
         Rule::one_cut | Rule::coordinate_map | Rule::modular | Rule::vector | Rule::sum | Rule::none => MAP,

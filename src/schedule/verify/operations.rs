@@ -44,6 +44,12 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             check_map(mesh, block)?;
             extents[0].to_vec()
         }
+        OpKind::Mask { axes } => {
+            count(&operands, 1)?;
+            ensure(operation.dtype != DType::Bool, Flaw::WrongDType)?;
+            check_axes(mesh, axes.iter().copied())?;
+            extents[0].to_vec()
+        }
         OpKind::Slice { view, region } => {
             count(&operands, 1)?;
             check_region(mesh, extents[0], view, region)?

@@ -1,9 +1,9 @@
-//! The links and the compute units: until when each is busy.
+//! The links and the engines of devices: until when each is busy.
 
 use super::orbit::Classes;
 use super::{Interval, LinkLoad, Timing};
 use crate::mesh::DeviceId;
-use crate::topology::{AxisLinks, Hop, HopRule, LinkId, Topology};
+use crate::topology::{AxisLinks, EngineId, Hop, HopRule, LinkId, Topology};
 use crate::units::{Bytes, Rate, Time, TimeScale};
 
 /// How long the hops of a message of a certain size take over some links that are alike.
@@ -31,33 +31,90 @@ impl HopTime {
     }
 }
 
-/// Until when each link and each compute unit is busy, and what they did so far.
+/// An engine of the devices of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Engine {
+    class: usize,
+    id: EngineId,
+}
+
+/// The engines of all classes of devices: until when each is busy, and for how long it was.
+struct EngineClocks {
+    /// Of one device.
+    count: usize,
+    free: Vec<Time>,
+    busy: Vec<Time>,
+}
+
+impl EngineClocks {
+    fn new(count: usize, classes: usize) -> EngineClocks {
+        EngineClocks { count, free: vec![Time::ZERO; count * classes], busy: vec![Time::ZERO; count * classes] }
+    }
+
+    fn place(&self, engine: Engine) -> usize {
+        engine.class * self.count + engine.id.index()
+    }
+
+    fn free(&self, engine: Engine) -> Time {
+        self.free[self.place(engine)]
+    }
+
+    fn occupy(&mut self, engine: Engine, start: Time, busy: Time) {
+        let place = self.place(engine);
+        self.free[place] = start + busy;
+        self.busy[place] += busy;
+    }
+
+    /// For how long each engine is busy on the device where it is busy longest.
+    fn longest(&self) -> Vec<Time> {
+        let of = |engine: usize| self.busy.iter().skip(engine).step_by(self.count.max(1)).copied().max();
+        (0..self.count).map(|engine| of(engine).unwrap_or_default()).collect()
+    }
+}
+
+/// Where a message is before a hop.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Leaves {
+    /// On its sender, which prepares it, perhaps by an engine.
+    Sender(Option<Engine>),
+    /// Somewhere between.
+    Between,
+}
+
+/// Until when each link and each engine is busy, and what they did so far.
 pub(super) struct Clocks {
     /// Which links and devices are timed as one.
     pub(super) classes: Classes,
     link_free: Vec<Time>,
     links: Vec<LinkLoad>,
-    compute_free: Vec<Time>,
-    compute: Vec<Time>,
+    engines: EngineClocks,
 }
 
 impl Clocks {
     /// Everything idle at time zero.
-    pub(super) fn new(classes: Classes) -> Clocks {
+    pub(super) fn new(topology: &Topology, classes: Classes) -> Clocks {
         let (links, devices) = (classes.links(), classes.devices().len());
         Clocks {
             classes,
             link_free: vec![Time::ZERO; links],
             links: vec![LinkLoad::default(); links],
-            compute_free: vec![Time::ZERO; devices],
-            compute: vec![Time::ZERO; devices],
+            engines: EngineClocks::new(topology.hardware.engines.names().len(), devices),
         }
     }
 
-    /// Sends a message that is ready at `ready` over one hop.
-    pub(super) fn send(&mut self, hop: &Hop, time: HopTime, first: bool, bytes: Bytes, ready: Time) -> Interval {
-        let overhead = if first { time.overhead } else { Time::ZERO };
-        let free = self.link_free(hop.link);
+    /// An engine of a device.
+    pub(super) fn engine(&self, device: DeviceId, id: EngineId) -> Engine {
+        Engine { class: self.classes.device(device), id }
+    }
+
+    /// Sends a message that is ready at `ready` over one hop. Over its first one it may leave by an engine of its sender.
+    pub(super) fn send(&mut self, hop: &Hop, time: HopTime, leaves: Leaves, bytes: Bytes, ready: Time) -> Interval {
+        let (overhead, engine) = match leaves {
+            Leaves::Sender(engine) => (time.overhead, engine),
+            Leaves::Between => (Time::ZERO, None),
+        };
+        let free =
+            engine.map_or(self.link_free(hop.link), |engine| self.link_free(hop.link).max(self.engines.free(engine)));
         let free = hop.port_in.map_or(free, |port| free.max(self.link_free(port)));
         self.classes.meet(hop.link, hop.link);
         hop.port_in.into_iter().for_each(|port| self.classes.meet(port, port));
@@ -65,6 +122,9 @@ impl Clocks {
         self.occupy(hop.link, start, overhead + time.busy, bytes);
         if let Some(port) = hop.port_in {
             self.occupy(port, start, overhead + time.busy, bytes);
+        }
+        if let Some(engine) = engine {
+            self.engines.occupy(engine, start, overhead + time.busy);
         }
         Interval { start, finish: start + overhead + time.transit }
     }
@@ -83,21 +143,29 @@ impl Clocks {
         self.link_free[self.classes.link(link)]
     }
 
-    /// Computes on a device. What costs nothing waits for nothing but its operands.
-    pub(super) fn compute(&mut self, device: DeviceId, cost: Time, ready: Time) -> Interval {
+    /// Computes on an engine. What costs nothing waits for nothing but its operands.
+    pub(super) fn compute(&mut self, engine: Engine, cost: Time, ready: Time) -> Interval {
         if cost == Time::ZERO {
             return Interval { start: ready, finish: ready };
         }
-        let place = self.classes.device(device);
-        let start = ready.max(self.compute_free[place]);
-        self.compute_free[place] = start + cost;
-        self.compute[place] += cost;
+        let start = ready.max(self.engines.free(engine));
+        self.engines.occupy(engine, start, cost);
         Interval { start, finish: start + cost }
+    }
+
+    /// Until when an engine is busy.
+    pub(super) fn engine_free(&self, engine: Engine) -> Time {
+        self.engines.free(engine)
+    }
+
+    /// Keeps an engine busy.
+    pub(super) fn occupy_engine(&mut self, engine: Engine, start: Time, busy: Time) {
+        self.engines.occupy(engine, start, busy);
     }
 
     /// The result of a run with these operations.
     pub(super) fn timing(self, topology: &Topology, operations: Vec<Interval>) -> Timing {
-        let Clocks { classes, links, compute, .. } = self;
+        let Clocks { classes, links, engines, .. } = self;
         let links = classes.spread(topology, links);
         let used = topology.all_links().filter(|id| links[id.index()].busy > Time::ZERO);
         let busiest = used.max_by_key(|id| (links[id.index()].busy, std::cmp::Reverse(*id)));
@@ -106,7 +174,7 @@ impl Clocks {
             operations,
             links,
             busiest,
-            compute: compute.into_iter().max().unwrap_or_default(),
+            engines: engines.longest(),
         }
     }
 }

@@ -1,12 +1,27 @@
 //! How long a device computes.
 
 use crate::schedule::{OpKind, Operation};
-use crate::topology::{LocalMoves, Topology};
+use crate::topology::{LocalMoves, Topology, Work};
 use crate::units::Time;
 
 /// Bytes of the block of one device; `None` beyond 64 bits.
 pub(super) fn block_bytes(operation: &Operation) -> Option<u64> {
     operation.extents.iter().try_fold(operation.dtype.size(), |bytes, extent| bytes.checked_mul(*extent))
+}
+
+/// What engines have to do with an operation; nothing with one that is given.
+pub(super) fn work(kind: &OpKind) -> Option<Work> {
+    match kind {
+        OpKind::Input { .. } => None,
+        OpKind::Slice { .. } => Some(Work::Slice),
+        OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Some(Work::Shuffle),
+        OpKind::Add { .. } => Some(Work::Add),
+        OpKind::Assemble { .. } => Some(Work::Assemble),
+        OpKind::MatMul { .. } => Some(Work::MatMul),
+        OpKind::Reduce { .. } => Some(Work::Reduce),
+        OpKind::Map { .. } => Some(Work::Map),
+        OpKind::Fill { .. } | OpKind::Mask { .. } => Some(Work::Fill),
+    }
 }
 
 /// The time of the computing that an operation does on a device, from the bytes of the operands that are there.
@@ -27,6 +42,7 @@ pub(super) fn compute_time(topology: &Topology, operation: &Operation, operands:
             topology.scale.at_rate(einsum.flops(&extents), rate).max(traffic)
         }
         OpKind::Map { .. } | OpKind::Fill { .. } | OpKind::Reduce { .. } => traffic,
+        OpKind::Mask { .. } => moved(traffic),
         OpKind::Add { .. } | OpKind::Assemble { .. } => moved(traffic),
         // Of the operand only what is kept is read.
         OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),

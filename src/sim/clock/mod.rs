@@ -2,8 +2,10 @@
 //!
 //! A link is one-way and exclusive, and serves messages in the order of the schedule's list; within an operation all
 //! first hops come before the second hops, and within a hop the destinations are in order. A message goes on only
-//! when it has arrived whole. A device computes one thing at a time, in list order, and sends meanwhile. Nothing
-//! waits for anything else, so a time is the longest path of such waits and a run repeats to the last digit.
+//! when it has arrived whole. An engine of a device does one thing at a time, in list order, and the engines of a device
+//! work side by side; what runs on which is said by the profile. Most have one, which computes, and send meanwhile;
+//! where messages leave by an engine, it is busy on their sender for as long as their first link. Nothing waits for
+//! anything else, so a time is the longest path of such waits and a run repeats to the last digit.
 //!
 //! The clock moves no data. Of a block it knows its size and on which devices it is there.
 //!
@@ -40,8 +42,8 @@ pub struct Timing {
     pub links: Vec<LinkLoad>,
     /// The link that is busy for longest, the first of several; none if nothing is sent.
     pub busiest: Option<LinkId>,
-    /// How long the device that computes most does so.
-    pub compute: Time,
+    /// How long each engine is busy on the device where it is busy longest, as the profile lists them.
+    pub engines: Vec<Time>,
 }
 
 impl Timing {
@@ -53,6 +55,11 @@ impl Timing {
     /// What a link carries.
     pub fn link(&self, id: LinkId) -> LinkLoad {
         self.links[id.index()]
+    }
+
+    /// How long the busiest engine is busy.
+    pub fn busiest_engine_time(&self) -> Time {
+        self.engines.iter().copied().max().unwrap_or_default()
     }
 
     /// How long the busiest link is busy.

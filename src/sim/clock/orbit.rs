@@ -10,6 +10,7 @@
 
 use super::LinkLoad;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
+use crate::operator::Operator;
 use crate::schedule::{Cut, OpId, OpKind, Operation, Schedule, Sources};
 use crate::topology::{LinkId, Topology};
 
@@ -30,14 +31,16 @@ fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
             Cut::At(map) => map.turn(mesh, axis, *length).is_some() || map.is_total(mesh, *length),
         }),
         OpKind::Shuffle { sources, .. } => sources.commutes(mesh, axis),
-        OpKind::Input { .. }
-        | OpKind::Add { .. }
+        // What only the first device has is not on the next one.
+        OpKind::Input { sharding, .. } => sharding.operator != Operator::Root || !sharding.open.contains(axis),
+        OpKind::Add { .. }
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => true,
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => true,
     }
 }
 
@@ -55,7 +58,8 @@ pub(super) fn without(schedule: &Schedule, id: OpId, axes: AxisSet) -> AxisSet {
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => AxisSet::NONE,
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => AxisSet::NONE,
     };
     let left = axes.without(own);
     if left == axes { AxisSet::NONE } else { left }

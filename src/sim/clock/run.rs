@@ -1,15 +1,16 @@
 //! One pass over the operations in list order.
 
-use super::clocks::{Clocks, HopTime};
-use super::cost::{block_bytes, compute_time};
+use super::clocks::{Clocks, Engine, HopTime, Leaves};
+use super::cost::{block_bytes, compute_time, work};
 use super::orbit::Classes;
 use super::presence::MayMiss;
 use super::{ClockError, Interval, Timing};
+use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
-use crate::topology::{Link, LinkId, LinkSide, Topology};
+use crate::topology::{EngineId, Link, LinkId, LinkSide, Topology};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ struct Message {
     walk: Walk,
     destination: DeviceId,
     class: usize,
+    /// By which it leaves its sender.
+    engine: Option<Engine>,
     ready: Time,
 }
 
@@ -97,7 +100,7 @@ impl<'a> Run<'a> {
         Run {
             schedule,
             topology,
-            clocks: Clocks::new(classes),
+            clocks: Clocks::new(topology, classes),
             ready: Vec::new(),
             uses,
             spare: Vec::new(),
@@ -164,16 +167,22 @@ impl<'a> Run<'a> {
         self.clocks.classes.devices()[class]
     }
 
+    /// The engine that runs an operation, if one does.
+    fn engine(&self, operation: &Operation) -> Option<EngineId> {
+        work(&operation.kind).and_then(|work| self.topology.hardware.engines.of(work))
+    }
+
     /// Times one operation.
     fn operation(&mut self, id: OpId, operands: &[OpId]) -> Result<Times, ClockError> {
         let schedule = self.schedule;
         let operation = schedule.operation(id);
         let bytes = block_bytes(operation).map(Bytes).ok_or(ClockError::TooLong { operation: id })?;
         match (&operation.kind, operands) {
-            (OpKind::Input { .. }, _) => Ok(self.input()),
+            (OpKind::Input { sharding, .. }, _) => Ok(self.input(sharding)),
             (OpKind::Shuffle { sources, route }, [operand, ..]) => {
                 let route_error = |route| ClockError::Route { operation: id, route };
-                self.shuffle(*operand, sources, *route, bytes).map_err(route_error)
+                let engine = self.engine(operation);
+                self.shuffle(*operand, sources, *route, engine, bytes).map_err(route_error)
             }
             (OpKind::Slice { view, region }, [operand, ..]) => {
                 let misses = MayMiss::new(&schedule.mesh, view, region);
@@ -182,23 +191,35 @@ impl<'a> Run<'a> {
             (OpKind::AllGather { .. }, _) if self.topology.is_degraded() => {
                 Err(ClockError::KeptGather { operation: id })
             }
-            (OpKind::AllGather { axes, .. }, [operand, ..]) => Ok(self.all_gather(*operand, axes, bytes)),
+            (OpKind::AllGather { axes, .. }, [operand, ..]) => {
+                let engine = self.engine(operation);
+                Ok(self.all_gather(*operand, axes, engine, bytes))
+            }
             (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
                 Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
             }
-            (OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } | OpKind::Fill { .. }, _) => {
-                Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false))
-            }
+            (
+                OpKind::MatMul { .. }
+                | OpKind::Reduce { .. }
+                | OpKind::Map { .. }
+                | OpKind::Fill { .. }
+                | OpKind::Mask { .. },
+                _,
+            ) => Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false)),
             (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
                 Err(ClockError::Operands { operation: id })
             }
         }
     }
 
-    /// Inputs are there from the start, on every device.
-    fn input(&mut self) -> Times {
+    /// Inputs are there from the start, on every device that has some of them.
+    fn input(&mut self, sharding: &Sharding) -> Times {
         let mut times = self.nowhere();
-        times.ready.fill(Time::ZERO);
+        for class in 0..times.ready.len() {
+            if sharding.is_on(self.device(class), &self.schedule.mesh) {
+                times.ready[class] = Time::ZERO;
+            }
+        }
         times.interval = Some(Interval::default());
         times
     }
@@ -213,6 +234,7 @@ impl<'a> Run<'a> {
         misses: impl Fn(DeviceId) -> bool,
     ) -> Times {
         let mut times = self.nowhere();
+        let engine = self.engine(operation);
         let blocks: Vec<&Operation> = operands.iter().map(|id| self.schedule.operation(*id)).collect();
         let bytes: Vec<u128> = blocks.iter().map(|block| block_bytes(block).map_or(u128::MAX, u128::from)).collect();
         // Most devices read alike, and the cost goes by what is read.
@@ -233,7 +255,11 @@ impl<'a> Run<'a> {
                 .filter(|(bytes, _)| *bytes == read)
                 .map_or_else(|| compute_time(self.topology, operation, &blocks, read), |(_, cost)| cost);
             known = Some((read, cost));
-            times.set(class, self.clocks.compute(device, cost, ready));
+            let interval = match engine {
+                Some(engine) => self.clocks.compute(self.clocks.engine(device, engine), cost, ready),
+                None => Interval { start: ready, finish: ready + cost },
+            };
+            times.set(class, interval);
         }
         times
     }
@@ -244,6 +270,7 @@ impl<'a> Run<'a> {
         operand: OpId,
         sources: &Sources,
         route: Route,
+        engine: Option<EngineId>,
         bytes: Bytes,
     ) -> Result<Times, crate::topology::RouteError> {
         let mut times = self.nowhere();
@@ -264,6 +291,7 @@ impl<'a> Run<'a> {
                 walk: self.topology.start(source, destination, route)?,
                 destination,
                 class,
+                engine: engine.map(|engine| self.clocks.engine(source, engine)),
                 ready,
             });
         }
@@ -292,7 +320,8 @@ impl<'a> Run<'a> {
                 let Some(hop) = topology.step(&mut message.walk) else { return false };
                 let time = if slower.is_empty() { None } else { slower.get(&hop.link) };
                 let time = *time.unwrap_or(&hop_times[hop.axis.index()]);
-                let interval = clocks.send(&hop, time, first, bytes, message.ready);
+                let leaves = if first { Leaves::Sender(message.engine) } else { Leaves::Between };
+                let interval = clocks.send(&hop, time, leaves, bytes, message.ready);
                 times.start(interval.start);
                 message.ready = interval.finish;
                 if hop.to == Some(message.destination) {
@@ -307,7 +336,7 @@ impl<'a> Run<'a> {
 
     /// A gather kept as one operation: each group waits for its members and for its links, and has them to itself
     /// for the time of the closed form on the real wiring.
-    fn all_gather(&mut self, operand: OpId, axes: &[AxisId], full: Bytes) -> Times {
+    fn all_gather(&mut self, operand: OpId, axes: &[AxisId], engine: Option<EngineId>, full: Bytes) -> Times {
         let mut times = self.nowhere();
         let topology = self.topology;
         let mesh = &topology.mesh;
@@ -326,8 +355,11 @@ impl<'a> Run<'a> {
             if ready == ABSENT {
                 continue;
             }
-            let start =
-                if form.time == Time::ZERO { ready } else { self.occupy_group(&group, axes, ready, form.time, full) };
+            let start = if form.time == Time::ZERO {
+                ready
+            } else {
+                self.occupy_group(&group, axes, engine, ready, form.time, full)
+            };
             for class in classes {
                 times.set(class, Interval { start, finish: start + form.time });
             }
@@ -335,14 +367,26 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// Keeps all links of a group busy at once, and says from when.
-    fn occupy_group(&mut self, group: &[DeviceId], axes: &[AxisId], ready: Time, busy: Time, full: Bytes) -> Time {
+    /// Keeps all links of a group busy at once, and the engines by which it sends, and says from when.
+    fn occupy_group(
+        &mut self,
+        group: &[DeviceId],
+        axes: &[AxisId],
+        engine: Option<EngineId>,
+        ready: Time,
+        busy: Time,
+        full: Bytes,
+    ) -> Time {
         let topology = self.topology;
         // Of an axis in parts, each link is taken by the group of the device that sends into it: all run side by side.
         let wired: AxisSet = axes.iter().map(|axis| topology.mesh.physical(*axis)).collect();
         let links = group.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, axis, *device)));
         let links: Vec<LinkId> = links.unique().collect();
         let start = links.iter().map(|link| self.clocks.link_free(*link)).fold(ready, Time::max);
+        let engines = group.iter().filter_map(|device| Some(self.clocks.engine(*device, engine?)));
+        let engines: Vec<Engine> = engines.unique().collect();
+        let start = engines.iter().map(|engine| self.clocks.engine_free(*engine)).fold(start, Time::max);
+        engines.into_iter().for_each(|engine| self.clocks.occupy_engine(engine, start, busy));
         // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
         let received = u128::from(full.0) * (group.len() as u128 - 1);
         let paths = links.iter().filter(|link| topology.link(**link).side != LinkSide::In).count() as u128;
@@ -368,7 +412,11 @@ fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterato
 fn arity_fits(operation: &Operation, operands: usize) -> bool {
     match &operation.kind {
         OpKind::Input { .. } => operands == 0,
-        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::Fill { .. } => operands == 1,
+        OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => operands == 1,
         OpKind::Add { .. } => operands > 0,
         OpKind::Assemble { places, .. } => operands == places.len(),
         OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {

@@ -87,7 +87,8 @@ impl Run<'_> {
                 self.check_sharding(place, *array, sharding, blocks, &claim)?;
                 Ok(claim)
             }
-            OpKind::Shuffle { .. } => Ok(operands[0].claims[place].clone()),
+            // What is masked is the first along an axis that does not turn.
+            OpKind::Shuffle { .. } | OpKind::Mask { .. } => Ok(operands[0].claims[place].clone()),
             OpKind::Add { .. } => {
                 let choices: Vec<Claim> = operands.iter().map(|value| value.claims[place].clone()).collect();
                 self.agreed(place, operands, choices, |claim, _| claim.clone())

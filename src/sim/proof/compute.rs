@@ -9,7 +9,7 @@ use super::terms::{CoordinateId, Pending, Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Binary, Filler, Function, Unary};
-use crate::mesh::DeviceId;
+use crate::mesh::{AxisId, DeviceId};
 use crate::operator::Operator;
 use crate::passes::{self, Passage};
 use crate::schedule::{CoordMap, OpId};
@@ -275,7 +275,13 @@ fn pass(
             }
             all[0]
         }
-        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => None,
+        Operator::Sum
+        | Operator::Max
+        | Operator::Min
+        | Operator::Mul
+        | Operator::And
+        | Operator::Or
+        | Operator::Root => None,
     };
     let result = if mean { Operator::Sum } else { passage.result };
     Ok(Passed { shares: mean && operands.len() > open.len(), open, pending, result })
@@ -387,6 +393,41 @@ pub(super) fn fill(
     let indices: Vec<u8> = (0..).take(operand.region.len()).collect();
     let einsum = Einsum { operands: vec![indices.clone()], result: indices };
     map(run, id, device, function, &einsum, &[block])
+}
+
+/// One contribution of a sum of as many as there are devices along the axes: of the first the block, of the others 0.
+pub(super) fn mask(
+    run: &mut Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    axes: &[AxisId],
+    block: Option<&Rc<Block>>,
+) -> Result<Option<Block>, Flaw> {
+    let Some(block) = block else { return Ok(None) };
+    let mut limits = Vec::new();
+    for axis in axes {
+        let start = u64::from(run.mesh().coordinate(device, *axis));
+        let coordinate = run.terms.open_coordinate(id.index(), *axis, &run.schedule.mesh);
+        limits.push((coordinate, Interval { start, end: start + 1 }));
+    }
+    let mut block = block.as_ref().clone();
+    for piece in &mut block.pieces {
+        let open = !piece.holds.parts.is_closed() || run.terms.is_pending(piece.holds.term).is_some();
+        if open && piece.holds.parts.operator() != Operator::Sum {
+            let missing = piece.holds.parts.first_missing(&run.terms).unwrap_or_default();
+            return Err(Flaw::OpenOperand {
+                site: run.site(id, device),
+                function: "a mask".to_owned(),
+                slot: piece.slot(&run.terms),
+                missing: run.terms.limits(&missing),
+            });
+        }
+        let held = piece.holds.parts.clone();
+        run.spend(held.len())?;
+        let parts = Parts::product(&[&held], &limits, Operator::Sum, &mut run.terms, |_, _, inner| inner);
+        piece.holds.parts = Rc::new(parts);
+    }
+    Ok(Some(block))
 }
 
 /// A softmax needs a whole dim.

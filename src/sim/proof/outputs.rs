@@ -6,6 +6,7 @@ use super::flaw::Flaw;
 use super::run::{Run, Stop};
 use super::terms::TermId;
 use crate::mesh::{Axes, DeviceId};
+use crate::operator::Operator;
 use crate::schedule::Output;
 use std::rc::Rc;
 
@@ -13,15 +14,19 @@ impl Run<'_> {
     /// Each device has the elements of its shard, and the devices along the open axes have each contribution once.
     pub(super) fn output(&mut self, output: &Output, value: &Value) -> Result<(), Stop> {
         let schedule = self.schedule;
-        let open: Axes = output.sharding.open.in_order();
+        // Of what only the first device has there is nothing to combine.
+        let root = output.sharding.operator == Operator::Root;
+        let open = if root { Axes::NONE } else { output.sharding.open.in_order() };
         let (operator, group) = (output.sharding.operator, open.group_size(&schedule.mesh));
         let (term, operator) = self.open_term(output.array, operator, group, !open.is_empty());
         let devices = self.symmetry.orbits.representatives().to_vec();
-        for (device, block) in devices.iter().zip(&value.blocks) {
+        let on = |device: &DeviceId| output.sharding.is_on(*device, &schedule.mesh);
+        for (device, block) in devices.iter().zip(&value.blocks).filter(|(device, _)| on(device)) {
             self.output_place(output, term, block.as_ref(), *device)?;
         }
         self.output_claims(output, value)?;
-        for device in devices.into_iter().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0) {
+        let firsts = devices.into_iter().filter(|device| schedule.mesh.rank(*device, open.iter()) == 0);
+        for device in firsts.filter(on) {
             let members = 0..open.group_size(&schedule.mesh);
             let members: Vec<Option<Rc<Block>>> = members
                 .map(|rank| self.image(value, schedule.mesh.with_rank(device, open.iter(), rank)))

@@ -166,7 +166,10 @@ impl Run<'_> {
             let at =
                 || -> Vec<Option<&Rc<Block>>> { operands.iter().map(|value| value.blocks[class].as_ref()).collect() };
             let block = match &operation.kind {
-                OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
+                OpKind::Input { array, sharding } if sharding.is_on(device, &schedule.mesh) => {
+                    Some(self.input(id, *array, sharding, device))
+                }
+                OpKind::Input { .. } => None,
                 OpKind::Slice { view, region } => self.slice(operation, view, region, device, at()[0])?,
                 OpKind::Shuffle { sources, .. } => match sources.of(&schedule.mesh, device) {
                     Some(source) => self.image(operands[0], source)?,
@@ -183,6 +186,7 @@ impl Run<'_> {
                 OpKind::Reduce { operator, einsum } => {
                     compute::reduce(self, id, device, *operator, einsum, &at())?.map(Rc::new)
                 }
+                OpKind::Mask { axes } => compute::mask(self, id, device, axes, at()[0])?.map(Rc::new),
                 OpKind::Map { function, einsum } => {
                     compute::map(self, id, device, *function, einsum, &at())?.map(Rc::new)
                 }
@@ -221,7 +225,8 @@ impl Run<'_> {
             | Operator::And
             | Operator::Or
             | Operator::Mean
-            | Operator::SquareAdd => (term, operator),
+            | Operator::SquareAdd
+            | Operator::Root => (term, operator),
         }
     }
 
@@ -229,7 +234,9 @@ impl Run<'_> {
         let group = sharding.open.group_size(self.mesh());
         let (term, operator) = self.open_term(array, sharding.operator, group, !sharding.open.is_empty());
         let mut limits = Vec::new();
-        for axis in sharding.open.iter() {
+        // What only the first device has, it has whole.
+        let open = if operator == Operator::Root { AxisSet::NONE } else { sharding.open };
+        for axis in open.iter() {
             let start = u64::from(self.mesh().coordinate(device, axis));
             let coordinate = self.terms.open_coordinate(id.index(), axis, &self.schedule.mesh);
             limits.push((coordinate, Interval { start, end: start + 1 }));

@@ -9,6 +9,7 @@ use super::digits::{Cutting, Digit, Digits, lie_apart, unite};
 use super::terms::{Origin, TermId, Terms};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh, Orbits};
+use crate::operator::Operator;
 use crate::schedule::{Dense, OpId, OpKind, Schedule};
 use std::rc::Rc;
 
@@ -32,7 +33,8 @@ pub(super) struct Turning {
 /// The axes along which no map and no shuffle tells devices apart.
 pub(super) fn candidates(schedule: &Schedule) -> AxisSet {
     let mesh = &schedule.mesh;
-    mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(schedule, *axis)).collect()
+    let on_first = |axis: &AxisId| schedule.outputs.iter().any(|output| is_on_first(&output.sharding, *axis));
+    mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(schedule, *axis) && !on_first(axis)).collect()
 }
 
 /// Whether every map and every shuffle turns with the axis.
@@ -41,14 +43,21 @@ fn turns(schedule: &Schedule, axis: AxisId) -> bool {
     schedule.ids().all(|id| match &schedule.operation(id).kind {
         OpKind::Shuffle { sources, .. } => sources.commutes(mesh, axis),
         OpKind::Slice { .. } | OpKind::Assemble { .. } => cuttings(schedule, id, axis).is_some(),
-        OpKind::Input { .. }
-        | OpKind::Add { .. }
+        // The next device is not the first one.
+        OpKind::Input { sharding, .. } => !is_on_first(sharding, axis),
+        OpKind::Mask { axes } => !axes.contains(&axis),
+        OpKind::Add { .. }
         | OpKind::AllGather { .. }
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
         | OpKind::Fill { .. } => true,
     })
+}
+
+/// Whether only the first device along the axis has the array.
+fn is_on_first(sharding: &Sharding, axis: AxisId) -> bool {
+    sharding.operator == Operator::Root && sharding.open.contains(axis)
 }
 
 /// How an axis turns the regions of a slice, or of an assembly; `None` where some do not turn.
@@ -74,7 +83,8 @@ pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Ve
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => Some(Vec::new()),
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => Some(Vec::new()),
     }
 }
 
@@ -176,7 +186,8 @@ fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => None,
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => None,
     });
     let outputs = schedule.outputs.iter().map(|output| (output.array, &output.sharding, Digits::new()));
     for (array, sharding, wanted) in inputs.chain(outputs) {
@@ -245,7 +256,7 @@ fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
                     unite(&mut wanted[operand.index()], cutting.down(&own));
                 }
             }
-            OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } => {
+            OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } | OpKind::Mask { .. } => {
                 for operand in &operands {
                     unite(&mut wanted[operand.index()], own.iter().copied());
                 }

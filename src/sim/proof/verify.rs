@@ -225,6 +225,13 @@ fn check_kind(schedule: &Schedule, operation: &Operation, operands: &[&Operation
             require(*valid > 0, || "a filler leaves nothing".to_owned())?;
             check_map_of_coordinates(mesh, block)
         }
+        OpKind::Mask { axes } => {
+            count(1)?;
+            moves()?;
+            same_extents()?;
+            require(operation.dtype != DType::Bool, || "it masks truth values".to_owned())?;
+            check_axes(mesh, axes)
+        }
         OpKind::Reduce { operator, einsum } => {
             count(1)?;
             check_folds(*operator)?;

@@ -24,6 +24,7 @@ pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Option<Tensor> {
             add(Operator::Sum, squares?)
         }
         Operator::Mean => each(Function::Over(count), &add(Operator::Sum, blocks)?),
+        Operator::Root => blocks.into_iter().next(),
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => {
             add(operator, blocks)
         }
@@ -61,7 +62,7 @@ pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor>
         Operator::Max | Operator::Or => fold(blocks, <T as Element>::largest),
         Operator::Min | Operator::And => fold(blocks, <T as Element>::smallest),
         Operator::Mul => fold(blocks, times::<T>),
-        Operator::Mean | Operator::SquareAdd => return None,
+        Operator::Mean | Operator::SquareAdd | Operator::Root => return None,
     }))
 }
 

@@ -76,7 +76,8 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
             | OpKind::Map { .. }
-            | OpKind::Fill { .. } => block.saturating_mul(devices),
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => block.saturating_mul(devices),
         };
         let own = own.saturating_add(devices * BLOCK_OVERHEAD);
         live = live.saturating_add(own);
@@ -115,7 +116,8 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
             | OpKind::Shuffle { .. }
             | OpKind::Add { .. }
             | OpKind::Map { .. }
-            | OpKind::Fill { .. } => deaths[user.index()],
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => deaths[user.index()],
             OpKind::Input { .. }
             | OpKind::Assemble { .. }
             | OpKind::AllGather { .. }
@@ -150,7 +152,8 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
         | OpKind::AllGather { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => 0,
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => 0,
     });
     dense.chain(local).fold(0, u128::saturating_add)
 }

@@ -40,7 +40,8 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
             | OpKind::Map { .. }
-            | OpKind::Fill { .. } => false,
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => false,
         })
     };
     arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id), squares(id))?))).collect()
@@ -171,6 +172,8 @@ fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count:
             elements[place].sum(away)
         }
         Operator::SquareAdd => root(elements[place], (part + place) % count, count),
+        // What the other devices have is never read.
+        Operator::Root => elements[place],
     };
     (0..elements.len()).map(element).collect()
 }

@@ -65,6 +65,7 @@ pub(super) fn step_late(schedule: &Schedule, id: OpId, mut operands: Vec<Late>) 
             | OpKind::AllGather { .. }
             | OpKind::MatMul { .. }
             | OpKind::Fill { .. }
+            | OpKind::Mask { .. }
             | OpKind::Reduce { .. }
             | OpKind::Map { .. } => Err(RunError::operation(id, "it uses what was not computed")),
         }

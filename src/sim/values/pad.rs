@@ -43,6 +43,13 @@ pub(super) fn filled(block: &Tensor, dim: usize, kept: u64, with: Filler) -> Ten
     })
 }
 
+/// A block of zeros as large as this one.
+pub(super) fn zeros(block: &Tensor) -> Tensor {
+    let extents = block.view().extents.clone();
+    let count = extents.iter().product();
+    with_dtype!(block.dtype(), T => Tensor::owned(&extents, vec![T::default(); count]))
+}
+
 fn filler<T: Element>(with: Filler) -> T {
     match with {
         Filler::Zero => T::default(),

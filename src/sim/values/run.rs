@@ -12,6 +12,7 @@ use super::step::{Blocks, step};
 use super::tensor::Tensor;
 use super::view::addressable;
 use crate::mesh::{DeviceId, Mesh};
+use crate::operator::Operator;
 use crate::schedule::{Array, OpId, OpKind, Output, Schedule};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -207,6 +208,8 @@ impl Run {
         let firsts = self.mesh.devices().filter(|device| self.mesh.rank(*device, open.iter().copied()) == 0);
         let closed = firsts.map(|device| {
             let ranks = 0..self.mesh.group_size(open.iter().copied());
+            // Of what only the first device has, the others hold nothing.
+            let ranks = if output.sharding.operator == Operator::Root { 0..1 } else { ranks };
             let members = ranks.map(|rank| self.mesh.with_rank(device, open.iter().copied(), rank));
             let parts = members.map(|member| blocks[member.index()].clone().ok_or_else(|| missing(member)));
             let block = close(output.sharding.operator, parts.collect::<Result<_, _>>()?);

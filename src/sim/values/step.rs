@@ -4,7 +4,7 @@ use super::combine::{add, assemble, concatenate};
 use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::map::map;
-use super::pad::filled;
+use super::pad::{filled, zeros};
 use super::parallel::on_devices;
 use super::product::product;
 use super::reduce::reduce;
@@ -32,7 +32,8 @@ pub(super) fn step(
         OpKind::Input { array, sharding } => {
             let declared = schedule.arrays.get(array.index()).ok_or_else(|| wrong("there is no such array".into()))?;
             let whole = given(schedule, inputs, *array)?;
-            Ok(shards(declared, whole, sharding, mesh)?.into_iter().map(Some).collect())
+            let shards = mesh.devices().zip(shards(declared, whole, sharding, mesh)?);
+            Ok(shards.map(|(device, shard)| sharding.is_on(device, mesh).then_some(shard)).collect())
         }
         OpKind::Slice { view, region } => slice(mesh, operation, view, region, operands.remove(0)).map_err(wrong),
         OpKind::Shuffle { sources, route: _ } => Ok(shuffle(mesh, sources, &operands[0])),
@@ -65,6 +66,11 @@ pub(super) fn step(
             });
             filled.into_iter().collect()
         }
+        OpKind::Mask { axes } => Ok(on_devices(by_device(mesh, operands), size, |device, mut blocks| {
+            let block = blocks.pop().flatten()?;
+            let first = mesh.rank(device, axes.iter().copied()) == 0;
+            Some(if first { block } else { zeros(&block) })
+        })),
         OpKind::Reduce { operator, einsum } => {
             let reduced = on_devices(by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
                 [Some(of)] => reduce(*operator, einsum, of, operation.dtype).map(Some).map_err(wrong),
@@ -115,7 +121,8 @@ pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
         | OpKind::Map { .. }
-        | OpKind::Fill { .. } => operation.elements(),
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => operation.elements(),
     };
     own.saturating_mul(schedule.mesh.device_count() as u64)
 }
@@ -131,7 +138,8 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
         | OpKind::Shuffle { .. }
         | OpKind::AllGather { .. }
         | OpKind::Reduce { .. }
-        | OpKind::Fill { .. } => Some(1),
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => Some(1),
         OpKind::MatMul { .. } => Some(2),
         OpKind::Map { function, .. } => Some(function.arity()),
         OpKind::Assemble { places, .. } => Some(places.len()),
@@ -145,7 +153,9 @@ pub(super) fn check_operands(schedule: &Schedule, id: OpId) -> Result<(), RunErr
     let fine = match &operation.kind {
         OpKind::Input { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } => true,
         OpKind::Slice { .. } | OpKind::AllGather { .. } | OpKind::Assemble { .. } => same_dtype,
-        OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } => same_dtype && same_extents,
+        OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } | OpKind::Mask { .. } => {
+            same_dtype && same_extents
+        }
     };
     if fine { Ok(()) } else { Err(RunError::operation(id, "its operands have another dtype or other extents")) }
 }

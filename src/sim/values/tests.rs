@@ -451,7 +451,12 @@ fn adds_of_every_dtype_and_operator_on_every_layout() {
                     Operator::Sum => column.sum(),
                     Operator::Max => column.max().unwrap(),
                     Operator::Min => column.min().unwrap(),
-                    Operator::Mul | Operator::And | Operator::Or | Operator::Mean | Operator::SquareAdd => {
+                    Operator::Mul
+                    | Operator::And
+                    | Operator::Or
+                    | Operator::Mean
+                    | Operator::SquareAdd
+                    | Operator::Root => {
                         unreachable!("not in the list")
                     }
                 }

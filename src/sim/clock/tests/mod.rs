@@ -2,6 +2,7 @@
 
 mod closed_forms;
 mod degraded;
+mod engines;
 mod golden;
 mod methods;
 mod networks;

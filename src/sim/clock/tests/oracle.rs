@@ -5,7 +5,7 @@ use crate::einsum::Einsum;
 use crate::function::{Binary, Function};
 use crate::link::LinkState;
 use crate::mesh::{DeviceId, Mesh};
-use crate::topology::{Attachment, HopRule, LinkSide, LocalMoves, Network, SwitchKind};
+use crate::topology::{Attachment, Engines, HopRule, LinkSide, LocalMoves, Network, SwitchKind, Work};
 use crate::units::Rate;
 use std::collections::HashMap;
 
@@ -278,11 +278,16 @@ fn shuffle(
 ) -> Holders {
     let mut holders: Holders = vec![None; operand.len()];
     let mut ways: Vec<(DeviceId, Vec<OneHop<'_>>)> = Vec::new();
+    let sends = topology.hardware.engines.of(Work::Shuffle);
     for device in topology.mesh.devices() {
         let Some(source) = sources.of(&topology.mesh, device) else { continue };
         holders[device.index()] = operand[source.index()];
         if operand[source.index()].is_some() {
-            ways.push((device, hops(topology, source, device, route)));
+            let mut way = hops(topology, source, device, route);
+            if let (Some(hop), Some(engine)) = (way.first_mut(), sends) {
+                hop.needs.push(format!("{engine:?} {source}"));
+            }
+            ways.push((device, way));
         }
     }
     for hop in 0..ways.iter().map(|(_, hops)| hops.len()).max().unwrap_or(0) {
@@ -326,9 +331,30 @@ fn compute(
     let free = local && topology.hardware.local_moves == LocalMoves::Free;
     let traffic = if free { 0 } else { (there.len() as u64 + 1) * operation.bytes() };
     let takes = topology.scale.at_rate(u128::from(traffic), topology.hardware.hbm_bandwidth).ticks();
-    let needs = if takes == 0 { vec![] } else { vec![format!("compute {device}")] };
+    let work = match &operation.kind {
+        OpKind::Add { .. } => Work::Add,
+        OpKind::Map { .. } => Work::Map,
+        _ => Work::Slice,
+    };
+    let engine = topology.hardware.engines.of(work).expect("local work has an engine");
+    let needs = if takes == 0 { vec![] } else { vec![format!("{engine:?} {device}")] };
     let after = there.into_iter().flatten().collect();
     enough.then(|| Some(events.push(Event { needs, after, busy: takes, takes })))
+}
+
+/// One engine that computes, or some with work drawn at random; messages leave by one of them or by none.
+fn random_engines(random: &mut fastrand::Rng) -> Engines {
+    if random.bool() {
+        return Engines::default();
+    }
+    let mut engines: Vec<(String, Vec<Work>)> = (0..random.usize(1..=3)).map(|id| (format!("e{id}"), vec![])).collect();
+    for work in Work::ALL {
+        let id = random.usize(0..engines.len());
+        if work != Work::Shuffle || random.bool() {
+            engines[id].1.push(work);
+        }
+    }
+    Engines::new(engines).expect("all work")
 }
 
 /// A machine drawn at random.
@@ -336,6 +362,7 @@ pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
     let mut hardware = Hardware {
         hop_rule: *random.choice(&[HopRule::Larger, HopRule::Sum]).unwrap(),
         local_moves: *random.choice(&[LocalMoves::Free, LocalMoves::Memory]).unwrap(),
+        engines: random_engines(random),
         ..Hardware::named("tpu_v5e").expect("shipped")
     };
     let far = Network { one_way: Rate::new(6_250_000_000).unwrap(), ..hardware.beyond[0].clone() };

@@ -92,7 +92,7 @@ fn products_take_the_longer_of_operations_and_memory() {
     assert_eq!(timing.operation(long).finish, flops);
     // A device computes one thing at a time.
     assert_eq!((timing.operation(thin).start, timing.operation(thin).finish), (flops, flops + memory));
-    assert_eq!(timing.compute, flops + memory);
+    assert_eq!(timing.busiest_engine_time(), flops + memory);
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! A broadcast: along one run by the fastest method and number of chunks, along several run by run or on all at once.
+
+use super::auto::{Trial, along, best_chunks, simulate};
+use super::collective::{MethodFlaw, Stages};
+use crate::collective::CollectiveKind;
+use crate::dtype::DType;
+use crate::mesh::{Axes, Wiring};
+use crate::schedule::methods::{self, Method};
+use crate::schedule::{Builder, OpId};
+use crate::topology::Topology;
+use crate::units::Time;
+
+/// What decides: the runs, the block, and whether chunks are tried.
+pub(super) type Broadcast = (Vec<Axes>, DType, Vec<u64>, Option<Method>, bool);
+
+/// How a broadcast is done.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// Run by run, each by a method in so many chunks.
+    Staged(Vec<(Axes, Method, u64)>),
+    /// On all at once, in so many chunks.
+    AtOnce(u64),
+}
+
+impl Stages<'_, '_, '_, '_> {
+    pub(super) fn broadcast(&mut self, value: OpId, axes: Axes) -> OpId {
+        let mesh = &self.lowerer.topology.mesh;
+        let runs: Vec<Axes> = self.runs(axes).into_iter().filter(|run| run.group_size(mesh) > 1).collect();
+        let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
+        let key = (runs.clone(), dtype, extents, self.method, self.lowerer.frugal);
+        let way = match self.lowerer.broadcasts.get(&key) {
+            Some(way) => way.clone(),
+            None => {
+                let way = self.broadcast_way(&key);
+                self.lowerer.broadcasts.insert(key, way.clone());
+                way
+            }
+        };
+        build(self.builder, self.lowerer.topology, &way, &runs, value)
+    }
+
+    fn broadcast_way(&mut self, key: &Broadcast) -> Way {
+        let (runs, dtype, extents, method, frugal) = key;
+        let topology = self.lowerer.topology;
+        let mut stages = Vec::new();
+        for run in runs {
+            let links = topology.links(*run);
+            let size = run.group_size(&topology.mesh);
+            let mut candidates = methods::candidates(CollectiveKind::Broadcast, links.wiring, size);
+            match method {
+                Some(method) if candidates.contains(method) => candidates = vec![*method],
+                Some(method) if *method != Method::Multiport || runs.len() < 2 => {
+                    let axis = run.names(&topology.mesh);
+                    let (kind, wiring, method) = (CollectiveKind::Broadcast, links.wiring, *method);
+                    let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
+                    self.lowerer.flaw.get_or_insert(flaw);
+                }
+                Some(_) | None => {}
+            }
+            stages.push(best_method(topology, *run, *dtype, extents, &candidates, *frugal));
+        }
+        let staged = Way::Staged(stages);
+        let switched = runs.iter().any(|run| topology.links(*run).wiring == Wiring::Switch);
+        if runs.len() < 2 || switched || method.is_some_and(|method| method != Method::Multiport) {
+            return staged;
+        }
+        let trial = |way: &Way| {
+            let (part, numbered) = along(topology, runs);
+            simulate(&part, *dtype, extents, |builder, input| {
+                build(builder, &part, &renumbered(way, &numbered), &numbered, input);
+            })
+        };
+        let Some(first) = trial(&Way::AtOnce(1)) else { return staged };
+        let chunks = |chunks| Some(trial(&Way::AtOnce(chunks))?.time);
+        let (time, chunks) = if *frugal { (first.time, 1) } else { best_chunks(extents, first.time, chunks) };
+        let asked = *method == Some(Method::Multiport);
+        let faster = trial(&staged).is_none_or(|staged| time < staged.time);
+        if asked || faster { Way::AtOnce(chunks) } else { staged }
+    }
+}
+
+/// The same way on a part of the machine, where the runs have other axes.
+fn renumbered(way: &Way, runs: &[Axes]) -> Way {
+    match way {
+        Way::Staged(stages) => {
+            let stages = stages.iter().zip(runs).map(|((_, method, chunks), run)| (*run, *method, *chunks));
+            Way::Staged(stages.collect())
+        }
+        Way::AtOnce(chunks) => Way::AtOnce(*chunks),
+    }
+}
+
+fn build(builder: &mut Builder<'_>, topology: &Topology, way: &Way, runs: &[Axes], value: OpId) -> OpId {
+    match way {
+        Way::Staged(stages) => stages.iter().fold(value, |value, (run, method, chunks)| {
+            methods::broadcast(builder, *method, *run, topology.links(*run).wiring, value, *chunks)
+        }),
+        Way::AtOnce(chunks) => {
+            let rings: Vec<(Axes, bool)> =
+                runs.iter().map(|run| (*run, topology.links(*run).wiring == Wiring::Ring)).collect();
+            methods::broadcast_over(builder, &rings, value, *chunks)
+        }
+    }
+}
+
+/// The fastest method along one run, and its number of chunks.
+fn best_method(
+    topology: &Topology,
+    run: Axes,
+    dtype: DType,
+    extents: &[u64],
+    candidates: &[Method],
+    frugal: bool,
+) -> (Axes, Method, u64) {
+    let (part, runs) = along(topology, &[run]);
+    let wiring = topology.links(run).wiring;
+    let trial = |method: Method, chunks: u64| -> Option<Trial> {
+        simulate(&part, dtype, extents, |builder, input| {
+            methods::broadcast(builder, method, runs[0], wiring, input, chunks);
+        })
+    };
+    let mut best: Option<(Time, Method, u64)> = None;
+    for method in candidates {
+        let Some(first) = trial(*method, 1) else { continue };
+        // What is too much for a link in one chunk is so in many.
+        let slower = |time: Time| best.is_some_and(|(least, ..)| time >= least);
+        let (time, chunks) = match methods::broadcasts_in_chunks(*method) && !frugal {
+            true if slower(first.load) => continue,
+            true => best_chunks(extents, first.time, |chunks| Some(trial(*method, chunks)?.time)),
+            false => (first.time, 1),
+        };
+        if !slower(time) {
+            best = Some((time, *method, chunks));
+        }
+    }
+    // Where none can be tried on the clock, the usual one.
+    best.map_or((run, candidates[0], 1), |(_, method, chunks)| (run, method, chunks))
+}

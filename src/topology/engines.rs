@@ -1,0 +1,184 @@
+//! The engines of a device: what runs beside what.
+
+use std::fmt;
+
+/// A kind of work that an engine does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// Local products.
+    MatMul,
+    /// Elementwise functions.
+    Map,
+    /// Reductions along dims of a block.
+    Reduce,
+    /// Fillers in padding.
+    Fill,
+    /// Sums of blocks.
+    Add,
+    /// Parts of blocks.
+    Slice,
+    /// Blocks out of pieces.
+    Assemble,
+    /// Messages: the engine is busy while the message leaves its device.
+    Shuffle,
+}
+
+impl Work {
+    /// All of it.
+    pub const ALL: [Work; 8] =
+        [Work::MatMul, Work::Map, Work::Reduce, Work::Fill, Work::Add, Work::Slice, Work::Assemble, Work::Shuffle];
+
+    /// As it stands in a profile, and in the text of a schedule.
+    pub fn word(self) -> &'static str {
+        match self {
+            Work::MatMul => "mat_mul",
+            Work::Map => "map",
+            Work::Reduce => "reduce",
+            Work::Fill => "fill",
+            Work::Add => "add",
+            Work::Slice => "slice",
+            Work::Assemble => "assemble",
+            Work::Shuffle => "shuffle",
+        }
+    }
+
+    /// The work of that word.
+    pub fn from_word(word: &str) -> Option<Work> {
+        Work::ALL.into_iter().find(|work| work.word() == word)
+    }
+}
+
+impl fmt::Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// An engine of every device, by its place in [`Engines::names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EngineId(u8);
+
+impl EngineId {
+    /// As an index into [`Engines::names`].
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The engines of a device and what they run. Work of different engines overlaps; that of one goes in list order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engines {
+    names: Vec<String>,
+    /// For all work but messages.
+    local: [EngineId; Work::ALL.len() - 1],
+    /// None if messages leave a device without any engine.
+    shuffle: Option<EngineId>,
+}
+
+impl Default for Engines {
+    /// One engine that computes, and links that need none.
+    fn default() -> Engines {
+        Engines { names: vec!["compute".to_owned()], local: [EngineId(0); Work::ALL.len() - 1], shuffle: None }
+    }
+}
+
+/// Engines that cannot run every schedule, or of which it is not clear which runs something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EnginesError {
+    /// There are too many.
+    #[error("a device has at most {} engines", Engines::MOST)]
+    TooMany,
+    /// A kind of work has no engine.
+    #[error("no engine runs `{0}`")]
+    Nowhere(Work),
+    /// A kind of work has two.
+    #[error("`{work}` runs on `{first}` and on `{second}`")]
+    Twice {
+        /// The work.
+        work: Work,
+        /// One engine.
+        first: String,
+        /// Another.
+        second: String,
+    },
+}
+
+impl Engines {
+    /// The most that a device may have.
+    pub const MOST: usize = 16;
+
+    /// Engines with what each runs. Messages may run on none.
+    ///
+    /// # Errors
+    /// If other work runs on none, or any on two.
+    pub fn new(engines: Vec<(String, Vec<Work>)>) -> Result<Engines, EnginesError> {
+        if engines.len() > Engines::MOST {
+            return Err(EnginesError::TooMany);
+        }
+        let mut of: [Option<EngineId>; Work::ALL.len()] = [None; Work::ALL.len()];
+        for (id, (name, runs)) in (0..).map(EngineId).zip(&engines) {
+            for work in runs {
+                if let Some(first) = of[*work as usize].replace(id) {
+                    let (first, second) = (engines[first.index()].0.clone(), name.clone());
+                    return Err(EnginesError::Twice { work: *work, first, second });
+                }
+            }
+        }
+        let mut local = [EngineId(0); Work::ALL.len() - 1];
+        for (slot, work) in local.iter_mut().zip(Work::ALL) {
+            *slot = of[work as usize].ok_or(EnginesError::Nowhere(work))?;
+        }
+        let names = engines.into_iter().map(|(name, _)| name).collect();
+        Ok(Engines { names, local, shuffle: of[Work::Shuffle as usize] })
+    }
+
+    /// What they are called.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// All of them.
+    pub fn ids(&self) -> impl Iterator<Item = EngineId> + use<> {
+        (0u8..).map(EngineId).take(self.names.len())
+    }
+
+    /// The engine that runs some work; none for messages that need none.
+    pub fn of(&self, work: Work) -> Option<EngineId> {
+        self.local.get(work as usize).copied().or(self.shuffle)
+    }
+
+    /// What an engine runs.
+    pub fn runs(&self, engine: EngineId) -> impl Iterator<Item = Work> + '_ {
+        Work::ALL.into_iter().filter(move |work| self.of(*work) == Some(engine))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engines(list: &[(&str, &[Work])]) -> Result<Engines, EnginesError> {
+        Engines::new(list.iter().map(|(name, runs)| ((*name).to_owned(), runs.to_vec())).collect())
+    }
+
+    #[test]
+    fn every_work_runs_on_one_engine() {
+        let (local, shuffle) = Work::ALL.split_at(7);
+        assert_eq!(shuffle, [Work::Shuffle]);
+        let one = engines(&[("compute", local)]).unwrap();
+        assert_eq!(one, Engines::default());
+        assert_eq!(one.of(Work::Shuffle), None);
+        let two = engines(&[("main", local), ("dma", shuffle)]).unwrap();
+        assert_eq!(two.of(Work::Shuffle).map(EngineId::index), Some(1));
+        for engine in two.ids() {
+            assert!(two.runs(engine).all(|work| two.of(work) == Some(engine)));
+        }
+        assert_eq!(engines(&[("main", &local[1..])]), Err(EnginesError::Nowhere(Work::MatMul)));
+        let twice = engines(&[("main", local), ("sub", &[Work::Slice])]).unwrap_err();
+        assert_eq!(twice.to_string(), "`slice` runs on `main` and on `sub`");
+        assert!(engines(&[("x", local); 17]).is_err());
+        for work in Work::ALL {
+            assert_eq!(Work::from_word(work.word()), Some(work));
+        }
+    }
+}
