@@ -222,7 +222,7 @@ fn the_cost_does_not_grow_with_the_arrays() {
     let value = huge.input(a, sharding(&[&[X]], &[]));
     let mut last = value;
     for _ in 0..32 {
-        last = huge.shift(last, X, 1, true);
+        last = huge.shift(last, X, 1, false);
     }
     assert!(matches!(prove(&huge.schedule), Err(Flaw::TooLarge { .. })));
 }
