@@ -24,7 +24,7 @@ struct Reading {
     at: miette::SourceSpan,
 }
 
-/// Reads a program leniently: see [`parse`]. Places are those of the source as it is.
+/// Reads a program leniently: see [`parse`](super::parse). Places are those of the source as it is.
 pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
     let text = unwrapped(source);
     let (mut ast, mut diagnostics) = parse_as(&text, true);
