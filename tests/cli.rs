@@ -185,7 +185,7 @@ fn a_failed_expectation_is_exit_1() {
 #[test]
 fn why_ranks_the_ways_of_a_product() {
     let why = |arguments: &[&str]| {
-        let all = [&["plan", "examples/book/case2.shard", "--why"], arguments].concat();
+        let all = [&["plan", "examples/book/case2.shard", "--costs", "book", "--why"], arguments].concat();
         shardc(&all, b"")
     };
     let ranked = why(&["C"]);

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{collectives, compile, errors, first_collective};
+use common::{collectives, compile_with, errors, first_collective};
 use shardc::collective::Collective;
 use shardc::compiler::Compiled;
+use shardc::costs::CostModel;
 use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
 use shardc::lower::{Lowerer, Lowering};
@@ -17,6 +18,11 @@ use shardc::sim::{clock, values};
 use shardc::span::Span;
 use shardc::topology::{Hardware, Topology};
 use shardc::units::Bytes;
+
+/// The golden cases are those of the book.
+fn compile(source: &str) -> Compiled {
+    compile_with(source, CostModel::Book)
+}
 
 /// The layout of the first input.
 fn input(compiled: &Compiled) -> &Layout {

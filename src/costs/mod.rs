@@ -18,9 +18,9 @@ use crate::units::Time;
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum CostModel {
     /// Simulated time of the best method on the real links
+    #[default]
     Exact,
     /// The closed forms of the book
-    #[default]
     Book,
     /// Received bytes; times by the book
     Bytes,

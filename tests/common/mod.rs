@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Compiles a program that is right.
 pub fn compile(source: &str) -> Compiled {
-    compile_with(source, CostModel::Book)
+    compile_with(source, CostModel::default())
 }
 
 /// Compiles a program that is right, planned by these costs.

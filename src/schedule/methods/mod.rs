@@ -194,8 +194,10 @@ pub fn all_reduce_in_chunks(
         }
         // To keep their order takes n places for each of n terms.
         _ if by.keeps_order(value) && n > ordered::MOST_TERMS && method != Method::FuriosaRotation => {
-            let by = &mut builder.by(Method::Tree.name());
-            trees::all_reduce(by, Method::Tree, axes, value, operator, 1).expect("a tree method")
+            let tree = trees::all_reduce(&mut builder.by(Method::Tree.name()), Method::Tree, axes, value, operator, 1);
+            tree.unwrap_or_else(|| {
+                rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator)
+            })
         }
         _ => rotations::all_reduce(&mut builder.by(Method::FuriosaRotation.name()), axes, value, operator),
     }
