@@ -4,6 +4,7 @@
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use shardc::compiler::{self, Options};
+use shardc::costs::CostModel;
 use shardc::lower;
 use shardc::syntax;
 use std::fmt::Write;
@@ -101,11 +102,21 @@ fn hostile_texts(bencher: Bencher<'_, '_>, kind: &str) {
 /// Reads, checks, plans and lowers; the proof is another matter.
 #[divan::bench(args = ["megatron_mlp", "attention"])]
 fn to_schedule(bencher: Bencher<'_, '_>, example: &str) {
+    lowered(bencher, example, CostModel::Exact);
+}
+
+/// The same, planned by the closed forms of the book.
+#[divan::bench(args = ["megatron_mlp", "attention"])]
+fn to_schedule_by_the_book(bencher: Bencher<'_, '_>, example: &str) {
+    lowered(bencher, example, CostModel::Book);
+}
+
+fn lowered(bencher: Bencher<'_, '_>, example: &str, costs: CostModel) {
     let text = match example {
         "megatron_mlp" => include_str!("../examples/megatron_mlp.shard"),
         _ => include_str!("../examples/attention.shard"),
     };
-    let options = Options::default();
+    let options = Options { costs, ..Options::default() };
     bencher.bench(|| {
         let program = compiler::check(text).0.expect("a sound example");
         let topology = compiler::machine(&program, &options).expect("shipped hardware");
