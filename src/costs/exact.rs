@@ -2,26 +2,27 @@
 
 use super::part::Part;
 use super::{limited, roofline, traffic};
-use crate::bounds;
+use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::lower::{Lowerer, Lowering, simulate};
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::Topology;
 use crate::units::Time;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
     topology: &'a Topology,
     lowering: Lowering,
-    known: RefCell<HashMap<(Collective, Layout), Cost>>,
+    bounds: Bounds<'a>,
+    known: RefCell<FxHashMap<(Collective, Layout), Cost>>,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
-        Exact { topology, lowering, known: RefCell::new(HashMap::new()) }
+        Exact { topology, lowering, bounds: Bounds::new(topology), known: RefCell::default() }
     }
 
     /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
@@ -44,7 +45,7 @@ impl Costs for Exact<'_> {
         if let Some(cost) = self.known.borrow().get(&key) {
             return *cost;
         }
-        let bound = bounds::collective(collective, from, self.topology);
+        let bound = self.bounds.collective(collective, from);
         let time = match collective {
             Collective::Slice { .. } => Time::ZERO,
             _ => self.simulated(collective, from).unwrap_or_else(|| bound.time()),
@@ -65,7 +66,7 @@ impl Costs for Exact<'_> {
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
         let is_slice = matches!(collective, Collective::Slice { .. });
-        (!is_slice).then(|| bounds::collective(collective, from, self.topology).time())
+        (!is_slice).then(|| self.bounds.collective(collective, from).time())
     }
 
     fn name(&self) -> &'static str {
