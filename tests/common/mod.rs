@@ -73,6 +73,13 @@ pub fn files_of(folder: &str, ending: &str) -> Vec<PathBuf> {
     found
 }
 
+/// The examples whose dims are short enough to be computed; models, questions and rivals have real sizes.
+pub fn small_examples() -> impl Iterator<Item = PathBuf> {
+    let is_large =
+        |path: &PathBuf| ["models", "questions", "rivals"].iter().any(|part| path.iter().any(|p| p == *part));
+    programs("examples").into_iter().filter(move |path| !is_large(path))
+}
+
 fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
         let path = entry.expect("a readable entry").path();
