@@ -509,7 +509,7 @@ pub(super) enum CheckError {
     },
 
     #[error("there is no {operation} of {left} and {right}")]
-    #[diagnostic(code("dtype-mismatch"), help("cast one of them: `f32(..)`"))]
+    #[diagnostic(code("dtype-mismatch"), help("cast {}: `f32(..)`", culprits(*left, *right)))]
     DTypeMismatch {
         operation: &'static str,
         left: DType,
@@ -790,6 +790,11 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// Which of two operands have to become others: there is no arithmetic of booleans.
+fn culprits(left: DType, right: DType) -> &'static str {
+    if left == DType::Bool && right == DType::Bool { "both" } else { "one of them" }
+}
 
 /// What an operator works on, in words.
 fn operands(operator: Operator) -> &'static str {
