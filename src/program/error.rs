@@ -393,12 +393,25 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("{array} has a layout on some dims and holes on others")]
-    #[diagnostic(code("partial-hole"), help("either every dim has a layout or every dim a hole: `{free}`"))]
-    PartialHole {
+    #[error("{array} has holes and an open sum")]
+    #[diagnostic(
+        code("partial-hole"),
+        help("drop the braces: what is left to the compiler may stay open; or write the axes of every dim")
+    )]
+    HoleBesideOpenSum {
         array: String,
-        free: String,
-        #[label("a hole among written layouts")]
+        #[label("open sums are part of a layout without holes")]
+        at: Span,
+    },
+
+    #[error("{array} has holes here, and its layout is left to the compiler")]
+    #[diagnostic(
+        code("partial-hole"),
+        help("brackets on a use say the layout that it has: drop them, or write the axes of every dim")
+    )]
+    HoleInUse {
+        array: String,
+        #[label("a hole in a use")]
         at: Span,
     },
 
