@@ -56,10 +56,8 @@ impl Checker {
         }
         let (wishes, places) = self.wishes(brackets, array)?;
         let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
-        if holes > 0 {
-            if let Some(open) = &brackets.open {
-                return Err(CheckError::HoleBesideOpenSum { array: quoted(array), at: open.span }.into());
-            }
+        if let Some(open) = brackets.open.as_ref().filter(|_| holes > 0) {
+            return Err(CheckError::HoleBesideOpenSum { array: quoted(array), at: open.span }.into());
         }
         let lists = self.lists(brackets)?;
         let use_of = Use { array, product, at: brackets.span };
