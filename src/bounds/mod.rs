@@ -81,10 +81,13 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 #[derive(Debug)]
 pub struct Bounds<'a> {
     topology: &'a Topology,
-    /// By kind, the axes that take part and that could help, and the bytes of a device: on a regular mesh nothing else
-    /// counts. None on other meshes.
-    known: Option<RefCell<FxHashMap<(CollectiveKind, AxisSet, AxisSet, Bytes), Bound>>>,
+    /// None where more than what is alike counts.
+    known: Option<RefCell<FxHashMap<Alike, Bound>>>,
 }
+
+/// What bounds depend on if the mesh is regular: the kind, the axes that take part and those that could help, and the
+/// bytes of a device.
+type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes);
 
 impl<'a> Bounds<'a> {
     /// Of this machine.

@@ -179,7 +179,8 @@ impl Tree<'_> {
             let found = &search.found[id.index()];
             taken[id.index()].extend(found.output);
             let Some(node) = found.settled.or_else(|| chosen(&taken[id.index()])) else { continue };
-            let Some(origin) = found.made.origin(node) else { continue };
+            let made = if found.settled.is_none() { found.offered().start(node) } else { Some(node) };
+            let Some(origin) = made.and_then(|made| found.made.origin(made)) else { continue };
             for (operand, node) in search.program.value(id).definition.operands().iter().zip(&origin.operands) {
                 taken[operand.index()].push(*node);
             }
@@ -221,7 +222,8 @@ impl Tree<'_> {
     fn decide(&mut self, id: ValueId, settled: &Settled, bound: Score, relaxed: Rc<Vec<Rc<Found>>>) {
         let found = Rc::clone(&relaxed[id.index()]);
         let space = self.search.space(id);
-        let offered = found.offered().iter().filter(|(node, _)| found.had().all(|had| had != *node));
+        let fits = |node: Node| found.settled.is_some() || self.search.fits(id, node);
+        let offered = found.offered().iter().filter(|(node, _)| fits(*node) && found.had().all(|had| had != *node));
         let offered: Vec<(Score, Sharding)> =
             offered.map(|(node, score)| (score, space.sharding(node).clone())).sorted().rev().collect();
         let others = self.search.others(id);

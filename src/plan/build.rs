@@ -144,7 +144,7 @@ impl Builder<'_> {
             return *step;
         }
         let found = Rc::clone(&self.search.found[id.index()]);
-        let is_made = found.settled.is_none_or(|settled| settled == node);
+        let is_made = found.is_made(node);
         let shared = || found.shared.iter().find(|(shared, _)| *shared == node).map(|(_, ways)| ways);
         let step = match is_made {
             true => self.make_along(id, node, user, &found.made, true),

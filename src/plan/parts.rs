@@ -80,8 +80,10 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
         operator: from.operator,
     };
     for value in &mut program.values {
-        if let Wanted::Exact(wanted) = &mut value.wanted {
-            *wanted = sharding(wanted);
+        match &mut value.wanted {
+            Wanted::Exact(wanted) => *wanted = sharding(wanted),
+            Wanted::Partly(dims) => dims.iter_mut().flatten().for_each(|axes| *axes = list(*axes)),
+            Wanted::Free => {}
         }
         if let Definition::Collective { collective, from, .. } = &mut value.definition {
             *from = sharding(from);

@@ -180,11 +180,18 @@ impl<Origin> Distances<Origin> {
     }
 
     /// Whether a node is reached from this source.
-    pub(super) fn starts_at(&self, mut node: Node, source: Node) -> bool {
-        while let Some((_, Back::Move(from, _))) = self.get(node) {
-            node = *from;
+    pub(super) fn starts_at(&self, node: Node, source: Node) -> bool {
+        self.start(node) == Some(source)
+    }
+
+    /// The source, as a node, from which a node is reached.
+    pub(super) fn start(&self, mut node: Node) -> Option<Node> {
+        loop {
+            match &self.get(node)?.1 {
+                Back::Source(_) => return Some(node),
+                Back::Move(from, _) => node = *from,
+            }
         }
-        node == source
     }
 
     /// The source from which a node is reached.
