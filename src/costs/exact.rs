@@ -5,7 +5,8 @@ use super::{limited, roofline, traffic};
 use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::lower::{Lowerer, Lowering, simulate};
+use crate::lower::{Lowerer, Lowering, Memory, simulate};
+use crate::mesh::AxisSet;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::Topology;
 use crate::units::Time;
@@ -18,23 +19,29 @@ pub(super) struct Exact<'a> {
     lowering: Lowering,
     bounds: Bounds<'a>,
     known: RefCell<FxHashMap<(Collective, Layout), Cost>>,
+    /// What lowering found out about the part of the machine along some axes.
+    memories: RefCell<FxHashMap<AxisSet, Memory>>,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
-        Exact { topology, lowering, bounds: Bounds::new(topology), known: RefCell::default() }
+        let (known, memories) = (RefCell::default(), RefCell::default());
+        Exact { topology, lowering, bounds: Bounds::new(topology), known, memories }
     }
 
     /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
     /// side. Groups along a part of an axis share its links, so of that all devices take part.
     fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let part = Part::new(self.topology, collective.axes(&from.sharding, &self.topology.mesh));
+        let axes = collective.axes(&from.sharding, &self.topology.mesh);
+        let part = Part::new(self.topology, axes);
         let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
         let extents = from.local_extents(&part.topology.mesh);
-        let mut lowerer = Lowerer::new(&part.topology, self.lowering);
+        let memory = self.memories.borrow_mut().remove(&axes).unwrap_or_default();
+        let mut lowerer = Lowerer::with(&part.topology, self.lowering, memory);
         let trial = simulate(&part.topology, from.dtype, &extents, |builder, input| {
             lowerer.collective(builder, &collective, &from, input, None);
         });
+        self.memories.borrow_mut().insert(axes, lowerer.into_memory());
         trial.map(|trial| trial.time)
     }
 }
