@@ -2,10 +2,13 @@
 
 mod check;
 mod compile;
+mod completions;
 mod explain;
+mod export;
 mod fmt;
 mod hardware;
 mod input;
+mod pictures;
 mod plan;
 pub mod render;
 mod run;
@@ -16,6 +19,7 @@ use crate::compiler::Options;
 use crate::costs::CostModel;
 use crate::lower::Lowering;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pictures::Pictures;
 use std::process::ExitCode;
 
 /// A compiler for the sharding notation of "How To Scale Your Model".
@@ -41,6 +45,8 @@ enum Command {
     Show(show::Show),
     /// Print what a stage makes of a program
     Compile(compile::Compile),
+    /// Write a picture, a graph or a trace
+    Export(export::Export),
     /// Prove, compute, compare with the dense result, and tell the time
     Run(run::Run),
     /// Prove and tell the time only; for any size
@@ -51,6 +57,10 @@ enum Command {
     Hardware(hardware::Hardware),
     /// Tell what the code of an error means, with a wrong and a right program; or list all codes
     Explain(explain::Explain),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print a page of the manual, as `man` reads it
+    Man(completions::Man),
 }
 
 /// How results are printed.
@@ -158,11 +168,14 @@ pub fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Show(show) => show.run(),
         Command::Compile(compile) => compile.run(),
+        Command::Export(export) => export.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
