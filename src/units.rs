@@ -159,6 +159,11 @@ impl TimeScale {
         Time(u128::from(picoseconds) * (self.ticks_per_second / Self::LEAST))
     }
 
+    /// In picoseconds, rounded down.
+    pub fn whole_picoseconds(self, time: Time) -> u128 {
+        time.0 / (self.ticks_per_second / Self::LEAST)
+    }
+
     /// In nanoseconds, rounded down.
     pub fn nanoseconds(self, time: Time) -> u128 {
         time.0 / (self.ticks_per_second / 1_000_000_000)

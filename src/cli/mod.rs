@@ -14,6 +14,7 @@ pub mod render;
 mod run;
 mod schedule;
 mod show;
+mod snapshot;
 
 use crate::compiler::Options;
 use crate::costs::CostModel;
@@ -51,6 +52,8 @@ enum Command {
     Run(run::Run),
     /// Prove and tell the time only; for any size
     Time(run::Time),
+    /// Keep what programs are lowered to beside them, and tell what has changed
+    Snapshot(snapshot::Snapshot),
     /// Prove a schedule that is given, such as one written by hand
     Prove(schedule::Prove),
     /// List the hardware profiles, or print one as a file to start from
@@ -121,6 +124,24 @@ impl Common {
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
         Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict })
     }
+
+    /// What is not as it is by default, as it is written.
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.hardware.iter().map(|hardware| format!("--hardware {hardware}")));
+        if self.costs != CostModel::default() {
+            words.extend(self.costs.to_possible_value().map(|costs| format!("--costs {}", costs.get_name())));
+        }
+        let flags = [
+            ("--keep-allgather", self.keep_allgather),
+            ("--bitwise", self.bitwise),
+            ("--strict", self.strict),
+            ("--lenient", self.lenient),
+        ];
+        words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
+        words.extend(self.sizes.set.iter().map(|(dim, size)| format!("--set {dim}={size}")));
+        words.join(" ")
+    }
 }
 
 impl Common {
@@ -171,6 +192,7 @@ pub fn main() -> ExitCode {
         Command::Export(export) => export.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
+        Command::Snapshot(snapshot) => snapshot.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
         Command::Explain(explain) => explain.run(),
