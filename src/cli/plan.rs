@@ -1,6 +1,6 @@
 //! `shardc plan`
 
-use super::{Common, Failure, Format, input};
+use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
 use crate::expect;
@@ -22,6 +22,8 @@ pub(super) struct Plan {
     /// Tell why the product of this name is done as it is, and with a way such as "by gather(B)" why not so
     #[arg(long, num_args = 1..=2, value_names = ["NAME", "WAY"])]
     why: Vec<String>,
+    #[command(flatten)]
+    pictures: Pictures,
     #[command(flatten)]
     common: Common,
 }
@@ -51,7 +53,8 @@ impl Plan {
                     true => text::plan(plan, topology, schedule),
                     false => why.iter().map(|(choice, asked)| told(plan, choice, asked.as_ref(), topology)).join("\n"),
                 };
-                input::print(&format!("{machine}\n{body}{methods}"))?;
+                let pictures = self.pictures.of(&compiled)?;
+                input::print(&format!("{machine}\n{body}{methods}{pictures}"))?;
             }
             Format::Json => {
                 let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);

@@ -34,6 +34,7 @@ use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use reshard::Terms;
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// What a plan asks of a cost model. Times are isolated: nothing else runs meanwhile.
@@ -314,6 +315,18 @@ impl Plan {
         let mut operands: Vec<(u32, StepId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
         operands.sort_unstable();
         operands.into_iter().map(|(_, operand)| operand).collect()
+    }
+
+    /// The layout of each named array that its own statement leaves it in: the step that makes it.
+    pub fn own_layouts(&self) -> Vec<StepId> {
+        let named = |id: &StepId| {
+            let step = self.step(*id);
+            step.user == step.value && self.program.value(step.value).name.is_some()
+        };
+        let last: BTreeMap<ValueId, StepId> = self.ids().filter(named).map(|id| (self.step(id).value, id)).collect();
+        let mut ids: Vec<StepId> = last.into_values().collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// The choice that was made for a product.
