@@ -11,6 +11,7 @@ use super::assignments::{Assignment, OpenWay, assignments};
 use super::holes;
 use super::reshard::{Distances, Node, Pricing, Score, Space, Terms};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -87,7 +88,8 @@ pub(super) type Settled = BTreeMap<ValueId, Places>;
 pub(super) struct Way {
     pub(super) operands: Vec<Node>,
     pub(super) result: Node,
-    own: Score,
+    /// What the computation itself costs.
+    pub(super) own: Score,
     /// Bytes of the operands and of the result on a device.
     pub(super) held: u64,
     flops: u128,
@@ -190,6 +192,12 @@ impl<'a> Search<'a> {
         total
     }
 
+    /// Takes in what a move costs by now.
+    pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout) {
+        let (mesh, costs) = (&self.program.mesh, self.costs);
+        self.spaces.iter_mut().for_each(|space| space.reprice(collective, from, mesh, costs));
+    }
+
     /// So many moves and ways have been looked at.
     pub(super) fn work(&self) -> u64 {
         self.spaces.iter().map(|space| space.work).sum()
@@ -268,7 +276,7 @@ impl<'a> Search<'a> {
         let one_user = uses == 1 && !leaves && !is_carried;
         let settled = match target {
             Some(target) => made.get(target).map(|_| target),
-            None if one_user || relaxed && uses > 0 && further.is_empty() => {
+            None if one_user || relaxed && (uses > 1 || is_carried) && further.is_empty() => {
                 let parts = if uses > 1 { u32::try_from(uses).unwrap_or(u32::MAX) } else { 1 };
                 let output = if leaves { self.cheapest(id, &made, true, true) } else { None };
                 return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward });
