@@ -9,7 +9,7 @@
 mod common;
 
 use common::{
-    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, programs, short_name, single,
+    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, short_name, single, small_examples,
 };
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
@@ -130,11 +130,8 @@ fn shortened(name: &str, source: &str) -> String {
 #[test]
 fn no_mutant_of_an_example_is_proven_and_wrong() {
     let mut total = Counts::default();
-    for path in programs("examples") {
+    for path in small_examples() {
         let name = short_name(&path);
-        if name.contains("/models/") {
-            continue;
-        }
         let source = std::fs::read_to_string(&path).expect("an example");
         let short = shortened(&name, &source);
         let compiled = compile(&short);

@@ -2,7 +2,7 @@
 
 use super::part::Part;
 use super::{limited, roofline, traffic};
-use crate::bounds;
+use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::lower::{Lowerer, Lowering, Memory, simulate};
@@ -10,21 +10,23 @@ use crate::mesh::AxisSet;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::Topology;
 use crate::units::Time;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
     topology: &'a Topology,
     lowering: Lowering,
-    known: RefCell<HashMap<(Collective, Layout), Cost>>,
+    bounds: Bounds<'a>,
+    known: RefCell<FxHashMap<(Collective, Layout), Cost>>,
     /// What lowering found out about the part of the machine along some axes.
-    memories: RefCell<HashMap<AxisSet, Memory>>,
+    memories: RefCell<FxHashMap<AxisSet, Memory>>,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
-        Exact { topology, lowering, known: RefCell::default(), memories: RefCell::default() }
+        let (known, memories) = (RefCell::default(), RefCell::default());
+        Exact { topology, lowering, bounds: Bounds::new(topology), known, memories }
     }
 
     /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
@@ -50,7 +52,7 @@ impl Costs for Exact<'_> {
         if let Some(cost) = self.known.borrow().get(&key) {
             return *cost;
         }
-        let bound = bounds::collective(collective, from, self.topology);
+        let bound = self.bounds.collective(collective, from);
         let time = match collective {
             Collective::Slice { .. } => Time::ZERO,
             _ => self.simulated(collective, from).unwrap_or_else(|| bound.time()),
@@ -71,7 +73,7 @@ impl Costs for Exact<'_> {
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
         let is_slice = matches!(collective, Collective::Slice { .. });
-        (!is_slice).then(|| bounds::collective(collective, from, self.topology).time())
+        (!is_slice).then(|| self.bounds.collective(collective, from).time())
     }
 
     fn name(&self) -> &'static str {
