@@ -159,6 +159,16 @@ impl TimeScale {
         Time(u128::from(picoseconds) * (self.ticks_per_second / Self::LEAST))
     }
 
+    /// In picoseconds, rounded down.
+    pub fn whole_picoseconds(self, time: Time) -> u128 {
+        time.0 / (self.ticks_per_second / Self::LEAST)
+    }
+
+    /// In nanoseconds, rounded down.
+    pub fn nanoseconds(self, time: Time) -> u128 {
+        time.0 / (self.ticks_per_second / 1_000_000_000)
+    }
+
     /// In seconds, as a float for people and JSON.
     pub fn seconds(self, time: Time) -> f64 {
         time.0 as f64 / self.ticks_per_second as f64

@@ -209,3 +209,55 @@ fn why_ranks_the_ways_of_a_product() {
     assert_eq!(json["why"][0]["ways"][0]["moves"][0], "AllGather_X(A[I, J_X])");
     assert_eq!(json["why"][0]["asked"]["pin"], "by reduce");
 }
+
+/// Pictures go below a report or into a file; a schedule has those that need no plan.
+#[test]
+fn pictures_are_written() {
+    let (program, schedule) = ("examples/megatron_mlp.shard", "examples/schedules/point_to_point.schedule");
+    for (to, start) in [
+        ("dot", "digraph"),
+        ("mermaid", "flowchart"),
+        ("schedule-dot", "digraph"),
+        ("schedule-mermaid", "flowchart"),
+        ("layouts", "<svg"),
+        ("timeline", "<svg"),
+        ("trace", "{\"traceEvents\""),
+    ] {
+        let output = shardc(&["export", program, "--to", to], b"");
+        assert!(output.status.success() && out(&output).starts_with(start), "{to}: {}", err(&output));
+        let output = shardc(&["export", schedule, "--to", to], b"");
+        let of_plan = ["dot", "mermaid", "layouts"].contains(&to);
+        assert_eq!(output.status.code(), Some(if of_plan { 2 } else { 0 }), "{to}: {}", err(&output));
+    }
+    for command in ["plan", "run", "time"] {
+        let text = out(&shardc(&[command, program, "--timeline", "--blocks"], b""));
+        assert!(text.contains("c product Out, d AllReduce_Y Out\n"), "{command}: {text}");
+        assert!(text.contains("Wout[F_Y, D]\n  bf16, 8 blocks"), "{command}: {text}");
+    }
+    let output = shardc(&["time", schedule, "--timeline"], b"");
+    assert!(out(&output).contains("a step 0\n"), "{}", err(&output));
+    assert_eq!(shardc(&["time", schedule, "--blocks"], b"").status.code(), Some(2));
+}
+
+/// Completions and the manual know every command.
+#[test]
+fn the_command_line_describes_itself() {
+    let help = out(&shardc(&["help"], b""));
+    let commands: Vec<&str> =
+        help.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).map(|(name, _)| name).collect();
+    assert!(commands.contains(&"export"), "{help}");
+    let manual = out(&shardc(&["man"], b""));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = out(&shardc(&["completions", shell], b""));
+        let missing: Vec<&&str> = commands.iter().filter(|command| !text.contains(**command)).collect();
+        assert!(missing.is_empty(), "{shell}: {missing:?}");
+    }
+    for command in commands.into_iter().filter(|command| command.starts_with(char::is_lowercase)) {
+        assert!(manual.contains(&format!("shardc\\-{command}(1)")), "{command}");
+        if command != "help" {
+            let page = out(&shardc(&["man", command], b""));
+            assert!(page.contains(&format!(".TH shardc-{command} 1")), "{command}: {page}");
+        }
+    }
+    assert_eq!(shardc(&["man", "frobnicate"], b"").status.code(), Some(2));
+}

@@ -160,6 +160,10 @@ fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> S
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
         CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
+        CollectiveKind::Broadcast if method == Method::OneHop => {
+            let [outer, inner] = [stages[0].axes, stages[1].axes];
+            methods::broadcast_over_nodes(builder, &[(outer, false)], inner, given, chunks)
+        }
         CollectiveKind::Broadcast => {
             let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
             methods::broadcast_over(builder, &runs, given, chunks)

@@ -4,10 +4,10 @@ mod common;
 
 use common::numeric::computes;
 use common::single::{axis, one_axis, schedule};
-use itertools::Itertools;
+use itertools::{Itertools, iproduct};
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::mesh::{Axes, Axis, Mesh, Wiring};
+use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::schedule::methods::{self, broadcasts_in_chunks, candidates};
 use shardc::sim::clock::{self, Timing};
@@ -259,5 +259,33 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
                 assert!(fullest <= (60 * row / links).next_multiple_of(row * chunks), "{name}: {fullest} bytes");
             }
         }
+    }
+}
+
+/// Over nodes of devices on a switch as well: every device of the first node takes a part to the others, and the ports
+/// between nodes carry that part and no more.
+#[test]
+fn broadcasts_over_nodes_use_all_ports_between_them() {
+    let axis = |name: &str, size: u32, over: Option<&str>| Axis {
+        name: name.into(),
+        size,
+        wiring: Some(Wiring::Switch),
+        over: over.map(Into::into),
+    };
+    for (nodes, devices, chunks) in iproduct!(2..=4u32, 2..=5u32, 1..=3u64) {
+        let mesh = Mesh::new(vec![axis("X", nodes, Some("ib")), axis("Y", devices, None)]).expect("a small mesh");
+        let [x, y] = [0, 1].map(AxisId::new);
+        let rows = 60 * u64::from(devices) * chunks;
+        let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, [rows, 2], DType::I64, |builder, given| {
+            methods::broadcast_over_nodes(builder, &[(x.into(), false)], y.into(), given, chunks)
+        });
+        let name = format!("{nodes} nodes of {devices}, {chunks} chunks");
+        prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        assert!(computes(&schedule, 7), "{name}: wrong numbers");
+        let topology = Topology::new(mesh, Hardware::named("h100").expect("shipped")).expect("a common tick");
+        let timing = clock::run(&schedule, &topology).expect("a time");
+        let between = topology.all_links().filter(|id| topology.link(*id).axis == x);
+        let fullest = between.map(|id| timing.links[id.index()].bytes.0).max().unwrap_or_default();
+        assert_eq!(fullest, rows * 16 / u64::from(devices), "{name}");
     }
 }

@@ -91,20 +91,23 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
 
 /// Checks a source and says what was found; text goes to standard error.
 pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
+    let (program, diagnostics) = quietly(source, options, format)?;
+    match format {
+        Format::Text => say(&render(&diagnostics, source)),
+        Format::Json => {}
+    }
+    Ok((program, diagnostics))
+}
+
+/// Checks a source and says what is wrong; of a right one nothing is said.
+pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
     let (program, mut diagnostics) = source.check()?;
     let strict = program.as_ref().filter(|_| options.strict).map(|program| source.check_strict(program, options));
     if let Some(Err(found)) = strict {
         diagnostics.extend(found);
         return Err(fault(source, &diagnostics, format));
     }
-    match (program, format) {
-        (Some(program), Format::Text) => {
-            say(&render(&diagnostics, source));
-            Ok((program, diagnostics))
-        }
-        (Some(program), Format::Json) => Ok((program, diagnostics)),
-        (None, _) => Err(fault(source, &diagnostics, format)),
-    }
+    program.map(|program| (program, diagnostics.clone())).ok_or_else(|| fault(source, &diagnostics, format))
 }
 
 /// Says what is wrong with a program.

@@ -2,20 +2,25 @@
 
 mod check;
 mod compile;
+mod completions;
 mod explain;
+mod export;
 mod fmt;
 mod hardware;
 mod input;
+mod pictures;
 mod plan;
 pub mod render;
 mod run;
 mod schedule;
 mod show;
+mod snapshot;
 
 use crate::compiler::Options;
 use crate::costs::CostModel;
 use crate::lower::Lowering;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use pictures::Pictures;
 use std::process::ExitCode;
 
 /// A compiler for the sharding notation of "How To Scale Your Model".
@@ -41,16 +46,24 @@ enum Command {
     Show(show::Show),
     /// Print what a stage makes of a program
     Compile(compile::Compile),
+    /// Write a picture, a graph or a trace
+    Export(export::Export),
     /// Prove, compute, compare with the dense result, and tell the time
     Run(run::Run),
     /// Prove and tell the time only; for any size
     Time(run::Time),
+    /// Keep what programs are lowered to beside them, and tell what has changed
+    Snapshot(snapshot::Snapshot),
     /// Prove a schedule that is given, such as one written by hand
     Prove(schedule::Prove),
     /// List the hardware profiles, or print one as a file to start from
     Hardware(hardware::Hardware),
     /// Tell what the code of an error means, with a wrong and a right program; or list all codes
     Explain(explain::Explain),
+    /// Print completions for a shell
+    Completions(completions::Completions),
+    /// Print a page of the manual, as `man` reads it
+    Man(completions::Man),
 }
 
 /// How results are printed.
@@ -109,7 +122,25 @@ impl Common {
     fn options(&self) -> Result<Options, Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
-        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict })
+        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict, alternatives: false })
+    }
+
+    /// What is not as it is by default, as it is written.
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.hardware.iter().map(|hardware| format!("--hardware {hardware}")));
+        if self.costs != CostModel::default() {
+            words.extend(self.costs.to_possible_value().map(|costs| format!("--costs {}", costs.get_name())));
+        }
+        let flags = [
+            ("--keep-allgather", self.keep_allgather),
+            ("--bitwise", self.bitwise),
+            ("--strict", self.strict),
+            ("--lenient", self.lenient),
+        ];
+        words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
+        words.extend(self.sizes.set.iter().map(|(dim, size)| format!("--set {dim}={size}")));
+        words.join(" ")
     }
 }
 
@@ -158,11 +189,15 @@ pub fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Show(show) => show.run(),
         Command::Compile(compile) => compile.run(),
+        Command::Export(export) => export.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
+        Command::Snapshot(snapshot) => snapshot.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

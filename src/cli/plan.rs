@@ -1,6 +1,6 @@
 //! `shardc plan`
 
-use super::{Common, Failure, Format, input};
+use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
 use crate::expect;
@@ -23,13 +23,15 @@ pub(super) struct Plan {
     #[arg(long, num_args = 1..=2, value_names = ["NAME", "WAY"])]
     why: Vec<String>,
     #[command(flatten)]
+    pictures: Pictures,
+    #[command(flatten)]
     common: Common,
 }
 
 impl Plan {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let format = self.common.output.format;
-        let options = self.common.options()?;
+        let options = Options { alternatives: true, ..self.common.options()? };
         let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, diagnostics) = input::checked(&source, &options, format)?;
         let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
@@ -51,7 +53,8 @@ impl Plan {
                     true => text::plan(plan, topology, schedule),
                     false => why.iter().map(|(choice, asked)| told(plan, choice, asked.as_ref(), topology)).join("\n"),
                 };
-                input::print(&format!("{machine}\n{body}{methods}"))?;
+                let pictures = self.pictures.of(&compiled)?;
+                input::print(&format!("{machine}\n{body}{methods}{pictures}"))?;
             }
             Format::Json => {
                 let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);

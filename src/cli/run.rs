@@ -1,7 +1,7 @@
 //! `shardc run` and `shardc time`
 
 use super::schedule::{self, Question};
-use super::{Common, Failure, Format, input};
+use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
 use crate::expect;
 use crate::report::document::{self, PlanDocument};
@@ -20,6 +20,8 @@ pub(super) struct Run {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
+    pictures: Pictures,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -28,28 +30,30 @@ pub(super) struct Time {
     /// A program or a schedule; `-` is standard input
     file: String,
     #[command(flatten)]
+    pictures: Pictures,
+    #[command(flatten)]
     common: Common,
 }
 
 impl Run {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, Some(self.seed))
+        report(&self.file, &self.common, self.pictures, Some(self.seed))
     }
 }
 
 impl Time {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, None)
+        report(&self.file, &self.common, self.pictures, None)
     }
 }
 
 /// Proves and times a program; with a seed, also computes it.
-fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure> {
+fn report(file: &str, common: &Common, pictures: Pictures, seed: Option<u64>) -> Result<(), Failure> {
     let format = common.output.format;
     let source = input::source(file)?;
     if is_schedule(&source.text) {
         let question = seed.map_or(Question::Time, Question::Run);
-        return schedule::answer(&source, &common.options_of_schedule()?, question, format);
+        return schedule::answer(&source, &common.options_of_schedule()?, question, pictures, format);
     }
     let options = common.options()?;
     let source = source.with(&common.sizes.set).leniently(common.lenient);
@@ -66,6 +70,7 @@ fn report(file: &str, common: &Common, seed: Option<u64>) -> Result<(), Failure>
         Format::Text => {
             let assumed = program.hardware.is_none() && options.hardware.is_none();
             input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
+            input::print(&pictures.of(&compiled)?)?;
         }
         Format::Json => {
             let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));

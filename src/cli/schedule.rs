@@ -1,7 +1,7 @@
 //! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
 
 use super::input::{self, Source};
-use super::{Failure, Format, Output};
+use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
 use crate::diag::{Diagnostic, Diagnostics, Label};
 use crate::report::given::{Findings, Given};
@@ -10,6 +10,7 @@ use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
 use crate::sim::clock;
 use crate::sim::values::{self, Numerics};
 use crate::span::Span;
+use crate::topology::Topology;
 use clap::Args;
 
 #[derive(Debug, Args)]
@@ -38,12 +39,18 @@ impl Prove {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let options = Options { hardware, ..Options::default() };
-        answer(&input::source(&self.file)?, &options, Question::Proof, self.output.format)
+        answer(&input::source(&self.file)?, &options, Question::Proof, Pictures::default(), self.output.format)
     }
 }
 
 /// Proves a schedule; times and computes it if that is asked for.
-pub(super) fn answer(source: &Source, options: &Options, question: Question, format: Format) -> Result<(), Failure> {
+pub(super) fn answer(
+    source: &Source,
+    options: &Options,
+    question: Question,
+    pictures: Pictures,
+    format: Format,
+) -> Result<(), Failure> {
     let given = read(source, format)?;
     let topology = compiler::machine_of(&given.schedule, options).map_err(|mut error| {
         error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
@@ -86,6 +93,7 @@ pub(super) fn answer(source: &Source, options: &Options, question: Question, for
                 timing.as_ref().map(|timing| given.timing_text(timing, &topology)).unwrap_or_default(),
             ];
             input::print(&parts.concat())?;
+            input::print(&pictures.of_schedule(schedule, &topology)?)?;
         }
         Format::Json => {
             let findings = Findings {
@@ -101,6 +109,18 @@ pub(super) fn answer(source: &Source, options: &Options, question: Question, for
         Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
         _ => Ok(()),
     }
+}
+
+/// A schedule that is right, and its machine.
+pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Result<(Schedule, Topology), Failure> {
+    let given = read(source, format)?;
+    let fault = |found: Diagnostics| input::fault(source, &found, format);
+    let topology = compiler::machine_of(&given.schedule, options).map_err(|mut error| {
+        error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
+        fault(Diagnostics::of(&error))
+    })?;
+    compiler::prove(&given.schedule, &topology).map_err(|flaw| fault(given.flaw(&flaw)))?;
+    Ok((given.schedule, topology))
 }
 
 /// Runs a schedule on numbers and compares with the dense result.

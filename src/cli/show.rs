@@ -30,7 +30,7 @@ impl Show {
         let topology = compiler::machine_as_planned(&plan, &topology);
         let shown = match &self.name {
             Some(name) => layouts_of(&plan, name)?,
-            None => own_layouts(&plan),
+            None => plan.own_layouts(),
         };
         match format {
             Format::Text => {
@@ -47,22 +47,12 @@ impl Show {
     }
 }
 
-/// The layout of each named array that its own statement leaves it in.
-fn own_layouts(plan: &Plan) -> Vec<StepId> {
-    let named = |id: &StepId| {
-        let step = plan.step(*id);
-        step.user == step.value && plan.program.value(step.value).name.is_some()
-    };
-    let last = plan.ids().filter(named).map(|id| (plan.step(id).value, id)).into_group_map();
-    last.into_values().filter_map(|ids| ids.into_iter().max()).sorted().collect()
-}
-
 /// Every layout of one array, in the order of the steps.
 fn layouts_of(plan: &Plan, name: &str) -> Result<Vec<StepId>, Failure> {
     let is_named = |id: &StepId| plan.program.value(plan.step(*id).value).name.as_deref() == Some(name);
     let ids = plan.ids().filter(is_named).unique_by(|id| plan.array(*id)).collect_vec();
     if ids.is_empty() {
-        let names = own_layouts(plan).into_iter().map(|id| plan.program.name(plan.step(id).value)).unique().join(", ");
+        let names = plan.own_layouts().into_iter().map(|id| plan.program.name(plan.step(id).value)).unique().join(", ");
         return Err(Failure::Call(format!("the program has no array `{name}`; it has {names}")));
     }
     Ok(ids)

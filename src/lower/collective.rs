@@ -12,7 +12,7 @@ use crate::function::{Function, Unary};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Destination, Method};
+use crate::schedule::methods::{self, Destination, Method, Packed};
 use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
@@ -20,16 +20,24 @@ use std::collections::HashMap;
 /// What decides the method of a stage: its kind, the run of axes, the block it starts from, and what can be chosen from.
 type Stage = (CollectiveKind, Axes, DType, Vec<u64>, Vec<Method>);
 
-/// Lowers collectives and remembers which method was best for which stage.
-#[derive(Debug)]
-pub struct Lowerer<'a> {
-    pub(super) topology: &'a Topology,
-    pub(super) lowering: Lowering,
+/// What was found out about one machine; it stays true for whoever lowers on that machine next.
+#[derive(Debug, Default)]
+pub struct Memory {
     chosen: HashMap<Stage, (Method, u64)>,
     /// The best way over all axes of a collective.
     pub(super) several: HashMap<Several, Way>,
     /// How broadcasts are done.
     pub(super) broadcasts: HashMap<Broadcast, broadcast::Way>,
+    /// The trees of a collective, whatever it moves; none where they cannot be packed.
+    pub(super) trees: HashMap<Moved, Option<Packed>>,
+}
+
+/// Lowers collectives and remembers which method was best for which stage.
+#[derive(Debug)]
+pub struct Lowerer<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) lowering: Lowering,
+    pub(super) memory: Memory,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
@@ -50,8 +58,17 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        let (chosen, several, broadcasts) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Lowerer { topology, lowering, chosen, several, broadcasts, frugal: false, flaw: None }
+        Lowerer::with(topology, lowering, Memory::default())
+    }
+
+    /// One that goes on from what another found out, on the same machine and with the same options.
+    pub fn with(topology: &'a Topology, lowering: Lowering, memory: Memory) -> Lowerer<'a> {
+        Lowerer { topology, lowering, memory, frugal: false, flaw: None }
+    }
+
+    /// What was found out.
+    pub fn into_memory(self) -> Memory {
+        self.memory
     }
 
     /// One that makes few operations.
@@ -293,7 +310,7 @@ impl Stages<'_, '_, '_, '_> {
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);
-        if let Some(known) = self.lowerer.chosen.get(&stage) {
+        if let Some(known) = self.lowerer.memory.chosen.get(&stage) {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
@@ -305,7 +322,7 @@ impl Stages<'_, '_, '_, '_> {
         };
         // Where none can be tried on the clock, the usual one.
         let best = fastest(&stage.4, &stage.3, time).or_else(|| Some((*stage.4.first()?, 1)))?;
-        self.lowerer.chosen.insert(stage, best);
+        self.lowerer.memory.chosen.insert(stage, best);
         Some(best)
     }
 }

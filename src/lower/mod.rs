@@ -9,7 +9,7 @@ mod permute;
 mod several;
 
 pub use auto::{Trial, simulate};
-pub use collective::Lowerer;
+pub use collective::{Lowerer, Memory};
 
 use crate::function::Function;
 use crate::layout::Dim;

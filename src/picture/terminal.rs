@@ -187,19 +187,23 @@ fn end_line(text: &mut String) {
     text.push('\n');
 }
 
-/// A cell in the colour of its block: neighbours in the order of the blocks are told apart, also by the colour-blind,
-/// because the brightness goes up and down.
+/// A cell in the colour of its block.
 fn painted(cell: &str, number: u64, count: u64, paint: Paint) -> String {
+    if count == 1 { cell.to_owned() } else { colored(cell, number, paint) }
+}
+
+/// Text in one of eight colours: neighbours in their order are told apart, also by the colour-blind, because the
+/// brightness goes up and down.
+pub(super) fn colored(text: &str, number: u64, paint: Paint) -> String {
     // Pairs of a light and a dark colour of the 256 that terminals have, with the text that is read best on them.
     const COLORS: [(u8, u8); 8] =
         [(153, 16), (24, 231), (222, 16), (90, 231), (151, 16), (94, 231), (189, 16), (22, 231)];
     match paint {
-        Paint::Plain => cell.to_owned(),
-        Paint::Color if count == 1 => cell.to_owned(),
+        Paint::Plain => text.to_owned(),
         Paint::Color => {
             let place = usize::try_from(number % COLORS.len() as u64).unwrap_or(0);
             let (back, front) = COLORS[place];
-            format!("\x1b[38;5;{front};48;5;{back}m{cell}\x1b[0m")
+            format!("\x1b[38;5;{front};48;5;{back}m{text}\x1b[0m")
         }
     }
 }

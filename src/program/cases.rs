@@ -49,7 +49,7 @@ const WRONG: &[(&str, &str)] = &[
     ("A: bf16[I_X]{U_X}\noutput A", "axis-reused"),
     ("A: bf16[I]{U_XX}\noutput A", "axis-reused"),
     ("A: bf16[I, I]\noutput A", "dim-repeated"),
-    ("C[I_X, K_?] = A[I, J] * B[J, K]", "partial-hole"),
+    ("C[I_X, K_?]{U_Y} = A[I, J] * B[J, K]", "partial-hole"),
     ("A: bf16[I_X, J]\nC = relu(A[I, J])", "layout-mismatch"),
     ("A: bf16[I_X, J]\nC = relu(A[J, I_X])", "layout-mismatch"),
     ("A: bf16[I_X, J]\nC = relu(A[I_X])", "layout-mismatch"),
@@ -290,6 +290,13 @@ pub(super) fn verify(program: &Program) {
                 assert!(sharding.divides(&value.dims, &program.mesh));
                 let spent: usize = sharding.dims.iter().map(|axes| axes.len()).sum::<usize>() + sharding.open.len();
                 assert_eq!(spent, sharding.used().len(), "an axis is spent once");
+            }
+            Wanted::Partly(dims) => {
+                assert_eq!(dims.len(), value.dims.len());
+                assert!(dims.iter().any(Option::is_some) && dims.iter().any(Option::is_none));
+                let written = dims.iter().flatten();
+                let used = written.clone().fold(crate::mesh::AxisSet::NONE, |used, axes| used.union(axes.set()));
+                assert_eq!(written.map(|axes| axes.len()).sum::<usize>(), used.len(), "an axis is spent once");
             }
             Wanted::Free => assert!(!matches!(value.definition, Definition::Move { .. })),
         }

@@ -169,7 +169,7 @@ impl Checker {
     pub(super) fn exact(&self, id: ValueId) -> Option<&Sharding> {
         match &self.value(id).wanted {
             Wanted::Exact(sharding) => Some(sharding),
-            Wanted::Free => None,
+            Wanted::Partly(_) | Wanted::Free => None,
         }
     }
 

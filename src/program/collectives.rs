@@ -47,7 +47,7 @@ impl Checker {
         };
         let said = result.and_then(|(written, _)| match &written.wanted {
             Wanted::Exact(sharding) if sharding.dims.len() == from.dims.len() => Some(sharding.clone()),
-            Wanted::Exact(_) | Wanted::Free => None,
+            Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => None,
         });
         let call = Call { kind: kind.node, text, at, operand, from: &from, said: said.as_ref() };
         let collective = self.read_collective(&call, subscript)?;
@@ -79,7 +79,7 @@ impl Checker {
         let value = self.value(id);
         let same_dims =
             self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
-        if same_dims && (written.wanted == Wanted::Free || written.wanted == value.wanted) {
+        if same_dims && self.exact(id).is_some_and(|gives| written.wanted.allows(gives)) {
             return Ok(());
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));

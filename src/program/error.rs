@@ -393,12 +393,25 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("{array} has a layout on some dims and holes on others")]
-    #[diagnostic(code("partial-hole"), help("either every dim has a layout or every dim a hole: `{free}`"))]
-    PartialHole {
+    #[error("{array} has holes and an open sum")]
+    #[diagnostic(
+        code("partial-hole"),
+        help("drop the braces: what is left to the compiler may stay open; or write the axes of every dim")
+    )]
+    HoleBesideOpenSum {
         array: String,
-        free: String,
-        #[label("a hole among written layouts")]
+        #[label("open sums are part of a layout without holes")]
+        at: Span,
+    },
+
+    #[error("{array} has holes here, and its layout is left to the compiler")]
+    #[diagnostic(
+        code("partial-hole"),
+        help("brackets on a use say the layout that it has: drop them, or write the axes of every dim")
+    )]
+    HoleInUse {
+        array: String,
+        #[label("a hole in a use")]
         at: Span,
     },
 
@@ -509,7 +522,7 @@ pub(super) enum CheckError {
     },
 
     #[error("there is no {operation} of {left} and {right}")]
-    #[diagnostic(code("dtype-mismatch"), help("cast one of them: `f32(..)`"))]
+    #[diagnostic(code("dtype-mismatch"), help("cast {}: `f32(..)`", culprits(*left, *right)))]
     DTypeMismatch {
         operation: &'static str,
         left: DType,
@@ -790,6 +803,11 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// Which of two operands have to become others: there is no arithmetic of booleans.
+fn culprits(left: DType, right: DType) -> &'static str {
+    if left == DType::Bool && right == DType::Bool { "both" } else { "one of them" }
+}
 
 /// What an operator works on, in words.
 fn operands(operator: Operator) -> &'static str {

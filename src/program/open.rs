@@ -196,7 +196,12 @@ impl Checker {
         match self.exact(id) {
             Some(has) if has.operator == operator => has.open,
             Some(_) => AxisSet::NONE,
-            None => self.sums[id.index()].get(&operator).copied().unwrap_or_default(),
+            None => {
+                let value = self.value(id);
+                let spent = (0..value.dims.len()).filter_map(|dim| value.wanted.axes(dim)).map(Axes::set);
+                let sums = self.sums[id.index()].get(&operator).copied().unwrap_or_default();
+                spent.fold(sums, AxisSet::without)
+            }
         }
     }
 

@@ -105,7 +105,12 @@ impl Checker {
             let Some(entry) = self.scope.get(name).and_then(|place| self.bindings[*place].value) else { continue };
             self.bindings[self.scope[name]].used = true;
             let value = self.value(entry);
-            let (dtype, dims, wanted) = (value.dtype, value.dims.clone(), value.wanted.clone());
+            let (dtype, dims) = (value.dtype, value.dims.clone());
+            // Holes are filled in where they stand; an iteration may begin with another layout.
+            let wanted = match &value.wanted {
+                Wanted::Exact(sharding) => Wanted::Exact(sharding.clone()),
+                Wanted::Partly(_) | Wanted::Free => Wanted::Free,
+            };
             let (definition, place, span) =
                 (Definition::Move { operand: entry, written: false }, self.place(entry), value.span);
             let first = self.add_value(Value {
@@ -177,9 +182,12 @@ impl Checker {
                 Ok(Wanted::Exact(head))
             }
             (None, Some(said)) => {
+                let before = &mut self.values[entry.index()].wanted;
+                if before.allows(&said) {
+                    *before = Wanted::Exact(said.clone());
+                }
                 let wanted = Wanted::Exact(said);
                 self.values[first.index()].wanted = wanted.clone();
-                self.values[entry.index()].wanted = wanted.clone();
                 Ok(wanted)
             }
             (None, None) => Ok(Wanted::Free),

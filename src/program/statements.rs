@@ -264,20 +264,28 @@ impl Checker {
         match &written.wanted {
             Wanted::Free if in_order => Ok(id),
             Wanted::Free => self.map(Function::Identity, &[id], Some(&written.wishes), span),
-            Wanted::Exact(sharding) => {
+            Wanted::Exact(_) | Wanted::Partly(_) => {
                 self.check_local(id, fresh, written, name)?;
-                self.check_open(id, sharding, written.span)?;
+                if let Wanted::Exact(sharding) = &written.wanted {
+                    self.check_open(id, sharding, written.span)?;
+                }
+                let known = self.exact(id).is_some();
                 let settled = match &value.definition {
                     Definition::Product { .. }
                     | Definition::Reduce { .. }
                     | Definition::Map { .. }
                     | Definition::Rename { .. } => fresh && in_order,
-                    Definition::Collective { .. } => fresh && in_order && value.wanted == written.wanted,
+                    Definition::Collective { .. } => {
+                        fresh && in_order && self.exact(id).is_some_and(|gives| written.wanted.allows(gives))
+                    }
                     Definition::Input | Definition::Move { .. } => false,
                 };
-                let wanted = Wanted::Exact(sharding.clone());
+                let wanted = written.wanted.clone();
                 let id = if settled {
-                    self.values[id.index()].wanted = wanted;
+                    // What a collective or a local product gives is known, whatever is left open.
+                    if !known {
+                        self.values[id.index()].wanted = wanted;
+                    }
                     id
                 } else {
                     let definition = Definition::Move { operand: id, written: moves };

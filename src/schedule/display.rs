@@ -132,6 +132,35 @@ impl Schedule {
         }
     }
 
+    /// What an operation does, in a few words: `shuffle (3,0,1,2) via X+1`, `add sum`.
+    pub fn brief(&self, id: OpId) -> String {
+        let operation = self.operation(id);
+        match &operation.kind {
+            OpKind::Input { array, sharding } => {
+                let array = self.array(*array);
+                format!("input {}{}", array.name, brackets(&self.mesh, array, sharding))
+            }
+            OpKind::Slice { view, region } => {
+                format!("slice {}", self.slice(view, region, self.operands(id).first()))
+            }
+            OpKind::Shuffle { sources, route } => format!("shuffle {}", self.shuffle(sources, *route)),
+            OpKind::Add { operator } => format!("add {operator}"),
+            OpKind::Assemble { .. } => "assemble".to_owned(),
+            OpKind::AllGather { axes, dim } => {
+                let axes: Axes = axes.iter().copied().collect();
+                format!("all_gather over {} dim {dim}", axes_text(&self.mesh, axes))
+            }
+            OpKind::MatMul { einsum } => format!("mat_mul {einsum}"),
+            OpKind::Reduce { operator, einsum } => format!("reduce {operator} {einsum}"),
+            OpKind::Map { function, einsum } => format!("map {function} {einsum}"),
+            OpKind::Fill { dim, with, .. } => format!("fill {} dim {dim}", with.word()),
+            OpKind::Mask { axes } => {
+                let axes: Axes = axes.iter().copied().collect();
+                format!("mask over {}", axes.names(&self.mesh))
+            }
+        }
+    }
+
     /// `(3,0,1,2) dim 0 of [4, 2, 8]`, or the whole region where several dims are cut.
     fn slice(&self, view: &[u64], region: &Region, operand: Option<&OpId>) -> String {
         let extents = operand.map(|operand| self.operation(*operand).extents.as_slice()).unwrap_or_default();

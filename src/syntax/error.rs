@@ -143,6 +143,16 @@ pub enum SyntaxError {
         #[label(primary, "expected `ring`, `line` or `switch`")]
         at: SourceSpan,
     },
+    #[error("{why}")]
+    #[diagnostic(
+        code("mesh-shape"),
+        help("write `mesh {{X: 4, Y: 2}}`: each axis with its size; devices are numbered along the last axis first")
+    )]
+    MeshShape {
+        why: String,
+        #[label(primary, "no mesh is like this")]
+        at: SourceSpan,
+    },
     #[error("`{text}` is no amount of {measure}: {why}")]
     #[diagnostic(code("bad-amount"), help("{measure} is given in {units}"))]
     BadAmount {

@@ -11,6 +11,11 @@ use thiserror::Error;
 pub struct LinkId(u32);
 
 impl LinkId {
+    /// The link at a place of such a list; links are counted in 32 bits when the topology is made.
+    pub(crate) fn at(index: usize) -> LinkId {
+        LinkId(u32::try_from(index).expect("links are counted when the topology is made"))
+    }
+
     /// As an index.
     pub fn index(self) -> usize {
         self.0 as usize

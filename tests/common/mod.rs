@@ -20,12 +20,12 @@ pub fn compile(source: &str) -> Compiled {
 
 /// Compiles a program that is right, planned by these costs.
 pub fn compile_with(source: &str, costs: CostModel) -> Compiled {
-    compile_by(source, &Options { costs, ..Options::default() })
+    compile_by(source, &Options { costs, alternatives: true, ..Options::default() })
 }
 
 /// Compiles a program that is right, its collectives lowered like this.
 pub fn compile_lowered(source: &str, lowering: Lowering) -> Compiled {
-    compile_by(source, &Options { lowering, ..Options::default() })
+    compile_by(source, &Options { lowering, alternatives: true, ..Options::default() })
 }
 
 fn compile_by(source: &str, options: &Options) -> Compiled {

@@ -9,15 +9,17 @@ mod doubling;
 mod exchange;
 mod flows;
 mod multiport;
+mod nodes;
 mod ordered;
 mod packed;
 mod place;
 mod rotations;
 mod spanning;
+mod spread;
 mod trees;
 mod waves;
 
-pub use broadcast::{broadcast, broadcast_over, broadcasts_in_chunks};
+pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcasts_in_chunks};
 pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
 pub use multiport::{Colour, Multiport, Stage};
 pub use packed::Packed;

@@ -1,6 +1,7 @@
 //! The links and the engines of devices: until when each is busy.
 
 use super::orbit::Classes;
+use super::record::{Log, Record};
 use super::{Interval, LinkLoad, Timing};
 use crate::mesh::DeviceId;
 use crate::topology::{AxisLinks, EngineId, Hop, HopRule, LinkId, Topology};
@@ -88,6 +89,8 @@ pub(super) struct Clocks {
     link_free: Vec<Time>,
     links: Vec<LinkLoad>,
     engines: EngineClocks,
+    /// What they do one after the other, where that is asked for.
+    pub(super) log: Option<Log>,
 }
 
 impl Clocks {
@@ -99,6 +102,7 @@ impl Clocks {
             link_free: vec![Time::ZERO; links],
             links: vec![LinkLoad::default(); links],
             engines: EngineClocks::new(topology.hardware.engines.names().len(), devices),
+            log: None,
         }
     }
 
@@ -124,7 +128,7 @@ impl Clocks {
             self.occupy(port, start, overhead + time.busy, bytes);
         }
         if let Some(engine) = engine {
-            self.engines.occupy(engine, start, overhead + time.busy);
+            self.occupy_engine(engine, start, overhead + time.busy);
         }
         Interval { start, finish: start + overhead + time.transit }
     }
@@ -136,6 +140,9 @@ impl Clocks {
         let load = &mut self.links[place];
         load.busy += busy;
         load.bytes.0 = load.bytes.0.saturating_add(bytes.0);
+        if let Some(log) = &mut self.log {
+            log.link(place, start, busy);
+        }
     }
 
     /// Until when a link is busy.
@@ -149,7 +156,7 @@ impl Clocks {
             return Interval { start: ready, finish: ready };
         }
         let start = ready.max(self.engines.free(engine));
-        self.engines.occupy(engine, start, cost);
+        self.occupy_engine(engine, start, cost);
         Interval { start, finish: start + cost }
     }
 
@@ -161,6 +168,14 @@ impl Clocks {
     /// Keeps an engine busy.
     pub(super) fn occupy_engine(&mut self, engine: Engine, start: Time, busy: Time) {
         self.engines.occupy(engine, start, busy);
+        if let Some(log) = &mut self.log {
+            log.engine(engine.class, engine.id, start, busy);
+        }
+    }
+
+    /// What was written down.
+    pub(super) fn record(&mut self) -> Option<Record> {
+        Some(self.log.take()?.record(&self.classes))
     }
 
     /// The result of a run with these operations.

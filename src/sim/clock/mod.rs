@@ -19,9 +19,12 @@ mod clocks;
 mod cost;
 mod orbit;
 mod presence;
+mod record;
 mod run;
 #[cfg(test)]
 mod tests;
+
+pub use record::{MOST_USES, Record, Resource, Use};
 
 use crate::mesh::{AxisSet, Mesh};
 use crate::schedule::{OpId, Schedule};
@@ -170,6 +173,23 @@ pub fn run_below(schedule: &Schedule, topology: &Topology, limit: Time) -> Resul
         match Run::new(schedule, topology, symmetric).run(limit) {
             Ok(timing) => return Ok(Some(timing)),
             Err(Stop::Late) => return Ok(None),
+            Err(Stop::Error(error)) => return Err(error),
+            Err(Stop::Collision(id)) => symmetric = orbit::without(schedule, id, symmetric),
+        }
+    }
+}
+
+/// The same as [`run`], with what each link and each engine does one after the other.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_recorded(schedule: &Schedule, topology: &Topology) -> Result<(Timing, Record), ClockError> {
+    same_mesh(schedule, topology)?;
+    let mut symmetric = orbit::axes(schedule, topology);
+    loop {
+        match Run::new(schedule, topology, symmetric).recorded() {
+            Ok(recorded) => return Ok(recorded),
+            Err(Stop::Late) => unreachable!("no operation ends at the end of time"),
             Err(Stop::Error(error)) => return Err(error),
             Err(Stop::Collision(id)) => symmetric = orbit::without(schedule, id, symmetric),
         }

@@ -112,6 +112,17 @@ impl Classes {
         row * self.devices().len() + self.orbits.class(device)
     }
 
+    /// The link that stands for a class.
+    pub(super) fn representative(&self, class: usize) -> LinkId {
+        let (row, place) = (class / self.devices().len(), class % self.devices().len());
+        LinkId::at(row * self.all + self.devices()[place].index())
+    }
+
+    /// The axes along which one device stands for all.
+    pub(super) fn axes(&self) -> AxisSet {
+        self.orbits.axes()
+    }
+
     /// What is sent from now on meets nothing that was sent before.
     pub(super) fn next_round(&mut self) {
         self.round += 1;

@@ -4,6 +4,7 @@ use super::clocks::{Clocks, Engine, HopTime, Leaves};
 use super::cost::{block_bytes, compute_time, work};
 use super::orbit::Classes;
 use super::presence::MayMiss;
+use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
@@ -110,12 +111,29 @@ impl<'a> Run<'a> {
 
     /// Times all operations, or stops where one ends at the limit.
     pub(super) fn run(mut self, limit: Time) -> Result<Timing, Stop> {
+        let intervals = self.all(limit)?;
+        Ok(self.clocks.timing(self.topology, intervals))
+    }
+
+    /// Times all operations and writes down what links and engines do.
+    pub(super) fn recorded(mut self) -> Result<(Timing, Record), Stop> {
+        self.clocks.log = Some(Log::default());
+        let intervals = self.all(Time::MAX)?;
+        let record = self.clocks.record().unwrap_or_default();
+        Ok((self.clocks.timing(self.topology, intervals), record))
+    }
+
+    /// When each operation starts and ends.
+    fn all(&mut self, limit: Time) -> Result<Vec<Interval>, Stop> {
         let mut intervals = Vec::with_capacity(self.uses.len());
         for id in self.schedule.ids() {
             let operands = self.schedule.operands(id);
             if operands.iter().any(|operand| *operand >= id) || !arity_fits(self.schedule.operation(id), operands.len())
             {
                 return Err(ClockError::Operands { operation: id }.into());
+            }
+            if let Some(log) = &mut self.clocks.log {
+                log.begin(id);
             }
             let times = self.operation(id, &operands)?;
             if self.clocks.classes.collided() {
@@ -133,7 +151,7 @@ impl<'a> Run<'a> {
             self.forget(id);
             operands.into_iter().for_each(|operand| self.used(operand));
         }
-        Ok(self.clocks.timing(self.topology, intervals))
+        Ok(intervals)
     }
 
     /// One use of an operation less to come.

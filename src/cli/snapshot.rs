@@ -1,0 +1,250 @@
+//! `shardc snapshot`: programs under test, each with a file beside it that says what it is lowered to.
+
+use super::{Common, Failure, Format, input};
+use crate::compiler;
+use crate::expect;
+use crate::report::snapshot::{self, Change, SUFFIX, Side};
+use crate::sim::clock;
+use clap::Args;
+use serde::Serialize;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// What a program's file ends with.
+const PROGRAM: &str = "shard";
+/// The most folders within each other that are looked through.
+const MOST_DEPTH: usize = 64;
+
+#[derive(Debug, Args)]
+pub(super) struct Snapshot {
+    /// Programs, or folders that are searched for `.shard` files; new snapshots are written
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Write nothing; exit 1 if a snapshot is missing, differs, or has lost its program
+    #[arg(long, conflicts_with = "accept")]
+    check: bool,
+    /// Write those that differ as well, and remove those that have lost their program
+    #[arg(long)]
+    accept: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// A program's file and what came of it.
+struct Found {
+    program: PathBuf,
+    snapshot: PathBuf,
+    state: State,
+}
+
+enum State {
+    /// The snapshot says what the program is lowered to.
+    Same,
+    /// There is none yet.
+    New { text: String },
+    /// It says something else.
+    Changed { text: String, change: Change },
+    /// There is one, and no program.
+    Stale,
+}
+
+impl State {
+    fn name(&self) -> &'static str {
+        match self {
+            State::Same => "same",
+            State::New { .. } => "new",
+            State::Changed { .. } => "changed",
+            State::Stale => "stale",
+        }
+    }
+}
+
+/// `shardc.snapshot/1`
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: &'static str,
+    file: String,
+    snapshot: String,
+    state: &'static str,
+    /// Whether the snapshot was written, or removed.
+    accepted: bool,
+    went: Vec<String>,
+    came: Vec<String>,
+    time_before_ps: Option<u64>,
+    time_after_ps: Option<u64>,
+}
+
+impl Snapshot {
+    /// All programs are lowered before anything is written: if one of them is wrong, nothing is.
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let files = self.files()?;
+        let mut wrong = false;
+        let mut found = Vec::new();
+        for file in files {
+            match self.look(file) {
+                Ok(one) => found.push(one),
+                Err(Failure::Program) => wrong = true,
+                Err(Failure::Call(message)) => return Err(Failure::Call(message)),
+            }
+        }
+        if !wrong && !self.check {
+            found.iter().filter(|one| self.takes(&one.state)).try_for_each(take)?;
+        }
+        let mut open = 0;
+        for one in &found {
+            let accepted = !wrong && !self.check && self.takes(&one.state);
+            open += usize::from(!accepted && !matches!(one.state, State::Same));
+            self.tell(one, accepted)?;
+        }
+        if wrong && !self.check {
+            input::say("nothing was written, because a program is wrong\n");
+        }
+        if open > 0 && !wrong && self.common.output.format == Format::Text {
+            input::say(&format!("{open} not as kept; `shardc snapshot --accept` takes what there is now\n"));
+        }
+        if wrong || open > 0 { Err(Failure::Program) } else { Ok(()) }
+    }
+
+    /// Whether a snapshot is written, or removed.
+    fn takes(&self, state: &State) -> bool {
+        match state {
+            State::Same => false,
+            State::New { .. } => true,
+            State::Changed { .. } | State::Stale => self.accept,
+        }
+    }
+
+    /// The programs, each once, in order; and those that are missing while their snapshots are there.
+    fn files(&self) -> Result<Vec<PathBuf>, Failure> {
+        let mut files = Vec::new();
+        for path in &self.paths {
+            if path.is_dir() {
+                search(path, 0, &mut files)?;
+            } else {
+                files.push(path.clone());
+            }
+        }
+        files.sort();
+        files.dedup();
+        Ok(files)
+    }
+
+    /// Lowers a program and compares with what is kept.
+    fn look(&self, program: PathBuf) -> Result<Found, Failure> {
+        let snapshot = beside(&program);
+        let before = read(&snapshot)?;
+        if before.is_some() && !program.exists() {
+            return Ok(Found { program, snapshot, state: State::Stale });
+        }
+        let text = self.text(&program)?;
+        let state = match before {
+            None => State::New { text },
+            Some(before) => match snapshot::compare(&before, &text) {
+                None => State::Same,
+                Some(change) => State::Changed { text, change },
+            },
+        };
+        Ok(Found { program, snapshot, state })
+    }
+
+    fn text(&self, program: &Path) -> Result<String, Failure> {
+        let format = self.common.output.format;
+        let options = self.common.options()?;
+        let source = input::source(&program.to_string_lossy())?;
+        let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
+        let (checked, _) = input::quietly(&source, &options, format)?;
+        let compiled = compiler::compile(&checked, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let timing =
+            clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
+        let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
+        if !breaches.is_empty() {
+            return Err(input::fault(&source, &breaches, format));
+        }
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        Ok(snapshot::snapshot(&name, &self.common.words(), &compiled, &timing))
+    }
+
+    fn tell(&self, found: &Found, accepted: bool) -> Result<(), Failure> {
+        let name = found.program.display();
+        let (change, state) = match &found.state {
+            State::Changed { change, .. } => (Some(change), &found.state),
+            State::Same | State::New { .. } | State::Stale => (None, &found.state),
+        };
+        if self.common.output.format == Format::Json {
+            let lines = |wanted: Side| {
+                let head = change.iter().flat_map(|change| &change.head);
+                head.filter(|(side, _)| *side == wanted).map(|(_, line)| line.clone()).collect()
+            };
+            return input::print_json(&Document {
+                schema: "shardc.snapshot/1",
+                file: name.to_string(),
+                snapshot: found.snapshot.display().to_string(),
+                state: state.name(),
+                accepted,
+                went: lines(Side::Went),
+                came: lines(Side::Came),
+                time_before_ps: change.and_then(|change| change.time.0),
+                time_after_ps: change.and_then(|change| change.time.1),
+            });
+        }
+        let verdict = match (state, accepted) {
+            (State::Same, _) => "as kept",
+            (State::New { .. }, true) => "new, kept",
+            (State::New { .. }, false) => "no snapshot",
+            (State::Changed { .. }, true) => "changed, taken",
+            (State::Changed { .. }, false) => "changed",
+            (State::Stale, true) => "no program, snapshot removed",
+            (State::Stale, false) => "no program, but a snapshot",
+        };
+        input::print(&format!("{name}: {verdict}\n{}", change.map(Change::text).unwrap_or_default()))
+    }
+}
+
+/// `mlp.shard.snapshot` for `mlp.shard`
+fn beside(program: &Path) -> PathBuf {
+    let mut name = program.as_os_str().to_owned();
+    name.push(SUFFIX);
+    PathBuf::from(name)
+}
+
+/// What is kept, if there is something.
+fn read(snapshot: &Path) -> Result<Option<String>, Failure> {
+    match std::fs::read_to_string(snapshot) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        // What is no text is no snapshot either: it differs from every one.
+        Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Some(String::new())),
+        Err(error) => Err(Failure::Call(format!("cannot read `{}`: {error}", snapshot.display()))),
+    }
+}
+
+/// Writes a snapshot whole, or removes it.
+fn take(found: &Found) -> Result<(), Failure> {
+    match &found.state {
+        State::Same => Ok(()),
+        State::New { text } | State::Changed { text, .. } => input::write(&found.snapshot, text),
+        State::Stale => std::fs::remove_file(&found.snapshot)
+            .map_err(|error| Failure::Call(format!("cannot remove `{}`: {error}", found.snapshot.display()))),
+    }
+}
+
+/// The programs below a folder, and those that only a snapshot remembers. Hidden folders and links to folders are
+/// passed by.
+fn search(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let call = |error: std::io::Error| Failure::Call(format!("cannot read `{}`: {error}", folder.display()));
+    for entry in std::fs::read_dir(folder).map_err(call)? {
+        let entry = entry.map_err(call)?;
+        let (path, kind) = (entry.path(), entry.file_type().map_err(call)?);
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if kind.is_dir() {
+            if !name.starts_with('.') && depth < MOST_DEPTH {
+                search(&path, depth + 1, files)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == PROGRAM) {
+            files.push(path);
+        } else if let Some(program) = name.strip_suffix(SUFFIX).filter(|name| name.ends_with(".shard")) {
+            files.push(folder.join(program));
+        }
+    }
+    Ok(())
+}
