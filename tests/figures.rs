@@ -364,6 +364,12 @@ fn models(claims: &mut Claims) {
         claims.is("2.4 MB", made.step_received(step) * 16.0 / 15.0);
     }
 
+    let name = "models/gpt3_layers";
+    claims.example(name);
+    let made = plan(name, Exact);
+    claims.is("1.37 ms", made.step("AllToAll_{X,S}") + made.step("AllGather_XY"));
+    claims.is("1.96 ms", made.step("ReduceScatter_{X,S}"));
+
     let name = "models/gradient_accumulation";
     claims.example(name);
     let made = plan(name, Exact);
