@@ -86,7 +86,7 @@ fn edited(name: &str, costs: CostModel, edits: &[(&str, &str)]) -> Planned {
 fn planned(source: &str, costs: CostModel) -> Planned {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
-    let options = Options { costs, ..Options::default() };
+    let options = Options { costs, alternatives: true, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("a machine");
     let plan = compiler::plan(&program, &topology, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
     Planned { plan, topology }
@@ -363,6 +363,12 @@ fn models(claims: &mut Claims) {
     for step in ["AllGather_YZ", "ReduceScatter_{YZ,D}"] {
         claims.is("2.4 MB", made.step_received(step) * 16.0 / 15.0);
     }
+
+    let name = "models/gpt3_layers";
+    claims.example(name);
+    let made = plan(name, Exact);
+    claims.is("1.37 ms", made.step("AllToAll_{X,S}") + made.step("AllGather_XY"));
+    claims.is("1.96 ms", made.step("ReduceScatter_{X,S}"));
 
     let name = "models/gradient_accumulation";
     claims.example(name);

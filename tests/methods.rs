@@ -180,6 +180,35 @@ fn trees() {
     }
 }
 
+/// ⌊N/2⌋ hops, and N²/8 blocks over each link, (N² - 1)/8 where N is odd: N blocks are a shard.
+#[test]
+fn bundles() {
+    for n in 4..=17u64 {
+        for shard in [2 * n, 1000 * n] {
+            let length = u32::try_from(n).expect("short");
+            let case = Case::new(CollectiveKind::AllToAll, Method::Bundled, Wiring::Ring, length, shard, 1);
+            let blocks = if n % 2 == 0 { n * n } else { n * n - 1 };
+            let bytes = Time::from_ticks(case.bandwidth.ticks() * u128::from(blocks) / u128::from(8 * n));
+            assert_eq!(case.timing.makespan, case.latency * (n / 2) + bytes, "{n} devices");
+        }
+    }
+}
+
+/// N²/8 blocks over each link. As only every other device has something for its antipode this way, links wait for N/4
+/// blocks in all, unlike with halves.
+#[test]
+fn exchanges_by_parity() {
+    for n in (4..=32u64).step_by(4) {
+        let length = u32::try_from(n).expect("short");
+        let case = Case::new(CollectiveKind::AllToAll, Method::DirectParity, Wiring::Ring, length, 1_000_000 * n, 1);
+        let block = Time::from_ticks(case.bandwidth.ticks() / u128::from(n));
+        assert!(case.timing.links.iter().all(|link| link.busy == block * (n * n / 8)), "{n} devices");
+        let (quarter, blocks) = (n / 4, n * n / 8 + n / 4);
+        let hops = 2 * quarter * quarter - quarter + 1;
+        assert_eq!(case.timing.makespan, case.latency * hops + block * blocks, "{n} devices");
+    }
+}
+
 /// Straight to everybody: ⌊N/2⌋(⌊N/2⌋ + 1) / 2 shards over each link up.
 #[test]
 fn broadcast_gathers() {

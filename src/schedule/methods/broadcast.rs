@@ -124,6 +124,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::FuriosaRotation
         | Method::FuriosaDiagonal
         | Method::DirectHalves
+        | Method::DirectParity
+        | Method::Bundled
         | Method::ScatterGather
         | Method::Multiport
         | Method::TreePacking => vec![tree(&before)],

@@ -5,6 +5,7 @@
 //! itself is the answer.
 
 mod broadcast;
+mod bundles;
 mod doubling;
 mod exchange;
 mod flows;
@@ -53,9 +54,9 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             [gathers(wiring, n), doublings(wiring, n), trees(wiring, n), furiosa].concat()
         }
         CollectiveKind::AllToAll => match wiring {
-            Wiring::Ring if n.is_multiple_of(2) => vec![Method::DirectHalves, Method::Direct],
+            Wiring::Ring => exchange::on_ring(n),
             Wiring::Line if n > 2 => vec![Method::Line, Method::Direct],
-            Wiring::Ring | Wiring::Line | Wiring::Switch => vec![Method::Direct],
+            Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
         CollectiveKind::Broadcast => broadcast::candidates(wiring, n),
