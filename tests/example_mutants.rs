@@ -26,7 +26,7 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
-const SIZES: [(&str, &str); 17] = [
+const SIZES: [(&str, &str); 18] = [
     ("machines/two_levels", "B: 4, M: 2, F: 4"),
     ("machines/degraded", "I: 16, J: 1"),
     ("padded_attention", "S: 3, T: 6, H: 5"),
@@ -42,6 +42,7 @@ const SIZES: [(&str, &str); 17] = [
     ("blocks/layers", "B: 4, D: 8, F: 4, LAYERS: 2"),
     ("blocks/parts_of_a_ring", "B: 16, D: 16, F: 4"),
     ("blocks/physical_axes", "I: 8, J: 4, K: 4"),
+    ("blocks/scatter_onto_two_dims", "I: 8, J: 8, K: 8"),
     ("furiosa/", "B: 4"),
     ("book/", "I: 8, J: 16, K: 8"),
 ];

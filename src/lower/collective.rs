@@ -97,7 +97,9 @@ impl<'a> Lowerer<'a> {
         let operator = from.sharding.operator;
         let reduced = match collective {
             Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
-            Collective::ReduceScatter { axes, .. } => Some(axes.group_size(builder.mesh())),
+            Collective::ReduceScatter { .. } => {
+                Some(collective.axes(&from.sharding, builder.mesh()).group_size(builder.mesh()))
+            }
             Collective::AllGather { .. }
             | Collective::AllToAll { .. }
             | Collective::Permute { .. }
@@ -140,8 +142,8 @@ impl<'a> Lowerer<'a> {
                 }
                 stages.over_axes(&moved, value)
             }
-            Collective::ReduceScatter { axes, dim } => {
-                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: None };
+            Collective::ReduceScatter { dims } => {
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: dims.clone(), to: None };
                 stages.over_axes(&moved, value)
             }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),

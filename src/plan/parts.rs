@@ -92,16 +92,18 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
                 | Collective::AllReduce { axes }
                 | Collective::Broadcast { axes }
                 | Collective::Open { axes } => *axes = set(*axes),
-                Collective::ReduceScatter { axes, .. }
-                | Collective::AllToAll { axes, .. }
-                | Collective::Slice { axes, .. } => *axes = list(*axes),
+                Collective::ReduceScatter { dims } => dims.iter_mut().for_each(|axes| *axes = list(*axes)),
+                Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => *axes = list(*axes),
                 Collective::Permute { to } => *to = sharding(to),
             }
         }
     }
     for expectation in &mut program.expectations {
         if let ExpectationKind::Collectives { moves, .. } = &mut expectation.kind {
-            moves.iter_mut().for_each(|wanted| wanted.axes = wanted.axes.map(set));
+            for wanted in moves {
+                wanted.axes = wanted.axes.map(set);
+                wanted.onto.iter_mut().for_each(|(axes, _)| *axes = set(*axes));
+            }
         }
     }
     program.mesh = mesh;

@@ -356,9 +356,7 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     }
     for axes in from.open.subsets().filter(|_| from.operator != Operator::Root) {
         moves.push(Collective::AllReduce { axes });
-        for axes in orders(axes.in_order()) {
-            moves.extend((0..dims.len()).map(|dim| Collective::ReduceScatter { axes, dim }));
-        }
+        moves.extend(spreads(axes, dims.len()).into_iter().map(|dims| Collective::ReduceScatter { dims }));
     }
     for (source, axes) in from.dims.iter().enumerate() {
         for axes in suffixes(*axes).flat_map(orders) {
@@ -382,6 +380,35 @@ fn orders(axes: Axes) -> Vec<Axes> {
         return vec![axes, axes.set().in_order()];
     }
     axes.iter().permutations(axes.len()).map(|order| order.into_iter().collect()).collect()
+}
+
+/// Above this many ways to spread the axes of a sum over the dims, all of them go to one dim.
+const MOST_SPREAD: usize = 4096;
+
+/// The ways in which some axes can be appended to the dims of an array of this rank: each to one, in all orders.
+fn spreads(axes: AxisSet, rank: usize) -> Vec<Vec<Axes>> {
+    let count = (rank..rank + axes.len()).try_fold(1usize, |count, places| count.checked_mul(places));
+    if count.is_none_or(|count| count > MOST_SPREAD) {
+        let onto = |dim| move |axes: Axes| (0..rank).map(|at| if at == dim { axes } else { Axes::NONE }).collect();
+        return (0..rank).flat_map(|dim| orders(axes.in_order()).into_iter().map(onto(dim))).collect();
+    }
+    let mut found = vec![vec![Axes::NONE; rank]];
+    for axis in axes.iter() {
+        let places = |dims: &Vec<Axes>| {
+            let at = |(dim, list): (usize, &Axes)| (0..=list.len()).map(move |place| (dim, place));
+            dims.iter().enumerate().flat_map(at).collect::<Vec<_>>()
+        };
+        let grow = |dims: &Vec<Axes>| {
+            let grown = places(dims).into_iter().map(|(dim, place)| {
+                let mut grown = dims.clone();
+                grown[dim] = dims[dim].iter().take(place).chain([axis]).chain(dims[dim].iter().skip(place)).collect();
+                grown
+            });
+            grown.collect::<Vec<_>>()
+        };
+        found = found.iter().flat_map(grow).collect();
+    }
+    found
 }
 
 /// The non-empty suffixes of a list.

@@ -7,10 +7,11 @@ use super::{Definition, Value, ValueId, Wanted};
 use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{CollectiveName, Expr, Name};
+use itertools::Itertools;
 
 /// A collective as it is written, with the operand it is applied to.
 struct Call<'a> {
@@ -101,13 +102,19 @@ impl Checker {
 
     fn read_collective(&mut self, call: &Call<'_>, subscript: &[Name]) -> Checked<Collective> {
         let (dim, words) = self.destination(call, subscript)?;
-        let mut axes = Axes::NONE;
-        for (axis, at) in self.axes(words)? {
-            if axes.contains(axis) {
-                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
-                return Err(self.axis_error(call, why, "drop one of the two".to_owned(), at));
+        let (before, words) = self.earlier_dims(call, words);
+        let mut dims = vec![Axes::NONE; call.from.dims.len()];
+        for (dim, words) in before {
+            for axis in self.fresh_axes(call, words, &dims)? {
+                dims[dim] = dims[dim].with(axis);
             }
-            axes = axes.with(axis);
+        }
+        let last = self.fresh_axes(call, words, &dims)?;
+        let axes: Axes = last.into_iter().collect();
+        if dims.iter().any(|axes| !axes.is_empty()) {
+            let dim = self.target_dim(call, dim, axes)?;
+            dims[dim] = dims[dim].then(axes);
+            return Ok(Collective::ReduceScatter { dims });
         }
         if axes.is_empty() {
             return self.inferred(call, dim);
@@ -117,8 +124,15 @@ impl Checker {
             CollectiveName::AllReduce => Ok(Collective::AllReduce { axes: axes.set() }),
             CollectiveName::Broadcast => Ok(Collective::Broadcast { axes: axes.set() }),
             CollectiveName::ReduceScatter => {
+                // Without a dim the written result says which ones get them.
+                let spread = call.said.filter(|_| dim.is_none()).and_then(|said| appended_to(call.from, said));
+                let same =
+                    |dims: &Vec<Axes>| dims.iter().flat_map(|axes| axes.iter()).sorted().eq(axes.iter().sorted());
+                if let Some(dims) = spread.filter(same) {
+                    return Ok(Collective::ReduceScatter { dims });
+                }
                 let dim = self.target_dim(call, dim, axes)?;
-                Ok(Collective::ReduceScatter { axes, dim })
+                Ok(Collective::reduce_scatter(axes, dim, call.from.dims.len()))
             }
             CollectiveName::AllToAll => {
                 let to = self.target_dim(call, dim, axes)?;
@@ -131,6 +145,39 @@ impl Checker {
                 Ok(Collective::AllToAll { axes, from, to })
             }
         }
+    }
+
+    /// The axes of some words, none of which was written before.
+    fn fresh_axes(&mut self, call: &Call<'_>, words: &[Name], before: &[Axes]) -> Checked<Vec<AxisId>> {
+        let mut fresh: Vec<AxisId> = Vec::new();
+        for (axis, at) in self.axes(words)? {
+            if fresh.contains(&axis) || before.iter().any(|axes| axes.contains(axis)) {
+                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
+                return Err(self.axis_error(call, why, "drop one of the two".to_owned(), at));
+            }
+            fresh.push(axis);
+        }
+        Ok(fresh)
+    }
+
+    /// The dims before the last that a ReduceScatter goes to, each with its axes, and the words after them: in
+    /// `{X,I,Y,K}` they are `I`, with `X`. A word that is an axis is none of them.
+    fn earlier_dims<'b>(&self, call: &Call<'_>, words: &'b [Name]) -> (Vec<(usize, &'b [Name])>, &'b [Name]) {
+        let (mut found, mut rest) = (Vec::new(), words);
+        if call.kind != CollectiveName::ReduceScatter {
+            return (found, rest);
+        }
+        let dims = &self.value(call.operand).dims;
+        let named = |word: &Name| dims.iter().position(|dim| self.dims.name(dim.id) == word.node);
+        // Behind it there are axes for the dims after it.
+        while let Some((at, dim)) = (1..rest.len().saturating_sub(1))
+            .filter(|at| self.axes_named(&rest[*at].node).is_none())
+            .find_map(|at| Some((at, named(&rest[at])?)))
+        {
+            found.push((dim, &rest[..at]));
+            rest = &rest[at + 1..];
+        }
+        (found, rest)
     }
 
     /// The destination dim of a ReduceScatter or AllToAll, if the last item names one, and the words before it.
@@ -191,7 +238,7 @@ impl Checker {
                 CollectiveName::Broadcast => Some(Collective::Broadcast { axes: call.from.open }),
                 CollectiveName::ReduceScatter => {
                     let dim = self.target_dim(call, dim, call.from.open.in_order())?;
-                    Some(Collective::ReduceScatter { axes: call.from.open.in_order(), dim })
+                    Some(Collective::reduce_scatter(call.from.open.in_order(), dim, call.from.dims.len()))
                 }
                 CollectiveName::AllToAll => None,
             },
@@ -220,7 +267,7 @@ impl Checker {
         let (axes, wanted) = match collective {
             Collective::AllGather { axes } => (*axes, from.dim_axes()),
             Collective::AllReduce { axes } | Collective::Broadcast { axes } => (*axes, from.open),
-            Collective::ReduceScatter { axes, .. } => (axes.set(), from.open),
+            Collective::ReduceScatter { .. } => (collective.axes(from, &self.mesh), from.open),
             Collective::AllToAll { axes, .. } => (axes.set(), from.dim_axes()),
             Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => {
                 (AxisSet::NONE, AxisSet::NONE)
@@ -322,25 +369,34 @@ impl Checker {
 
 /// The collective of this kind that leads from one sharding towards another; applying it tells whether it arrives.
 fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collective> {
-    let appended = |before: Axes, after: Axes| -> Option<Axes> {
-        let new: Axes = after.iter().skip(before.len()).collect();
-        (before.then(new) == after && !new.is_empty()).then_some(new)
-    };
     let gains = || {
         let mut pairs = from.dims.iter().zip(&to.dims).enumerate();
-        pairs.find_map(|(place, (before, after))| Some((place, appended(*before, *after)?)))
+        pairs.find_map(|(place, (before, after))| {
+            Some((place, appended(*before, *after).filter(|axes| !axes.is_empty())?))
+        })
     };
     match kind {
         CollectiveName::AllGather => Some(Collective::AllGather { axes: from.dim_axes().without(to.dim_axes()) }),
         CollectiveName::AllReduce => Some(Collective::AllReduce { axes: from.open.without(to.open) }),
         CollectiveName::Broadcast => Some(Collective::Broadcast { axes: from.open.without(to.open) }),
-        CollectiveName::ReduceScatter => gains().map(|(dim, axes)| Collective::ReduceScatter { axes, dim }),
+        CollectiveName::ReduceScatter => appended_to(from, to).map(|dims| Collective::ReduceScatter { dims }),
         CollectiveName::AllToAll => {
             let (to, axes) = gains()?;
             let source = axes.iter().next().and_then(|axis| from.dim_of(axis))?;
             Some(Collective::AllToAll { axes, from: source, to })
         }
     }
+}
+
+/// What was appended to a list of axes, if that is all that was done to it.
+fn appended(before: Axes, after: Axes) -> Option<Axes> {
+    let new: Axes = after.iter().skip(before.len()).collect();
+    (before.then(new) == after).then_some(new)
+}
+
+/// What was appended to each dim, if that is all that was done to them.
+fn appended_to(from: &Sharding, to: &Sharding) -> Option<Vec<Axes>> {
+    from.dims.iter().zip(&to.dims).map(|(before, after)| appended(*before, *after)).collect()
 }
 
 /// The one collective that leads from one sharding to another, if one does.

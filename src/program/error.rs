@@ -245,6 +245,17 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("a `repeat` inside a body is written out, and this makes more than {most} statements")]
+    #[diagnostic(
+        code("repeat-too-long"),
+        help("let the outer block have the large count: its body is planned once, whatever the count")
+    )]
+    WrittenOutTooLong {
+        most: usize,
+        #[label("written out")]
+        at: Span,
+    },
+
     #[error("no collective is called `{name}`")]
     #[diagnostic(code("unknown-collective"))]
     UnknownMove {
@@ -676,9 +687,11 @@ pub(super) enum CheckError {
     },
 
     #[error("array `{name}` is never used")]
-    #[diagnostic(code("unused-array"), severity(Warning), help("drop it, or add it to the results: `output {name}`"))]
+    #[diagnostic(code("unused-array"), severity(Warning))]
     UnusedArray {
         name: String,
+        #[help]
+        help: String,
         #[label("never used")]
         at: Span,
     },

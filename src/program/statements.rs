@@ -135,6 +135,10 @@ impl Checker {
             return Err(Failure::Told);
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
+            _ if self.bindings.iter().any(|binding| binding.local && binding.name.as_ref() == Some(&name.node)) => {
+                let name = &name.node;
+                format!("`{name}` is known inside of the body only; a body hands on what has its name from before it")
+            }
             Some(near) => format!("did you mean `{near}`?"),
             None => help.to_owned(),
         };
@@ -366,6 +370,10 @@ impl Checker {
                 self.warn_unused();
             }
         }
+        if let Err(failure) = self.bring_out() {
+            self.tell(failure);
+        }
+        self.diagnostics.dedup();
         self.diagnostics.sort();
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
@@ -399,7 +407,11 @@ impl Checker {
         for binding in &self.bindings {
             let output = binding.value.is_some_and(|id| outputs.contains(&id));
             if let (false, false, Some(name)) = (binding.used, output, &binding.name) {
-                self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place });
+                let help = match binding.local {
+                    true => "drop it: behind the body it is not known".to_owned(),
+                    false => format!("drop it, or add it to the results: `output {name}`"),
+                };
+                self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place, help });
             }
         }
     }
