@@ -3,11 +3,12 @@
 use divan::Bencher;
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::export::{msccl, ranks};
+use shardc::export::{msccl, mscclpp, ranks};
 use shardc::mesh::Wiring;
 use shardc::method::Method;
 use shardc::schedule::Schedule;
 
+#[allow(unreachable_pub, reason = "shared with the tests")]
 #[path = "../tests/common/single.rs"]
 mod single;
 
@@ -61,4 +62,20 @@ fn write_msccl(bencher: Bencher<'_, '_>, case: &str) {
 fn prove_msccl(bencher: Bencher<'_, '_>, case: &str) {
     let text = msccl::write(&program(&schedule(case)), &msccl::Options::default());
     bencher.bench(|| msccl::prove(&msccl::read(&text).expect("a file").program, None).expect("right"));
+}
+
+/// The same of MSCCL++.
+#[divan::bench(args = CASES)]
+fn write_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
+    let schedule = schedule(case);
+    let plan = |schedule| mscclpp::build(&ranks::algorithm(schedule).expect("a collective"), "it").expect("a plan");
+    bencher.bench(|| mscclpp::write(&plan(&schedule)));
+}
+
+/// From the text to the proof.
+#[divan::bench(args = CASES)]
+fn prove_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
+    let algorithm = ranks::algorithm(&schedule(case)).expect("a collective");
+    let text = mscclpp::write(&mscclpp::build(&algorithm, "it").expect("a plan"));
+    bencher.bench(|| mscclpp::prove(&mscclpp::read(&text).expect("a file"), None).expect("right"));
 }
