@@ -51,6 +51,8 @@ pub enum Method {
     ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
+    /// Part of each shard goes along an axis that holds copies: cut over it, gathered, and spread along it again.
+    IdleAxis,
     /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
     TreePacking,
 }
@@ -115,7 +117,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 25] = [
+    pub const ALL: [Method; 26] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -140,6 +142,7 @@ impl Method {
         Method::Bundled,
         Method::ScatterGather,
         Method::Multiport,
+        Method::IdleAxis,
         Method::TreePacking,
     ];
 
@@ -170,6 +173,7 @@ impl Method {
             Method::Bundled => "bundled",
             Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
+            Method::IdleAxis => "idle_axis",
             Method::TreePacking => "tree_packing",
         }
     }
@@ -194,7 +198,7 @@ impl Method {
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
             Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
-            Method::Multiport | Method::TreePacking => Family::Several,
+            Method::Multiport | Method::IdleAxis | Method::TreePacking => Family::Several,
         }
     }
 

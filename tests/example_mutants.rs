@@ -208,3 +208,30 @@ fn no_mutant_of_a_method_is_proven_and_wrong() {
     println!("methods: {total}");
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
+
+/// Gathers that borrow an idle axis, and broadcasts and sums along packed trees.
+#[test]
+fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    let gather = |along, idle, columns| {
+        format!(
+            "mesh {{X: {along}, Y: {idle}}} on tpu_v5p\ndims {{I: 8, J: {columns}}}\nA: i32[I_X, J]\nAllGather_X(A[I_X, J]) -> B[I, J] using idle_axis\n"
+        )
+    };
+    for (along, idle) in [("4 ring", "2"), ("2", "3 ring"), ("4 line", "3 line"), ("2 switch", "4 switch")] {
+        let name = format!("AllGather over {along} beside {idle}");
+        total.add(judge(&name, &compile(&gather(along, idle, 12)).schedule, MOST_MUTANTS / 2));
+    }
+    let packed = [
+        ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]"),
+        ("A: i32[I, J]{U_XY}", "ReduceScatter_{XY,I}(A[I, J]{U_XY}) -> B[I_XY, J]"),
+        ("A: i32[I, J]{U_XY}", "AllReduce_XY(A[I, J]{U_XY}) -> B[I, J]"),
+    ];
+    for (input, line) in packed {
+        let machine = "mesh {X: 3 ring, Y: 2} on tpu_v5p\nlink (0,0)<->(1,0) down";
+        let source = format!("{machine}\ndims {{I: 12, J: 5}}\n{input}\n{line} using tree_packing\n");
+        total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
+    }
+    println!("borrowed links and packed trees: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}

@@ -4,6 +4,7 @@
 use super::Lowering;
 use super::auto::{along, fastest, simulate_below};
 use super::broadcast::{self, Broadcast};
+use super::idle::idle_runs;
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -136,6 +137,9 @@ impl<'a> Lowerer<'a> {
                 if stages.lowerer.lowering.keep_all_gather {
                     return stages.staged(&moved, value);
                 }
+                if method == Some(Method::IdleAxis) {
+                    return stages.with_idle_axis(&moved, from, value);
+                }
                 stages.over_axes(&moved, value)
             }
             Collective::ReduceScatter { dims } => {
@@ -186,6 +190,20 @@ impl Stages<'_, '_, '_, '_> {
             },
             CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => value,
         })
+    }
+
+    /// A gather along one run by means of an idle one. Where there is none, it cannot be done that way.
+    fn with_idle_axis(&mut self, moved: &Moved, from: &Layout, value: OpId) -> OpId {
+        let mesh = self.builder.mesh();
+        let idle = idle_runs(mesh, &from.sharding);
+        let runs = moved.on().flat_map(|(dim, axes)| mesh.runs(axes).into_iter().map(move |run| (run, dim)));
+        let long = |run: &(Axes, usize)| run.0.group_size(&self.lowerer.topology.mesh) > 1;
+        let runs: Vec<(Axes, usize)> = runs.filter(long).collect();
+        let [only] = runs.as_slice() else { return self.staged(moved, value) };
+        match self.borrowed(value, *only, &idle) {
+            Some(gathered) => gathered,
+            None => self.staged(moved, value),
+        }
     }
 
     /// Minor run first: then each stage concatenates what lies side by side.

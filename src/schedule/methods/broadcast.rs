@@ -128,6 +128,7 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::Bundled
         | Method::ScatterGather
         | Method::Multiport
+        | Method::IdleAxis
         | Method::TreePacking => vec![tree(&before)],
     }
 }

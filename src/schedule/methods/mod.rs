@@ -9,6 +9,7 @@ mod bundles;
 mod doubling;
 mod exchange;
 mod flows;
+mod idle;
 mod multiport;
 mod nodes;
 mod ordered;
@@ -22,6 +23,7 @@ mod waves;
 
 pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcasts_in_chunks};
 pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
+pub use idle::Borrowed;
 pub use multiport::{Colour, Multiport, Stage};
 pub use packed::Packed;
 
