@@ -1,5 +1,7 @@
 //! Schedules in the formats of other tools: what is written is read back, and does what the schedule did.
 
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
+
 mod common;
 
 use common::single::{axis, one_axis};
@@ -13,6 +15,7 @@ use shardc::schedule::methods::{broadcasts_in_chunks, candidates};
 use shardc::schedule::{Schedule, verify};
 use shardc::sim;
 use std::collections::{HashMap, VecDeque};
+use std::process::Command;
 
 const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::AllGather,
@@ -65,6 +68,73 @@ fn msccl_comes_back_and_is_proven() {
         });
     }
     assert!(proven > 1000, "{proven}");
+}
+
+/// The command, in a folder for the files of this test.
+fn shardc(arguments: &[&str]) -> (Option<i32>, String) {
+    let folder = std::env::temp_dir().join(format!("shardc-export-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/");
+    let arguments = arguments.iter().map(|word| word.replace("examples/", root));
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_shardc")).args(arguments).current_dir(folder).output().expect("the command");
+    (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// What docs/formats.md shows.
+#[test]
+fn commands_of_the_document() {
+    let document = include_str!("../docs/formats.md");
+    let commands = document.lines().filter_map(|line| line.strip_prefix("$ shardc "));
+    for command in commands {
+        let quoted: Vec<&str> = command.split('"').collect();
+        let words = quoted.iter().enumerate().flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect::<Vec<_>>(),
+            _ => vec![*part],
+        });
+        let (code, text) = shardc(&words.collect::<Vec<_>>());
+        assert_eq!(code, Some(0), "{command}\n{text}");
+    }
+    // A sum of which one part is lost.
+    let path = std::env::temp_dir().join(format!("shardc-export-{}", std::process::id())).join("attention.xml");
+    let right = std::fs::read_to_string(&path).expect("written above");
+    std::fs::write(&path, right.replacen("type=\"rrc\"", "type=\"r\"", 1)).expect("a folder");
+    let (code, text) = shardc(&["prove", "attention.xml"]);
+    assert!(code == Some(1) && text.contains("algorithm-wrong") && text.contains("lacks"), "{text}");
+    let (code, text) = shardc(&["export", "examples/fsdp_mlp.shard", "--to", "msccl"]);
+    assert!(code == Some(2) && text.contains("--step"), "{text}");
+    std::fs::remove_dir_all(path.parent().expect("the folder")).expect("the folder goes away");
+}
+
+/// Entities, deep nesting, huge numbers, long lines: refused at once.
+#[test]
+fn hostile_files_are_refused_quickly() {
+    let algo = |body: &str| {
+        format!(
+            "<algo name=\"a\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"1\" ngpus=\"1\" coll=\"allreduce\" inplace=\"0\">{body}</algo>"
+        )
+    };
+    let gpu = |i: &str| format!("<gpu id=\"0\" i_chunks=\"{i}\" o_chunks=\"1\" s_chunks=\"0\"></gpu>");
+    let hostile = [
+        "<!DOCTYPE a [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]><algo>&b;</algo>".to_owned(),
+        "<algo>".repeat(1 << 20),
+        algo(&gpu("99999999999999999999")),
+        algo(&gpu("4000000000")),
+        algo("").replace("ngpus=\"1\"", "ngpus=\"1000000000\""),
+        algo("").replace("ngpus=\"1\"", "ngpus=\"0\""),
+        algo(&" ".repeat(32 << 20)),
+        format!("<algo name=\"{}\"/>", "a".repeat(32 << 20)),
+        String::new(),
+        "<".to_owned(),
+        algo(&gpu("1")).replace("proto=\"Simple\"", ""),
+    ];
+    for text in &hostile {
+        let refused = match msccl::read(text) {
+            Ok(written) => msccl::prove(&written.program, None).is_err(),
+            Err(_) => true,
+        };
+        assert!(refused, "{}", &text[..text.len().min(200)]);
+    }
 }
 
 /// Runs a file on numbers, the thread blocks in some order: whether all outputs are right. An own interpreter, which
