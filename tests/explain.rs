@@ -41,6 +41,9 @@ const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("hardware-profile", "the mistake is in a profile, not in a program"),
     ("no-common-tick", "the mistake is in a profile, not in a program"),
     ("too-large-to-compute", "the program is right, the machine too small"),
+    ("algorithm-unreadable", "the mistake is in a file of another tool"),
+    ("algorithm-wrong", "the mistake is in a file of another tool"),
+    ("not-exported", "the program is right, the format too small"),
     ("input-missing", "the mistake is in the data of a run"),
     ("input-mismatch", "the mistake is in the data of a run"),
 ];

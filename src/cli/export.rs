@@ -1,12 +1,19 @@
 //! `shardc export`
 
+use super::input::Source;
 use super::{Common, Failure, input, schedule as given};
+use crate::collective::Collective;
 use crate::compiler;
+use crate::costs;
+use crate::diag::Diagnostics;
+use crate::export::msccl::{self, Dialect, Protocol};
+use crate::export::ranks;
+use crate::lower::Lowering;
 use crate::picture::graph::Graph;
 use crate::picture::svg::{self, Named};
 use crate::picture::timeline::{Scope, Timeline, step_names};
 use crate::picture::trace;
-use crate::plan::Plan;
+use crate::plan::{Plan, StepId, StepOp};
 use crate::schedule::{Schedule, is_schedule};
 use crate::sim::clock;
 use crate::topology::Topology;
@@ -23,6 +30,15 @@ pub(super) struct Export {
     /// Write to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Of which step of the plan, `%3`; where several communicate
+    #[arg(long, value_name = "NUMBER")]
+    step: Option<String>,
+    /// Who is to read MSCCL's XML
+    #[arg(long, value_enum, default_value_t)]
+    dialect: Dialect,
+    /// How MSCCL sends
+    #[arg(long, value_enum, default_value_t)]
+    protocol: Protocol,
     #[command(flatten)]
     common: Common,
 }
@@ -43,6 +59,8 @@ enum To {
     Timeline,
     /// What every engine and link does, as a trace for Perfetto
     Trace,
+    /// One collective as the XML that MSCCL's runtimes load
+    Msccl,
 }
 
 /// A schedule on its machine, and the plan that it was made of, if it was.
@@ -50,6 +68,7 @@ struct Made {
     schedule: Schedule,
     topology: Topology,
     plan: Option<Plan>,
+    source: Source,
 }
 
 impl Export {
@@ -66,13 +85,14 @@ impl Export {
         let source = input::source(&self.file)?;
         if is_schedule(&source.text) {
             let (schedule, topology) = given::proven(&source, &self.common.options_of_schedule()?, format)?;
-            return Ok(Made { schedule, topology, plan: None });
+            return Ok(Made { schedule, topology, plan: None, source });
         }
         let options = self.common.options()?;
         let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, _) = input::checked(&source, &options, format)?;
         let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
-        Ok(Made { schedule: compiled.schedule, topology: compiled.topology, plan: Some(compiled.plan) })
+        let (schedule, topology) = (compiled.schedule, compiled.topology);
+        Ok(Made { schedule, topology, plan: Some(compiled.plan), source })
     }
 
     fn text(&self, made: &Made) -> Result<String, Failure> {
@@ -103,6 +123,61 @@ impl Export {
                 svg::timeline(&timeline, topology.scale)
             }
             To::Trace => trace::trace(schedule, topology, &recorded()?.1, &steps),
+            To::Msccl => self.msccl(made)?,
         })
+    }
+
+    /// The file of one collective; it is read back and proven before it leaves.
+    fn msccl(&self, made: &Made) -> Result<String, Failure> {
+        let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
+        let (schedule, name) = self.collective(made)?;
+        let algorithm = ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
+        let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None };
+        let program = msccl::build(&algorithm, &name, &options).map_err(|error| refused(Diagnostics::of(&error)))?;
+        let text = msccl::write(&program, &options);
+        let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
+        msccl::prove(&back.program, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        if !algorithm.contiguous {
+            input::say("note: the array is not cut along its first dim: pack it in the order of the ranks\n");
+        }
+        Ok(text)
+    }
+
+    /// A schedule of one collective: the one that is given, or that of a step of the plan.
+    fn collective(&self, made: &Made) -> Result<(Schedule, String), Failure> {
+        let Some(plan) = &made.plan else { return Ok((made.schedule.clone(), made.source.name.clone())) };
+        let steps: Vec<(StepId, &Collective)> = plan
+            .ids()
+            .filter_map(|id| match &plan.step(id).op {
+                StepOp::Collective(collective) if collective.kind().sends() => Some((id, collective)),
+                _ => None,
+            })
+            .collect();
+        let number = |id: StepId| format!("%{}", id.index());
+        let wanted = self.step.as_ref().map(|step| format!("%{}", step.trim_start_matches('%')));
+        let chosen = match (&wanted, steps.as_slice()) {
+            (None, [only]) => Some(*only),
+            (None, _) => None,
+            (Some(wanted), steps) => steps.iter().find(|(id, _)| number(*id) == *wanted).copied(),
+        };
+        let Some((id, collective)) = chosen else {
+            let known = steps.iter().map(|(id, _)| format!("{} {}", number(*id), plan.op_name(*id)));
+            let known: Vec<String> = known.collect();
+            return Err(Failure::Call(match known.is_empty() {
+                true => "the plan has no collective".to_owned(),
+                false => format!("say with `--step` which collective: {}", known.join(", ")),
+            }));
+        };
+        let from = &plan.step(plan.operands(id)[0]).layout;
+        let program = &plan.program;
+        let name = program.name(plan.step(id).value);
+        let dims = from.dims.iter().map(|dim| program.dims.name(dim.id)).collect();
+        let lowering = Lowering { keep_all_gather: false, bitwise: self.common.bitwise };
+        let method = program.value(plan.step(id).user).method;
+        let alone = costs::alone(&made.topology, lowering, (collective, from), (&name, dims), method);
+        let Some((schedule, _)) = alone else {
+            return Err(Failure::Call("the collective cannot be done by itself".to_owned()));
+        };
+        Ok((schedule, format!("{}_{name}", plan.op_name(id))))
     }
 }

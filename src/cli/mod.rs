@@ -6,6 +6,7 @@ mod completions;
 mod explain;
 mod export;
 mod fmt;
+mod foreign;
 mod hardware;
 mod input;
 mod pictures;

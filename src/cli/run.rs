@@ -1,10 +1,12 @@
 //! `shardc run` and `shardc time`
 
+use super::foreign::{self, Foreign, is_foreign};
 use super::schedule::{self, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
 use crate::expect;
 use crate::report::document::{self, PlanDocument};
+use crate::report::given::Given;
 use crate::report::text;
 use crate::schedule::is_schedule;
 use crate::sim::clock;
@@ -14,7 +16,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// A program or a schedule; `-` is standard input
+    /// A program, a schedule, or a file of MSCCL; `-` is standard input
     file: String,
     /// Which small integers the inputs are made of
     #[arg(long, default_value_t = 0)]
@@ -22,37 +24,52 @@ pub(super) struct Run {
     #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
+    foreign: Foreign,
+    #[command(flatten)]
     common: Common,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Time {
-    /// A program or a schedule; `-` is standard input
+    /// A program, a schedule, or a file of MSCCL; `-` is standard input
     file: String,
     #[command(flatten)]
     pictures: Pictures,
+    #[command(flatten)]
+    foreign: Foreign,
     #[command(flatten)]
     common: Common,
 }
 
 impl Run {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, Some(self.seed))
+        report(&self.file, &self.common, self.pictures, &self.foreign, Some(self.seed))
     }
 }
 
 impl Time {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, None)
+        report(&self.file, &self.common, self.pictures, &self.foreign, None)
     }
 }
 
 /// Proves and times a program; with a seed, also computes it.
-fn report(file: &str, common: &Common, pictures: Pictures, seed: Option<u64>) -> Result<(), Failure> {
+fn report(
+    file: &str,
+    common: &Common,
+    pictures: Pictures,
+    foreign: &Foreign,
+    seed: Option<u64>,
+) -> Result<(), Failure> {
     let format = common.output.format;
     let source = input::source(file)?;
+    let question = seed.map_or(Question::Time, Question::Run);
+    if is_foreign(&source.text) {
+        let schedule = foreign::schedule(&source, foreign, format)?;
+        let given = Given { schedule, places: None };
+        return schedule::answer_of(&given, &source, &common.options_of_schedule()?, question, pictures, format);
+    }
     if is_schedule(&source.text) {
-        let question = seed.map_or(Question::Time, Question::Run);
         return schedule::answer(&source, &common.options_of_schedule()?, question, pictures, format);
     }
     let options = common.options()?;

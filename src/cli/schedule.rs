@@ -1,5 +1,6 @@
 //! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
 
+use super::foreign::{self, Foreign, is_foreign};
 use super::input::{self, Source};
 use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
@@ -15,11 +16,13 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct Prove {
-    /// A schedule in its text or its JSON form; `-` is standard input
+    /// A schedule in its text or its JSON form, or a file of MSCCL; `-` is standard input
     file: String,
     /// The machine that it is for: a profile's name, or a TOML file
     #[arg(long, value_name = "NAME|FILE.toml")]
     hardware: Option<String>,
+    #[command(flatten)]
+    foreign: Foreign,
     #[command(flatten)]
     output: Output,
 }
@@ -39,7 +42,11 @@ impl Prove {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let options = Options { hardware, ..Options::default() };
-        answer(&input::source(&self.file)?, &options, Question::Proof, Pictures::default(), self.output.format)
+        let source = input::source(&self.file)?;
+        if is_foreign(&source.text) {
+            return foreign::prove(&source, &self.foreign, self.output);
+        }
+        answer(&source, &options, Question::Proof, Pictures::default(), self.output.format)
     }
 }
 
@@ -51,7 +58,18 @@ pub(super) fn answer(
     pictures: Pictures,
     format: Format,
 ) -> Result<(), Failure> {
-    let given = read(source, format)?;
+    answer_of(&read(source, format)?, source, options, question, pictures, format)
+}
+
+/// The same of a schedule that has been read.
+pub(super) fn answer_of(
+    given: &Given,
+    source: &Source,
+    options: &Options,
+    question: Question,
+    pictures: Pictures,
+    format: Format,
+) -> Result<(), Failure> {
     let topology = compiler::machine_of(&given.schedule, options).map_err(|mut error| {
         error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
         input::fault(source, &Diagnostics::of(&error), format)

@@ -7,6 +7,7 @@ mod methods;
 mod part;
 
 pub use methods::{MethodTime, MethodTimes, method_times};
+pub use part::alone;
 
 use crate::lower::Lowering;
 use crate::plan::{Cost, Costs, Limit, LocalWork};

@@ -2,8 +2,44 @@
 
 use crate::collective::Collective;
 use crate::layout::{Dim, Layout, Sharding};
+use crate::lower::{Lowerer, Lowering};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::method::Method;
+use crate::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
+use crate::span::Span;
 use crate::topology::Topology;
+
+/// One collective as a schedule of its own, on the part of the machine along the axes that take part.
+///
+/// - `array`: the name of the array and of its dims.
+/// - `method`: what is asked for.
+pub fn alone(
+    topology: &Topology,
+    lowering: Lowering,
+    (collective, from): (&Collective, &Layout),
+    (name, dims): (&str, Vec<String>),
+    method: Option<Method>,
+) -> Option<(Schedule, Topology)> {
+    let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
+    let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
+    let to = collective.apply(&from.sharding, &part.topology.mesh)?;
+    let extents: Vec<u64> = from.dims.iter().map(|dim| dim.size).collect();
+    let mut schedule = Schedule::new(part.topology.mesh.clone());
+    schedule.arrays.push(Array {
+        name: name.to_owned(),
+        dtype: from.dtype,
+        dims,
+        valid: extents.clone(),
+        extents,
+        definition: Dense::Input,
+    });
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let input = builder.input(ArrayId(0), from.sharding.clone());
+    let mut lowerer = Lowerer::new(&part.topology, lowering);
+    let value = lowerer.collective(&mut builder, &collective, &from, input, method);
+    schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });
+    Some((schedule, part.topology))
+}
 
 /// The machine with only some of its axes, and how their ids change.
 pub(super) struct Part {

@@ -23,6 +23,8 @@ macro_rules! pages {
 
 /// All pages, in the order of their codes.
 pub const PAGES: &[Page] = pages![
+    "algorithm-unreadable",
+    "algorithm-wrong",
     "ambiguous-axis",
     "array-redeclared",
     "array-too-large",
@@ -79,6 +81,7 @@ pub const PAGES: &[Page] = pages![
     "no-plan",
     "no-result",
     "not-a-result",
+    "not-exported",
     "not-in-repeat",
     "not-text",
     "number-result",

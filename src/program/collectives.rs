@@ -41,7 +41,18 @@ impl Checker {
         let text = collective_text(kind.node, subscript);
         let Some(from) = self.exact(operand).cloned() else {
             let (array, what) = (self.show(operand), format!("`{text}`"));
-            let help = "write its layout in brackets, or `*_LOCAL` for a product that leaves its sum open".to_owned();
+            let help = match self.value(operand).definition {
+                Definition::Product { .. } => {
+                    "write its layout in brackets, or `*_LOCAL` for a product that leaves its sum open"
+                }
+                Definition::Input
+                | Definition::Reduce { .. }
+                | Definition::Map { .. }
+                | Definition::Move { .. }
+                | Definition::Collective { .. }
+                | Definition::Rename { .. } => "write its layout in brackets where it is made",
+            };
+            let help = help.to_owned();
             let from = self.place(operand);
             return Err(CheckError::LayoutUnknown { array, what, at: argument.span, from, help }.into());
         };
@@ -244,7 +255,14 @@ impl Checker {
             },
         };
         let why = || "nothing says which axes it is over".to_owned();
-        let help = || format!("write them: `{}_X`", kind_text(call.kind));
+        let items = match call.kind {
+            CollectiveName::ReduceScatter | CollectiveName::AllToAll => {
+                let dim = self.value(call.operand).dims.last().map_or("J".to_owned(), |dim| self.dims.name(dim.id));
+                format!("{{X,{dim}}}")
+            }
+            CollectiveName::AllGather | CollectiveName::AllReduce | CollectiveName::Broadcast => "X".to_owned(),
+        };
+        let help = || format!("write them: `{}_{items}`", kind_text(call.kind));
         found.ok_or_else(|| self.axis_error(call, why(), help(), call.at))
     }
 

@@ -717,9 +717,11 @@ pub(super) enum CheckError {
     },
 
     #[error("the statement has {found} products, and a strategy is for one")]
-    #[diagnostic(code("pin-product"), help("write each product as a statement of its own"))]
+    #[diagnostic(code("pin-product"))]
     PinProduct {
         found: usize,
+        #[help]
+        help: &'static str,
         #[label("of which product?")]
         at: Span,
     },

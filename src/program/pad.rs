@@ -41,7 +41,7 @@ pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnosti
     };
     if let Some(value) = program.values.iter().find(too_large) {
         let array = quoted(value.name.as_deref().unwrap_or_default());
-        let elements = "2^60 or more, with its padding,".to_owned();
+        let elements = "2^60 or more padded".to_owned();
         diagnostics.push(&CheckError::ArrayTooLarge { array, elements, at: value.span });
         return program;
     }

@@ -90,7 +90,7 @@ pub enum SyntaxError {
     #[diagnostic(
         code("unknown-statement"),
         help(
-            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
+            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `axis R = {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
         )
     )]
     UnknownStatement {

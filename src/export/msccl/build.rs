@@ -5,7 +5,8 @@
 //! follows from what it, or its block, waits for anyway.
 
 use super::{
-    Block, Gpu, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op, Options, Place, Program, Step,
+    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op, Options, Place,
+    Program, Step,
 };
 use crate::export::ranks::{Action, Algorithm, Buffer, Kind, Rank, Span};
 use std::collections::BTreeMap;
@@ -38,6 +39,9 @@ pub enum Unsaid {
         steps: usize,
     },
 }
+
+/// What microsoft/msccl takes where nothing is said.
+const MOST_BYTES: u64 = 1 << 27;
 
 /// Who a block works with, and which of several such blocks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +94,8 @@ fn attempt(algorithm: &Algorithm, name: &str, options: &Options, most: usize) ->
         channels,
         chunks_per_loop,
         in_place: false,
-        sizes: options.sizes,
+        // One dialect demands them.
+        sizes: options.sizes.or((options.dialect == Dialect::Azure).then_some((0, MOST_BYTES))),
         gpus,
     })
 }

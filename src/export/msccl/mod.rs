@@ -11,11 +11,13 @@
 mod build;
 mod prove;
 mod read;
+mod replay;
 mod write;
 
 pub use build::{Unsaid, build};
-pub use prove::{Flaw, Proven, prove};
-pub use read::{Unreadable, read};
+pub use prove::{At, Flaw, Proven, prove};
+pub use read::{Unreadable, Written, is_msccl, read};
+pub use replay::schedule;
 pub use write::write;
 
 use crate::export::ranks::{Buffer, Kind};

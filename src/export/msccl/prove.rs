@@ -30,7 +30,7 @@ impl fmt::Display for At {
 
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[diagnostic(code("schedule-wrong"))]
+#[diagnostic(code("algorithm-wrong"))]
 pub enum Flaw {
     /// It does not say what it is for.
     #[error("the file is `custom`: say with `--collective` what it should do")]
@@ -122,8 +122,24 @@ pub enum Flaw {
     },
 }
 
+impl Flaw {
+    /// The step to look at first, and the other one, if there are two.
+    pub fn steps(&self) -> Vec<At> {
+        match self {
+            Flaw::Unwritten { at, .. }
+            | Flaw::Length { at, .. }
+            | Flaw::Doubled { at, .. }
+            | Flaw::Deadlock { at, .. } => {
+                vec![*at]
+            }
+            Flaw::Race { first, second, .. } => vec![*second, *first],
+            Flaw::Custom | Flaw::Shape { .. } | Flaw::Unreceived { .. } | Flaw::Wrong { .. } => Vec::new(),
+        }
+    }
+}
+
 /// What has been shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
     /// What it does.
     pub kind: Kind,
@@ -135,13 +151,15 @@ pub struct Proven {
     pub messages: usize,
     /// The first step whose result nobody uses, and how many there are.
     pub unused: Option<(At, usize)>,
+    /// All steps in an order in which they can be done; each with the one that sent what it receives.
+    pub order: Vec<(At, Option<At>)>,
 }
 
 /// What is in a chunk: the input chunks that were added up, by rank and place.
 type Content = Rc<[(u32, u64)]>;
 
 /// A chunk of a rank: its number and, in place, that of the buffer that stands for it.
-type Slot = (usize, Buffer, u64);
+pub(super) type Slot = (usize, Buffer, u64);
 
 /// Proves a file.
 ///
@@ -156,7 +174,7 @@ pub fn prove(program: &Program, kind: Option<Kind>) -> Result<Proven, Flaw> {
     machine.result()?;
     let steps = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).sum();
     let unused = machine.unused();
-    Ok(Proven { kind, shape, steps, messages: machine.sent, unused })
+    Ok(Proven { kind, shape, steps, messages: machine.sent, unused, order: machine.done })
 }
 
 /// The chunks that the ranks have; in place one buffer says it for both.
@@ -197,6 +215,8 @@ struct Machine<'p> {
     /// Who touched each chunk, in the order of the run, and whether it wrote.
     touched: BTreeMap<Slot, Vec<(At, bool)>>,
     sent: usize,
+    /// In the order of the run, each with who sent what it received.
+    done: Vec<(At, Option<At>)>,
 }
 
 impl<'p> Machine<'p> {
@@ -211,6 +231,7 @@ impl<'p> Machine<'p> {
             sender: BTreeMap::new(),
             touched: BTreeMap::new(),
             sent: 0,
+            done: Vec::new(),
         };
         for rank in 0..program.gpus.len() {
             for chunk in 0..shape.input {
@@ -222,18 +243,8 @@ impl<'p> Machine<'p> {
         machine
     }
 
-    /// In place input and output are one buffer, of which one may be a part.
     fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
-        if !self.program.in_place {
-            return (rank, buffer, chunk);
-        }
-        let offset = |each: u64| rank as u64 * each;
-        match (buffer, self.kind) {
-            (Buffer::Input, Kind::AllGather) => (rank, Buffer::Output, offset(self.shape.input) + chunk),
-            (Buffer::Output, Kind::ReduceScatter) => (rank, Buffer::Output, offset(self.shape.output) + chunk),
-            (Buffer::Input | Buffer::Output, _) => (rank, Buffer::Output, chunk),
-            (Buffer::Scratch, _) => (rank, Buffer::Scratch, chunk),
-        }
+        slot(self.program.in_place, self.kind, self.shape, (rank, buffer, chunk))
     }
 
     fn slots(&self, rank: usize, place: Place, count: u64) -> Vec<Slot> {
@@ -261,7 +272,8 @@ impl<'p> Machine<'p> {
                 if !self.is_ready(at, step) {
                     break;
                 }
-                self.done(at, step)?;
+                self.take(at, step)?;
+                self.done.push((at, self.sender.get(&at).copied()));
                 self.next[rank][block] += 1;
             }
             idle = if self.next[rank][block] > before { 0 } else { idle + 1 };
@@ -291,7 +303,7 @@ impl<'p> Machine<'p> {
         !waits && !starves
     }
 
-    fn done(&mut self, at: At, step: Step) -> Result<(), Flaw> {
+    fn take(&mut self, at: At, step: Step) -> Result<(), Flaw> {
         let (send, receive, channel) = {
             let block = &self.program.gpus[at.rank].blocks[at.block];
             (block.send, block.receive, block.channel)
@@ -468,6 +480,20 @@ impl<'p> Machine<'p> {
         // What is sent on is used, whatever becomes of the copy.
         unused.retain(|at| !used.contains(at) && !self.step(*at).is_some_and(|step| step.op.sends()));
         unused.iter().next().map(|first| (*first, unused.len()))
+    }
+}
+
+/// The chunk that a chunk is: in place input and output are one buffer, of which one may be a part.
+pub(super) fn slot(in_place: bool, kind: Kind, shape: Shape, (rank, buffer, chunk): Slot) -> Slot {
+    if !in_place {
+        return (rank, buffer, chunk);
+    }
+    let offset = |each: u64| rank as u64 * each;
+    match (buffer, kind) {
+        (Buffer::Input, Kind::AllGather) => (rank, Buffer::Output, offset(shape.input) + chunk),
+        (Buffer::Output, Kind::ReduceScatter) => (rank, Buffer::Output, offset(shape.output) + chunk),
+        (Buffer::Input | Buffer::Output, _) => (rank, Buffer::Output, chunk),
+        (Buffer::Scratch, _) => (rank, Buffer::Scratch, chunk),
     }
 }
 

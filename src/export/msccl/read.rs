@@ -1,5 +1,6 @@
 //! A file, from anybody: what it says, as far as a parser of the runtimes would take it.
 
+use super::prove::At;
 use super::write::word;
 use super::{
     Block, Dialect, Gpu, MOST_BLOCKS, MOST_COUNT, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS, Op, Place, Program,
@@ -9,6 +10,7 @@ use crate::export::ranks::{Buffer, Kind};
 use miette::SourceSpan;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use thiserror::Error;
 
 /// So many nodes and attributes are read.
@@ -18,7 +20,7 @@ const MOST_CHUNKS: u64 = 1 << 24;
 
 /// Why a text is no file of MSCCL.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[diagnostic(code("schedule-malformed"))]
+#[diagnostic(code("algorithm-unreadable"))]
 #[error("{message}")]
 pub struct Unreadable {
     message: String,
@@ -35,11 +37,33 @@ impl Unreadable {
     }
 }
 
+/// A file, and where its steps stand in the text.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// What it says.
+    pub program: Program,
+    /// By rank, thread block and step.
+    places: Vec<Vec<Vec<Range<usize>>>>,
+}
+
+impl Written {
+    /// Where a step stands.
+    pub fn place(&self, at: At) -> Option<Range<usize>> {
+        self.places.get(at.rank)?.get(at.block)?.get(at.step).cloned()
+    }
+}
+
+/// Whether a text is to be read as such a file.
+pub fn is_msccl(text: &str) -> bool {
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    text.starts_with("<algo") || text.starts_with("<?xml") || text.starts_with("<!DOCTYPE")
+}
+
 /// Reads a file.
 ///
 /// # Errors
 /// The first thing that a runtime would refuse, or would not understand as it stands.
-pub fn read(text: &str) -> Result<Program, Unreadable> {
+pub fn read(text: &str) -> Result<Written, Unreadable> {
     let options = ParsingOptions { allow_dtd: false, nodes_limit: MOST_NODES, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, options).map_err(|error| {
         let at = error.pos();
@@ -74,7 +98,13 @@ pub fn read(text: &str) -> Result<Program, Unreadable> {
         gpus,
     };
     fits(&program, root)?;
-    Ok(program)
+    let elements =
+        |node: Node<'_, '_>| node.children().filter(Node::is_element).map(|node| node.id()).collect::<Vec<_>>();
+    let inside = |id| document.get_node(id).map(elements).unwrap_or_default();
+    let place = |id| document.get_node(id).map_or(0..0, |node| node.range());
+    let steps = |block| inside(block).into_iter().map(place).collect();
+    let blocks = |gpu| inside(gpu).into_iter().map(steps).collect();
+    Ok(Written { program, places: elements(root).into_iter().map(blocks).collect() })
 }
 
 /// The collective, under the name that one of the dialects gives it.

@@ -25,9 +25,7 @@ pub fn write(program: &Program, options: &Options) -> String {
     if options.dialect == Dialect::Azure {
         put(line, format_args!(" outofplace=\"{}\"", u8::from(!program.in_place)));
     }
-    // One dialect demands them.
-    let sizes = program.sizes.or((options.dialect == Dialect::Azure).then_some((0, MOST_BYTES)));
-    if let Some((least, most)) = sizes {
+    if let Some((least, most)) = program.sizes {
         put(line, format_args!(" minBytes=\"{least}\" maxBytes=\"{most}\""));
     }
     line.push_str(">\n");
@@ -64,9 +62,6 @@ pub fn write(program: &Program, options: &Options) -> String {
     line.push_str("</algo>\n");
     text
 }
-
-/// What microsoft/msccl takes where nothing is said.
-const MOST_BYTES: u64 = 1 << 27;
 
 /// A name that needs no quoting, of at most as many letters as the parsers keep.
 fn name(name: &str) -> String {

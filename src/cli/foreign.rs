@@ -1,0 +1,153 @@
+//! `shardc prove`, `shardc run` and `shardc time` of the files of other tools.
+
+use super::Failure;
+use super::input::{self, Source};
+use super::{Format, Output};
+use crate::compiler;
+use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
+use crate::dtype::DType;
+use crate::export::msccl::{self, At, Program, Proven, Written};
+use crate::export::ranks::Kind;
+use crate::mesh::{Axis, Mesh};
+use crate::schedule::Schedule;
+use crate::span::Span;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+/// What can be said of a file of another tool.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Foreign {
+    /// What the file of another tool should do, if it does not say so itself
+    #[arg(long, value_enum)]
+    collective: Option<Collective>,
+    /// The mesh of its ranks, `X: 4 ring, Y: 2`; without, one axis
+    #[arg(long)]
+    mesh: Option<String>,
+    /// Bytes of the larger of the two buffers of a rank
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Collective {
+    Allgather,
+    Reducescatter,
+    Allreduce,
+    Alltoall,
+    Broadcast,
+}
+
+impl Collective {
+    fn kind(self) -> Kind {
+        match self {
+            Collective::Allgather => Kind::AllGather,
+            Collective::Reducescatter => Kind::ReduceScatter,
+            Collective::Allreduce => Kind::AllReduce,
+            Collective::Alltoall => Kind::AllToAll,
+            Collective::Broadcast => Kind::Broadcast,
+        }
+    }
+}
+
+/// What was shown of a file, for scripts.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    file: &'a str,
+    collective: &'static str,
+    ranks: u64,
+    input_chunks: u64,
+    output_chunks: u64,
+    steps: usize,
+    messages: usize,
+    unused: usize,
+    proven: bool,
+}
+
+/// Whether a text is the file of another tool.
+pub(super) fn is_foreign(text: &str) -> bool {
+    msccl::is_msccl(text)
+}
+
+/// Proves a file and says what was shown.
+pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
+    let (written, proof) = proven(source, foreign, output.format)?;
+    match output.format {
+        Format::Text => input::print(&shown(&written.program, &proof)),
+        Format::Json => input::print_json(&Document {
+            schema: "shardc.algorithm/1",
+            file: &source.name,
+            collective: proof.kind.name(),
+            ranks: proof.shape.ranks,
+            input_chunks: proof.shape.input,
+            output_chunks: proof.shape.output,
+            steps: proof.steps,
+            messages: proof.messages,
+            unused: proof.unused.map_or(0, |(_, count)| count),
+            proven: true,
+        }),
+    }
+}
+
+/// A proven file as a schedule on a mesh of its ranks.
+pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Result<Schedule, Failure> {
+    let (written, proof) = proven(source, foreign, format)?;
+    let ranks = written.program.gpus.len();
+    let mesh = foreign.mesh(ranks)?;
+    if mesh.device_count() != ranks {
+        let count = mesh.device_count();
+        return Err(Failure::Call(format!("the file has {ranks} ranks, and the mesh {count} devices")));
+    }
+    let chunks = proof.shape.input.max(proof.shape.output).max(1);
+    let elements = (foreign.bytes / DType::F32.size() / chunks).max(1);
+    Ok(msccl::schedule(&written.program, &proof, mesh, DType::F32, elements))
+}
+
+impl Foreign {
+    fn mesh(&self, ranks: usize) -> Result<Mesh, Failure> {
+        let Some(text) = &self.mesh else {
+            let size = u32::try_from(ranks).unwrap_or(u32::MAX);
+            let axis = Axis { name: "X".to_owned(), size, wiring: None, over: None };
+            return Mesh::new(vec![axis]).ok_or_else(|| Failure::Call(format!("{ranks} ranks are too many")));
+        };
+        let body = text.trim().trim_start_matches('{').trim_end_matches('}');
+        let (program, found) = compiler::check(&format!("mesh {{{body}}}\nA: f32[1]\nB = relu(A)\n"));
+        let error = || found.iter().find(|found| found.severity == Severity::Error);
+        let wrong = || error().map_or_else(String::new, |found| format!(": {}", found.message));
+        program.map(|program| program.mesh).ok_or_else(|| Failure::Call(format!("`{text}` is no mesh{}", wrong())))
+    }
+}
+
+fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<(Written, Proven), Failure> {
+    let wrong = |found: Diagnostics| input::fault(source, &found, format);
+    let written = msccl::read(&source.text).map_err(|error| wrong(Diagnostics::of(&error)))?;
+    let proof = msccl::prove(&written.program, foreign.collective.map(Collective::kind)).map_err(|flaw| {
+        let mut found = Diagnostic::new(&flaw);
+        let label = |(place, at): (usize, At)| {
+            let range = written.place(at)?;
+            let text = if place == 0 { "here".to_owned() } else { "and here".to_owned() };
+            Some(Label { span: Span::new(range.start, range.end), text, primary: place == 0 })
+        };
+        found.labels = flaw.steps().into_iter().enumerate().filter_map(label).collect();
+        let mut all = Diagnostics::default();
+        all.push(&found);
+        wrong(all)
+    })?;
+    Ok((written, proof))
+}
+
+/// What was shown, for people.
+fn shown(program: &Program, proof: &Proven) -> String {
+    let shape = proof.shape;
+    let blocks: usize = program.gpus.iter().map(|gpu| gpu.blocks.len()).sum();
+    let mut text = format!(
+        "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} steps in {blocks} thread \
+         blocks send {} messages; in whatever order they come, the result is right\n",
+        proof.kind, shape.ranks, shape.input, shape.output, proof.steps, proof.messages,
+    );
+    if let Some((first, count)) = proof.unused {
+        let rest = if count > 1 { format!(", as for {} more steps", count - 1) } else { String::new() };
+        text.push_str(&format!("note     nobody needs the result of {first}{rest}\n"));
+    }
+    text
+}
