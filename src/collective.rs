@@ -16,12 +16,11 @@ pub enum Collective {
         /// Together a suffix of every dim that has one of them.
         axes: AxisSet,
     },
-    /// Combines the pieces of an open sum and keeps one part: `C[I, K]{U_X} -> C[I_X, K]`.
+    /// Combines the pieces of an open sum and keeps one part: `C[I, K]{U_X} -> C[I_X, K]`; over several axes the part
+    /// may be one of several dims, `C[I, K]{U_XY} -> C[I_X, K_Y]`.
     ReduceScatter {
-        /// In the order in which they are appended to the dim.
-        axes: Axes,
-        /// The dim that is sharded then.
-        dim: usize,
+        /// What each dim of the array gets, in the order in which it is appended.
+        dims: Vec<Axes>,
     },
     /// Combines the pieces of an open sum: `C[I, K]{U_X} -> C[I, K]`.
     AllReduce {
@@ -111,7 +110,23 @@ impl CollectiveKind {
     }
 }
 
+/// All axes of some lists.
+fn all_of(dims: &[Axes]) -> AxisSet {
+    dims.iter().fold(AxisSet::NONE, |all, axes| all.union(axes.set()))
+}
+
+/// Axes as items of a longer subscript.
+fn items(axes: Axes, mesh: &Mesh) -> String {
+    axes.names(mesh).trim_matches(['{', '}']).to_owned()
+}
+
 impl Collective {
+    /// A ReduceScatter onto one dim of an array of this rank: `axes` are appended to `dim`.
+    pub fn reduce_scatter(axes: Axes, dim: usize, rank: usize) -> Collective {
+        let on = |place| if place == dim { axes } else { Axes::NONE };
+        Collective::ReduceScatter { dims: (0..rank).map(on).collect() }
+    }
+
     /// Which of the kinds it is.
     pub fn kind(&self) -> CollectiveKind {
         match self {
@@ -135,9 +150,8 @@ impl Collective {
             | Collective::AllReduce { axes }
             | Collective::Broadcast { axes }
             | Collective::Open { axes } => *axes,
-            Collective::ReduceScatter { axes, .. }
-            | Collective::AllToAll { axes, .. }
-            | Collective::Slice { axes, .. } => axes.set(),
+            Collective::ReduceScatter { dims } => all_of(dims),
+            Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => axes.set(),
             Collective::Permute { to } => {
                 let cut = from.dim_axes().union(to.dim_axes());
                 cut.iter().filter(|axis| from.stride(*axis, mesh) != to.stride(*axis, mesh)).collect()
@@ -158,13 +172,16 @@ impl Collective {
                     *dim = dim.strip_suffix(gathered)?;
                 }
             }
-            Collective::ReduceScatter { axes, dim } => {
-                if axes.is_empty() || !axes.set().is_subset(from.open) || from.operator == Operator::Root {
+            Collective::ReduceScatter { dims } => {
+                let axes = all_of(dims);
+                let of_this_rank = dims.len() == from.dims.len();
+                if axes.is_empty() || !axes.is_subset(from.open) || !of_this_rank || from.operator == Operator::Root {
                     return None;
                 }
-                to.reduce(axes.set());
-                let place = to.dims.get_mut(*dim)?;
-                *place = place.then(*axes);
+                to.reduce(axes);
+                for (place, new) in to.dims.iter_mut().zip(dims) {
+                    *place = place.then(*new);
+                }
             }
             Collective::AllReduce { axes } => {
                 if axes.is_empty() || !axes.is_subset(from.open) || from.operator == Operator::Root {
@@ -250,8 +267,14 @@ impl Collective {
             }
             // Written as a function.
             Collective::Open { axes } => format!("open_{}", axes.names(mesh)),
-            Collective::ReduceScatter { axes, dim } | Collective::AllToAll { axes, to: dim, .. } => {
-                format!("{kind}_{{{},{}}}", axes.names(mesh).trim_matches(['{', '}']), dim_name(*dim))
+            Collective::ReduceScatter { dims } => {
+                let gaining = dims.iter().enumerate().filter(|(_, axes)| !axes.is_empty());
+                let items: Vec<String> =
+                    gaining.map(|(dim, axes)| format!("{},{}", items(*axes, mesh), dim_name(dim))).collect();
+                format!("{kind}_{{{}}}", items.join(","))
+            }
+            Collective::AllToAll { axes, to, .. } => {
+                format!("{kind}_{{{},{}}}", items(*axes, mesh), dim_name(*to))
             }
             Collective::Slice { axes, .. } => format!("{kind}_{}", axes.names(mesh)),
             Collective::Permute { .. } => format!("{kind}_{}", self.axes(from, mesh).names(mesh)),
@@ -282,11 +305,30 @@ mod tests {
             },
         };
         let none = AxisSet::NONE;
-        let scatter = Collective::ReduceScatter { axes: Axes::one(x), dim: 1 };
+        let scatter = Collective::reduce_scatter(Axes::one(x), 1, 2);
         let open = layout(&[], &[y], AxisSet::one(x));
         assert_eq!(scatter.apply(&open.sharding, &mesh), Some(layout(&[], &[y, x], none).sharding));
         assert_eq!(scatter.bytes_received(&open, &mesh), Bytes(8 * 8 * 2 * 3 / 4));
         assert_eq!(scatter.name(&open.sharding, &mesh, |dim| ["I", "K"][dim].into()), "ReduceScatter_{X,K}");
+        // Both axes of a sum at once, each onto a dim of its own, or both onto one.
+        let sum = layout(&[], &[], [x, y].into_iter().collect());
+        let name = |dim: usize| ["I", "K"][dim].to_owned();
+        for (dims, to, text) in [
+            ([Axes::one(x), Axes::one(y)], layout(&[x], &[y], none), "ReduceScatter_{X,I,Y,K}"),
+            ([Axes::one(y), Axes::one(x)], layout(&[y], &[x], none), "ReduceScatter_{Y,I,X,K}"),
+            ([Axes::NONE, Axes::one(y).with(x)], layout(&[], &[y, x], none), "ReduceScatter_{YX,K}"),
+            ([Axes::one(x), Axes::NONE], layout(&[x], &[], AxisSet::one(y)), "ReduceScatter_{X,I}"),
+        ] {
+            let both = Collective::ReduceScatter { dims: dims.to_vec() };
+            assert_eq!(both.apply(&sum.sharding, &mesh), Some(to.sharding));
+            assert_eq!(both.name(&sum.sharding, &mesh, name), text);
+            let n: u64 = both.axes(&sum.sharding, &mesh).group_size(&mesh);
+            assert_eq!(both.bytes_received(&sum, &mesh), Bytes(8 * 16 * 2 * (n - 1) / n));
+        }
+        // An axis is spent once, and there is a list for each dim.
+        for dims in [vec![Axes::one(x), Axes::one(x)], vec![Axes::one(x)], vec![Axes::NONE; 2]] {
+            assert_eq!(Collective::ReduceScatter { dims }.apply(&sum.sharding, &mesh), None);
+        }
         // Only the minor-most axis can be gathered as it stands.
         let both = layout(&[x, y], &[], none);
         let gather = |axes| Collective::AllGather { axes };

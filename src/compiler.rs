@@ -28,6 +28,8 @@ pub struct Options {
     pub lowering: Lowering,
     /// Only collectives and moves that are written may communicate.
     pub strict: bool,
+    /// For each product the ways in which it could have been done are told too; that takes time.
+    pub alternatives: bool,
 }
 
 /// How a text is read.
@@ -210,7 +212,8 @@ pub fn check_strict(
 /// If some layout cannot be reached, or the plan exceeds a limit.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
-    let ordinary = || plan::plan(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error));
+    let planner = if options.alternatives { plan::plan_with_alternatives } else { plan::plan };
+    let ordinary = || planner(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error));
     let plan = match options.strict {
         false => ordinary()?,
         true => match plan::plan_written(program, costs.as_ref()) {

@@ -4,6 +4,7 @@
 //! help); [`Diagnostic`] is what such a value looks like to everybody else, so that text, JSON and tests agree.
 
 use crate::span::Span;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// How bad it is.
@@ -206,6 +207,12 @@ impl Diagnostics {
     /// Orders the findings by their place, so that a reader meets them as the file goes.
     pub fn sort(&mut self) {
         self.list.sort_by_key(|diagnostic| diagnostic.span());
+    }
+
+    /// Keeps the first of findings that say the same of the same place.
+    pub fn dedup(&mut self) {
+        let mut known = BTreeSet::new();
+        self.list.retain(|found| known.insert((found.code.clone(), found.span(), found.message.clone())));
     }
 
     /// Whether nothing was found.

@@ -2,6 +2,7 @@
 
 use crate::diag::Diagnostics;
 use crate::layout::Layout;
+use crate::mesh::AxisSet;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Expectation, ExpectationKind, ExpectedMove};
 use crate::span::Span;
@@ -147,11 +148,14 @@ fn matches_move(plan: &Plan, id: StepId, expected: &ExpectedMove) -> bool {
     let StepOp::Collective(collective) = &plan.step(id).op else { return false };
     let from: &Layout = &plan.step(plan.operands(id)[0]).layout;
     let to = &plan.step(id).layout.sharding;
-    let gains = |place: usize| !to.dims[place].set().without(from.sharding.dims[place].set()).is_empty();
-    let gaining = |dims: &Vec<_>| (0..to.dims.len()).any(|place| gains(place) && dims.contains(&from.dims[place].id));
+    let gains = |place: usize| to.dims[place].set().without(from.sharding.dims[place].set());
+    let gained = |(axes, dims): &(AxisSet, Vec<_>)| {
+        let places = (0..to.dims.len()).filter(|place| dims.contains(&from.dims[*place].id));
+        places.map(gains).fold(AxisSet::NONE, AxisSet::union) == *axes
+    };
     collective.kind().name() == expected.kind
         && expected.axes.is_none_or(|axes| axes == collective.axes(&from.sharding, &plan.program.mesh))
-        && expected.dim.as_ref().is_none_or(gaining)
+        && expected.onto.iter().all(gained)
 }
 
 #[cfg(test)]

@@ -128,6 +128,12 @@ impl Sharding {
         self.dims.iter().zip(dims).all(|(axes, dim)| dim.size.is_multiple_of(axes.group_size(mesh)))
     }
 
+    /// Bytes of the shard that one device holds of an array of these dims.
+    pub fn local_bytes(&self, dtype: DType, dims: &[Dim], mesh: &Mesh) -> Bytes {
+        let extents = dims.iter().zip(&self.dims).map(|(dim, axes)| dim.size / axes.group_size(mesh));
+        Bytes(extents.product::<u64>() * dtype.size())
+    }
+
     /// Whether the device has something of it: what is open by [`Operator::Root`] is on the first device alone.
     pub fn is_on(&self, device: DeviceId, mesh: &Mesh) -> bool {
         self.operator != Operator::Root || mesh.rank(device, self.open.iter()) == 0
@@ -166,8 +172,7 @@ impl Layout {
 
     /// Bytes of the shard that one device holds.
     pub fn local_bytes(&self, mesh: &Mesh) -> Bytes {
-        let dims = self.dims.iter().zip(&self.sharding.dims);
-        Bytes(dims.map(|(dim, axes)| dim.size / axes.group_size(mesh)).product::<u64>() * self.dtype.size())
+        self.sharding.local_bytes(self.dtype, &self.dims, mesh)
     }
 
     /// As it is written: `[I_X, J]{U_Y}`, without name and dtype.

@@ -50,5 +50,6 @@ pub mod cli;
 pub mod compiler;
 pub mod expect;
 pub mod explain;
+pub mod export;
 pub mod picture;
 pub mod report;

@@ -43,10 +43,16 @@ pub enum Method {
     Direct,
     /// The same, but what goes to the antipode of a ring goes in two halves, one each way.
     DirectHalves,
+    /// The same, but what goes to the antipode goes upwards from even devices and downwards from odd ones.
+    DirectParity,
+    /// Neighbour to neighbour around a ring: all that has still to go the same way goes in one message.
+    Bundled,
     /// The first device sends each other one its part, and all gather the parts.
     ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
+    /// Part of each shard goes along an axis that holds copies: cut over it, gathered, and spread along it again.
+    IdleAxis,
     /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
     TreePacking,
 }
@@ -111,7 +117,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 23] = [
+    pub const ALL: [Method; 26] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -132,8 +138,11 @@ impl Method {
         Method::FuriosaDiagonal,
         Method::Direct,
         Method::DirectHalves,
+        Method::DirectParity,
+        Method::Bundled,
         Method::ScatterGather,
         Method::Multiport,
+        Method::IdleAxis,
         Method::TreePacking,
     ];
 
@@ -160,8 +169,11 @@ impl Method {
             Method::FuriosaDiagonal => "furiosa_diagonal",
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
+            Method::DirectParity => "direct_parity",
+            Method::Bundled => "bundled",
             Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
+            Method::IdleAxis => "idle_axis",
             Method::TreePacking => "tree_packing",
         }
     }
@@ -183,10 +195,10 @@ impl Method {
             Method::DoubleBinaryTree => Family::Trees(Trees::DoubleBinary),
             Method::Chain => Family::Trees(Trees::Chain),
             Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
-            Method::Direct | Method::DirectHalves => Family::Direct,
+            Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
             Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
-            Method::Multiport | Method::TreePacking => Family::Several,
+            Method::Multiport | Method::IdleAxis | Method::TreePacking => Family::Several,
         }
     }
 

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{
-    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, programs, short_name, single,
+    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, short_name, single, small_examples,
 };
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
@@ -26,7 +26,7 @@ use std::fmt;
 const MOST_MUTANTS: usize = 500;
 
 /// Shorter dims for some examples; the others are small.
-const SIZES: [(&str, &str); 17] = [
+const SIZES: [(&str, &str); 18] = [
     ("machines/two_levels", "B: 4, M: 2, F: 4"),
     ("machines/degraded", "I: 16, J: 1"),
     ("padded_attention", "S: 3, T: 6, H: 5"),
@@ -42,6 +42,7 @@ const SIZES: [(&str, &str); 17] = [
     ("blocks/layers", "B: 4, D: 8, F: 4, LAYERS: 2"),
     ("blocks/parts_of_a_ring", "B: 16, D: 16, F: 4"),
     ("blocks/physical_axes", "I: 8, J: 4, K: 4"),
+    ("blocks/scatter_onto_two_dims", "I: 8, J: 8, K: 8"),
     ("furiosa/", "B: 4"),
     ("book/", "I: 8, J: 16, K: 8"),
 ];
@@ -130,11 +131,8 @@ fn shortened(name: &str, source: &str) -> String {
 #[test]
 fn no_mutant_of_an_example_is_proven_and_wrong() {
     let mut total = Counts::default();
-    for path in programs("examples") {
+    for path in small_examples() {
         let name = short_name(&path);
-        if name.contains("/models/") {
-            continue;
-        }
         let source = std::fs::read_to_string(&path).expect("an example");
         let short = shortened(&name, &source);
         let compiled = compile(&short);
@@ -162,6 +160,10 @@ fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> S
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
         CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
         CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
+        CollectiveKind::Broadcast if method == Method::OneHop => {
+            let [outer, inner] = [stages[0].axes, stages[1].axes];
+            methods::broadcast_over_nodes(builder, &[(outer, false)], inner, given, chunks)
+        }
         CollectiveKind::Broadcast => {
             let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
             methods::broadcast_over(builder, &runs, given, chunks)
@@ -204,5 +206,32 @@ fn no_mutant_of_a_method_is_proven_and_wrong() {
         }
     }
     println!("methods: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// Gathers that borrow an idle axis, and broadcasts and sums along packed trees.
+#[test]
+fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    let gather = |along, idle, columns| {
+        format!(
+            "mesh {{X: {along}, Y: {idle}}} on tpu_v5p\ndims {{I: 8, J: {columns}}}\nA: i32[I_X, J]\nAllGather_X(A[I_X, J]) -> B[I, J] using idle_axis\n"
+        )
+    };
+    for (along, idle) in [("4 ring", "2"), ("2", "3 ring"), ("4 line", "3 line"), ("2 switch", "4 switch")] {
+        let name = format!("AllGather over {along} beside {idle}");
+        total.add(judge(&name, &compile(&gather(along, idle, 12)).schedule, MOST_MUTANTS / 2));
+    }
+    let packed = [
+        ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]"),
+        ("A: i32[I, J]{U_XY}", "ReduceScatter_{XY,I}(A[I, J]{U_XY}) -> B[I_XY, J]"),
+        ("A: i32[I, J]{U_XY}", "AllReduce_XY(A[I, J]{U_XY}) -> B[I, J]"),
+    ];
+    for (input, line) in packed {
+        let machine = "mesh {X: 3 ring, Y: 2} on tpu_v5p\nlink (0,0)<->(1,0) down";
+        let source = format!("{machine}\ndims {{I: 12, J: 5}}\n{input}\n{line} using tree_packing\n");
+        total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
+    }
+    println!("borrowed links and packed trees: {total}");
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }

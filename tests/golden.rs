@@ -243,7 +243,7 @@ fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let value = builder.input(ArrayId(0), rows.clone());
     let collective = if scatter {
-        Collective::ReduceScatter { axes: Axes::one(axis), dim: 1 }
+        Collective::reduce_scatter(Axes::one(axis), 1, 2)
     } else {
         Collective::AllReduce { axes: AxisSet::one(axis) }
     };

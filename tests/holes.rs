@@ -61,6 +61,46 @@ fn the_best_layout_is_chosen() {
     }
 }
 
+/// Programs with holes on some dims; `@` stands where an open sum can be written.
+const PARTLY: &[&str] = &[
+    // Of inputs.
+    "A: bf16[I_X, J_?]\nB: bf16[J_Y, K]\nC[I, K] = A * B",
+    "A: bf16[I_?, J]\nB: bf16[J, K_X]\nC[I_Y, K] = relu(A) * B",
+    "A: bf16[I_?, J_Y]\nC[I_X, J] = relu(A)\nD[I, J_X] = exp(A)\noutput C, D",
+    // Of outputs.
+    "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_?, K] = A * B",
+    "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_Y, K_?] = A * B",
+    "A: bf16[I_XY, J]\nC[J_?, I_Y] = A",
+    // Of what is used once, where the users would have it otherwise.
+    "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_?, K]@ = A * B\nD[I, K_X] = relu(C)",
+    "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I, K_?]@ = A * B\nD[I_Y, K] = 2 * C",
+    "A: bf16[I_X, J]\nC[I_Y, J_?] = A\nD[I, J] = relu(C)",
+    "A: bf16[I_X, J]\nC[J_Y, I_?] = exp(A)\nB: bf16[J_X, K]\nD[I, K] = C * B",
+    // Of what is used several times.
+    "A: bf16[I, J_X]\nB: bf16[J_X, K]\nC[I_?, K]@ = A * B\nD[I, K_X] = relu(C)\nE[I_X, K] = exp(C)\noutput D, E",
+    "A: bf16[I_X, J]\nC[I_?, J_Y] = relu(A)\nD[I_X, J] = exp(C)\noutput C, D",
+    "A: bf16[I_X, J_Y]\nC[I, J_?] = relu(A)\nD[I_Y, J] = exp(C)\nE[I, J_XY] = C + 1\noutput D, E",
+];
+
+#[test]
+fn the_best_filling_is_chosen() {
+    let fillings = ["", "_X", "_Y", "_XY", "_YX"];
+    let braces = ["", "{U_X}", "{U_Y}", "{U_XY}"];
+    for program in PARTLY {
+        let whole = |holes: &str| format!("{GROUND}{holes}\n");
+        let chosen = planned(&whole(&program.replace('@', ""))).unwrap_or_else(|found| panic!("{program}: {found:?}"));
+        let options = program.matches(['?', '@']).map(|mark| if mark == "?" { &fillings[..] } else { &braces[..] });
+        let written = options.map(|options| options.iter()).multi_cartesian_product().filter_map(|choice| {
+            let choice = choice.into_iter().copied().chain([""]);
+            let filled: String = program.split(['?', '@']).interleave(choice).collect();
+            planned(&whole(&filled.replace("__", "_").replace("_]", "]").replace("_,", ","))).ok()
+        });
+        let written: Vec<Time> = written.map(|plan| plan.totals().time()).collect();
+        assert!(written.len() > 1, "{program}");
+        assert_eq!(Some(chosen.totals().time()), written.into_iter().min(), "{program}\n{chosen}");
+    }
+}
+
 /// A chosen layout is one that can be written: with it the same plan comes out.
 #[test]
 fn what_is_chosen_runs() {
@@ -72,6 +112,10 @@ fn what_is_chosen_runs() {
         "x: i32[I_X, J]\nrepeat 3 {\nW: i32[J_?, K_?]\nV: i32[K_?, J_?]\nx[I_X, J] = relu(x * W) * V\n}\noutput x",
         "A: i32[I_?, J_?]\nB: i32[I_X, J]\nC[I_X, J] = A[I_X, J] + B",
         "A: i32[I_?, J_?]\noutput A",
+        "A: i32[I_X, J_?]\nB: i32[J_?, K_Y]\nC[I_?, K_X] = A * B\nD[I_X, K_?] = relu(C)\noutput C, D",
+        "A: i32[I, J_X]\nB: i32[J_X, K]\nC[K_?, I_Y] = A * B\nD = C[K_?, I_Y] + 1\nE[I_?, K_Y] = C\noutput D, E",
+        "x: i32[I_X, J_?]\nrepeat 3 {\nW: i32[J_?, K_Y]\nV: i32[K_Y, J]\nx[I_?, J_X] = relu(x * W) * V\n}\noutput x",
+        "A: i32[I_X, J]\nAllGather_X(A) -> C[I, J_?]\nD[I_?, J_Y] = C\nE = D[I_?, J_Y] - 1",
     ] {
         let source = format!("mesh {{X: 2 ring, Y: 2 ring}}\ndims {{I: 4, J: 8, K: 12}}\n{body}\n");
         let compiled = compile(&source);

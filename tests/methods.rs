@@ -4,10 +4,10 @@ mod common;
 
 use common::numeric::computes;
 use common::single::{axis, one_axis, schedule};
-use itertools::Itertools;
+use itertools::{Itertools, iproduct};
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::mesh::{Axes, Axis, Mesh, Wiring};
+use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::schedule::methods::{self, broadcasts_in_chunks, candidates};
 use shardc::sim::clock::{self, Timing};
@@ -180,6 +180,35 @@ fn trees() {
     }
 }
 
+/// ⌊N/2⌋ hops, and N²/8 blocks over each link, (N² - 1)/8 where N is odd: N blocks are a shard.
+#[test]
+fn bundles() {
+    for n in 4..=17u64 {
+        for shard in [2 * n, 1000 * n] {
+            let length = u32::try_from(n).expect("short");
+            let case = Case::new(CollectiveKind::AllToAll, Method::Bundled, Wiring::Ring, length, shard, 1);
+            let blocks = if n % 2 == 0 { n * n } else { n * n - 1 };
+            let bytes = Time::from_ticks(case.bandwidth.ticks() * u128::from(blocks) / u128::from(8 * n));
+            assert_eq!(case.timing.makespan, case.latency * (n / 2) + bytes, "{n} devices");
+        }
+    }
+}
+
+/// N²/8 blocks over each link. As only every other device has something for its antipode this way, links wait for N/4
+/// blocks in all, unlike with halves.
+#[test]
+fn exchanges_by_parity() {
+    for n in (4..=32u64).step_by(4) {
+        let length = u32::try_from(n).expect("short");
+        let case = Case::new(CollectiveKind::AllToAll, Method::DirectParity, Wiring::Ring, length, 1_000_000 * n, 1);
+        let block = Time::from_ticks(case.bandwidth.ticks() / u128::from(n));
+        assert!(case.timing.links.iter().all(|link| link.busy == block * (n * n / 8)), "{n} devices");
+        let (quarter, blocks) = (n / 4, n * n / 8 + n / 4);
+        let hops = 2 * quarter * quarter - quarter + 1;
+        assert_eq!(case.timing.makespan, case.latency * hops + block * blocks, "{n} devices");
+    }
+}
+
 /// Straight to everybody: ⌊N/2⌋(⌊N/2⌋ + 1) / 2 shards over each link up.
 #[test]
 fn broadcast_gathers() {
@@ -259,5 +288,33 @@ fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
                 assert!(fullest <= (60 * row / links).next_multiple_of(row * chunks), "{name}: {fullest} bytes");
             }
         }
+    }
+}
+
+/// Over nodes of devices on a switch as well: every device of the first node takes a part to the others, and the ports
+/// between nodes carry that part and no more.
+#[test]
+fn broadcasts_over_nodes_use_all_ports_between_them() {
+    let axis = |name: &str, size: u32, over: Option<&str>| Axis {
+        name: name.into(),
+        size,
+        wiring: Some(Wiring::Switch),
+        over: over.map(Into::into),
+    };
+    for (nodes, devices, chunks) in iproduct!(2..=4u32, 2..=5u32, 1..=3u64) {
+        let mesh = Mesh::new(vec![axis("X", nodes, Some("ib")), axis("Y", devices, None)]).expect("a small mesh");
+        let [x, y] = [0, 1].map(AxisId::new);
+        let rows = 60 * u64::from(devices) * chunks;
+        let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, [rows, 2], DType::I64, |builder, given| {
+            methods::broadcast_over_nodes(builder, &[(x.into(), false)], y.into(), given, chunks)
+        });
+        let name = format!("{nodes} nodes of {devices}, {chunks} chunks");
+        prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        assert!(computes(&schedule, 7), "{name}: wrong numbers");
+        let topology = Topology::new(mesh, Hardware::named("h100").expect("shipped")).expect("a common tick");
+        let timing = clock::run(&schedule, &topology).expect("a time");
+        let between = topology.all_links().filter(|id| topology.link(*id).axis == x);
+        let fullest = between.map(|id| timing.links[id.index()].bytes.0).max().unwrap_or_default();
+        assert_eq!(fullest, rows * 16 / u64::from(devices), "{name}");
     }
 }

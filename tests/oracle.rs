@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, programs, short_name};
+use common::{compile, short_name, small_examples};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
 use shardc::method::Method;
@@ -10,8 +10,7 @@ use shardc::schedule::{from_json, to_json};
 use shardc::sim::{proof, values};
 
 fn examples() -> impl Iterator<Item = (String, String)> {
-    let small = programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/"));
-    small.map(|path| (short_name(&path), std::fs::read_to_string(path).expect("an example")))
+    small_examples().map(|path| (short_name(&path), std::fs::read_to_string(path).expect("an example")))
 }
 
 /// Without a float function the results are equal to the last bit, whatever the dtype, on several seeds; with one

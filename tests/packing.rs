@@ -10,9 +10,31 @@ use itertools::Itertools;
 use shardc::bounds::Bound;
 use shardc::compiler::{Compiled, Options};
 use shardc::costs::CostModel;
-use shardc::report::step_bound;
+use shardc::plan::StepOp;
+use shardc::report::{step_bound, step_methods};
 use shardc::sim::{clock, proof, values};
 use shardc::units::Time;
+
+/// A method that is asked for is not the one that an equal collective before it got, nor the other way round.
+#[test]
+fn equal_collectives_by_different_methods() {
+    let head = "mesh {X: 4 ring, Y: 4 ring} on tpu_v5p\ndims {I: 64, J: 4096}\nA: i8[I, J]{U_XY}\nB: i8[I, J]{U_XY}";
+    let of = |array: &str, method: &str| format!("AllReduce_XY({array}[I, J]{{U_XY}}) -> {array}2[I, J]{method}");
+    let methods = ["tree_packing", "multiport", ""];
+    for pair in methods.into_iter().permutations(2) {
+        let [first, second] = [pair[0], pair[1]].map(|method| match method {
+            "" => String::new(),
+            method => format!(" using {method}"),
+        });
+        let compiled = compile_with(&format!("{head}\n{}\n{}\n", of("A", &first), of("B", &second)), CostModel::Book);
+        let plan = &compiled.plan;
+        let steps = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
+        for (step, asked) in steps.zip(&pair) {
+            let method = step_methods(&compiled.schedule, step);
+            assert!(if asked.is_empty() { method != "tree_packing" } else { method == *asked }, "{asked}: {method}");
+        }
+    }
+}
 
 /// A mesh with links that are not as they should be.
 struct Machine {

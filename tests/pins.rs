@@ -27,7 +27,7 @@ fn machine(source: &str) -> Topology {
 
 /// The plan, or the code of the error. One cost model for all programs prices each move once.
 fn planned(source: &str, costs: &dyn Costs) -> Result<Plan, String> {
-    plan::plan(&checked(source), costs).map_err(|error| error.code().expect("a code").to_string())
+    plan::plan_with_alternatives(&checked(source), costs).map_err(|error| error.code().expect("a code").to_string())
 }
 
 fn source(layouts: (&str, &str, &str), size: u64, pin: &str) -> String {

@@ -1,4 +1,5 @@
-//! The language reference is true: its programs do what it says, and what it shows is what is printed.
+//! The language reference is true: its programs do what it says, and what it shows is what is printed. The same holds
+//! of `cases/rules.md`, which has a right and a wrong program for each rule; there the right ones are computed as well.
 //!
 //! What is shown is made here: `INSTA_UPDATE=always cargo test --test reference` writes it into the page.
 
@@ -7,10 +8,12 @@ mod common;
 use common::programs;
 use shardc::cli::render::{RenderOptions, render};
 use shardc::compiler::{self, Options, Spelling};
+use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::explain::PAGES;
 use shardc::report::text;
+use shardc::sim::values;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +30,9 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/language.md")
 }
 
+/// Each rule with programs that keep and that break it.
+const RULES: &str = include_str!("cases/rules.md");
+
 fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut fences = page.split("```");
     let mut found = Vec::new();
@@ -41,7 +47,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 
 /// A program of the page, whole: one without a mesh stands below the prelude.
 fn whole(page: &str, block: &Block<'_>) -> String {
-    let has_mesh = block.text.lines().any(|line| line.to_lowercase().starts_with("mesh"));
+    let has_mesh = block.text.lines().any(|line| line.to_lowercase().starts_with("mesh") || line.starts_with("{'"));
     let prelude = blocks(page).into_iter().find(|block| block.say == "prelude").expect("a prelude");
     if has_mesh { block.text.to_owned() } else { format!("{}{}", prelude.text, block.text) }
 }
@@ -80,11 +86,42 @@ fn report(diagnostics: &Diagnostics, name: &str, source: &str) -> String {
 #[test]
 fn the_programs_of_the_reference_do_what_it_says() {
     let page = std::fs::read_to_string(page()).expect("the page");
+    let programs = do_what_it_says(&page);
+    assert!(programs >= 35, "{programs} programs");
+}
+
+#[test]
+fn every_rule_is_kept() {
+    let programs = do_what_it_says(RULES);
+    assert!(programs >= 100, "{programs} programs");
+}
+
+/// What a program without errors computes is what it computes without a mesh.
+#[test]
+fn what_keeps_the_rules_is_computed() {
+    let mut computed = 0;
+    for block in blocks(RULES).iter().filter(|block| block.language == "shard" && block.say != "prelude") {
+        let source = whole(RULES, block);
+        let (Some(program), _) = compiler::check(&source) else { continue };
+        let options = Options { costs: CostModel::Book, ..Options::default() };
+        // A limit may be broken on purpose.
+        let Ok(compiled) = compiler::compile(&program, &options) else { continue };
+        let inputs = values::inputs(&compiled.schedule, 1).expect("small");
+        let dense = values::dense(&compiled.schedule, &inputs).expect("small");
+        let run = values::run(&compiled.schedule, &inputs).expect("small");
+        let numerics = values::compare(&compiled.schedule, &inputs, &dense, &run).expect("comparable");
+        assert!(numerics.within, "{source}\n{numerics:?}\n{}", compiled.plan);
+        computed += 1;
+    }
+    assert!(computed >= 50, "{computed} programs");
+}
+
+/// Holds the programs of a page against what it says that they are told; their number.
+fn do_what_it_says(page: &str) -> usize {
     let mut failures = Vec::new();
-    let programs: Vec<Block<'_>> = blocks(&page).into_iter().filter(|block| block.language == "shard").collect();
-    assert!(programs.len() >= 35, "{} programs", programs.len());
+    let programs: Vec<Block<'_>> = blocks(page).into_iter().filter(|block| block.language == "shard").collect();
     for block in programs.iter().filter(|block| block.say != "prelude") {
-        let source = whole(&page, block);
+        let source = whole(page, block);
         let (diagnostics, _) = findings(&source);
         let mut found = codes(&diagnostics);
         // A note that the page explains.
@@ -99,6 +136,7 @@ fn the_programs_of_the_reference_do_what_it_says() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+    programs.len()
 }
 
 #[test]

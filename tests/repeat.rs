@@ -3,6 +3,7 @@
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
 use shardc::plan::StepId;
+use shardc::plan::unroll::unroll;
 use shardc::sim::clock;
 use shardc::sim::values;
 
@@ -82,6 +83,62 @@ fn what_is_added_up_is_closed_once() {
     }
 }
 
+/// What a repeat hands on may be an open sum; an output is closed, once.
+#[test]
+fn an_output_that_is_handed_on_is_closed() {
+    let head = "A0: bf16[B_X, D]\nC0: bf16[B_X, F]\ng = A0 * C0\n";
+    let body = "A: bf16[B_X, D]\nC: bf16[B_X, F]\ng = g + A * C\n";
+    for (repeats, outputs) in [
+        (format!("repeat 3 {{\n{body}}}"), "g"),
+        (format!("repeat 2 {{\n{body}}}\nrepeat 3 {{\n{body}}}"), "g"),
+        (format!("h = 2 * g\nrepeat 3 {{\n{body}}}"), "g, h"),
+        (format!("repeat 2 {{ repeat 2 {{\n{body}}}\n}}"), "g"),
+    ] {
+        let source = format!("{GROUND}{head}{repeats}\noutput {outputs}\n");
+        let compiled = compiled(&source, CostModel::Book);
+        equal_outputs(&compiled, &compiled, &source);
+        let plan = &compiled.plan;
+        assert!(plan.outputs.iter().all(|id| plan.step(*id).layout.sharding.open.is_empty()), "{source}\n{plan}");
+        let moved = |id: &StepId| plan.step(*id).received.0 > 0;
+        assert!(plan.ids().filter(moved).all(|id| plan.body(id).is_none()), "{source}\n{plan}");
+        assert_eq!(plan.ids().filter(moved).count(), outputs.split(',').count(), "{source}\n{plan}");
+    }
+}
+
+/// A block inside a body is that body with the block written out.
+#[test]
+fn a_repeat_in_a_repeat_is_written_out() {
+    for (head, nested, flat) in [
+        (
+            "x: bf16[B_X, D]",
+            "repeat 3 {\nrepeat 2 {\nW: bf16[D, F_Y]\nV: bf16[F_Y, D]\nx = relu(x * W) * V\n}\n}",
+            "repeat 6 {\nW: bf16[D, F_Y]\nV: bf16[F_Y, D]\nx = relu(x * W) * V\n}",
+        ),
+        (
+            "x: bf16[B_X, D]\nW: bf16[D, F_Y]\nV: bf16[F_Y, D]",
+            "repeat 2 {\nh = x\nrepeat 3 { h = relu(h * W) * V }\nx[B_X, D] = h + x\n}",
+            "repeat 2 {\nh = x\na = relu(h * W) * V\nb = relu(a * W) * V\nc = relu(b * W) * V\nx[B_X, D] = c + x\n}",
+        ),
+        (
+            "x: bf16[B_X, D]\ny: bf16[B_X, D]",
+            "repeat 2 {\nrepeat 2 {\nrepeat 2 { y = y + x }\nx = relu(y)\n}\n}",
+            "repeat 4 {\ny = y + x\ny = y + x\nx = relu(y)\n}",
+        ),
+    ] {
+        let names: Vec<&str> = head.lines().filter_map(|line| line.split(':').next()).collect();
+        let outputs = if head.contains("W:") { "x".to_owned() } else { names.join(", ") };
+        let whole = |body: &str| format!("{GROUND}{head}\n{body}\noutput {outputs}\n");
+        let (one, other) = (compiled(&whole(nested), CostModel::Book), compiled(&whole(flat), CostModel::Book));
+        equal_outputs(&one, &other, nested);
+        let (found, expected) = (one.plan.totals(), other.plan.totals());
+        assert_eq!((found.time(), found.flops), (expected.time(), expected.flops), "{nested}\n{}", one.plan);
+        // Each of the inputs has a name of its own.
+        let names = |it: &Compiled| it.schedule.arrays.iter().map(|array| array.name.clone()).collect::<Vec<_>>();
+        let inputs: Vec<String> = names(&one).into_iter().filter(|name| name.starts_with('W')).collect();
+        assert_eq!(inputs.iter().collect::<std::collections::BTreeSet<_>>().len(), inputs.len(), "{inputs:?}");
+    }
+}
+
 /// Both schedules have the same inputs in the same order, so the same seed gives the same numbers.
 fn equal_outputs(one: &Compiled, other: &Compiled, what: &str) {
     let dense = |it: &Compiled| {
@@ -104,5 +161,17 @@ fn many_layers_are_planned() {
     let preview = compiler::preview(&program, &Options::default()).expect("a plan");
     assert!(preview.plan.totals().flops > 100_000);
     let found = compiler::compile(&program, &Options::default()).expect_err("too many steps");
-    assert!(found.iter().any(|found| found.code == "repeat-too-long"));
+    let found = found.iter().find(|found| found.code == "repeat-too-long").expect("the reason");
+    // As many as the help says can be run, and no more.
+    let help = found.help.clone().expect("a way out");
+    let most: u64 =
+        help.split("`repeat ").nth(1).and_then(|rest| rest.split('`').next()?.parse().ok()).expect("a count");
+    let with = |times: u64| compiler::check(&source.replace("100000", &times.to_string())).0.expect("a program");
+    let options = Options { costs: CostModel::Book, ..Options::default() };
+    let plan = |times| {
+        let program = with(times);
+        let topology = compiler::machine(&program, &options).expect("a machine");
+        compiler::plan(&program, &topology, &options).expect("a plan")
+    };
+    assert!(unroll(&plan(most)).is_ok() && unroll(&plan(most + 1)).is_err(), "{help}");
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{compile, files_of, programs, short_name};
+use common::{compile, files_of, programs, short_name, small_examples};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use shardc::compiler::{self, Options};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// The examples that are compiled at once.
 fn small_programs() -> Vec<PathBuf> {
-    programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/")).collect()
+    small_examples().collect()
 }
 
 fn schema(name: &str) -> Validator {

@@ -120,11 +120,14 @@ fn all_methods_on_one_axis() {
                         | Method::FuriosaRotation
                         | Method::FuriosaDiagonal
                         | Method::Direct
-                        | Method::DirectHalves => true,
+                        | Method::DirectHalves
+                        | Method::Bundled => true,
                         Method::Line
                         | Method::LineBroadcast
+                        | Method::IdleAxis
                         | Method::TreePacking
                         | Method::Bruck
+                        | Method::DirectParity
                         | Method::RecursiveDoubling
                         | Method::RecursiveHalving
                         | Method::Swing

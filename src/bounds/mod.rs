@@ -30,12 +30,15 @@ mod regular;
 
 pub use reason::{Reason, Region};
 
-use crate::collective::Collective;
+use crate::collective::{Collective, CollectiveKind};
 use crate::layout::Layout;
+use crate::mesh::AxisSet;
 use crate::topology::Topology;
-use crate::units::Time;
-use demand::Demand;
+use crate::units::{Bytes, Time};
+use demand::{Demand, Roles};
 use graph::Graph;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 
 /// The least time of a collective on the array of layout `from`, and of its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +74,35 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
         Shape::Regular => regular::bound(collective, from, topology),
         Shape::Degraded | Shape::Shared => certificate(collective, from, topology).bound,
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
+    }
+}
+
+/// The bounds of many collectives on one machine, as [`collective`] has them; of those that are alike it is found once.
+#[derive(Debug)]
+pub struct Bounds<'a> {
+    topology: &'a Topology,
+    /// None where more than what is alike counts.
+    known: Option<RefCell<FxHashMap<Alike, Bound>>>,
+}
+
+/// What bounds depend on if the mesh is regular: the kind, the axes that take part and those that could help, and the
+/// bytes of a device.
+type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes);
+
+impl<'a> Bounds<'a> {
+    /// Of this machine.
+    pub fn new(topology: &'a Topology) -> Bounds<'a> {
+        let known = matches!(Shape::of(topology), Shape::Regular).then(RefCell::default);
+        Bounds { topology, known }
+    }
+
+    /// See [`collective`].
+    pub fn collective(&self, collective: &Collective, from: &Layout) -> Bound {
+        let Some(known) = &self.known else { return self::collective(collective, from, self.topology) };
+        let mesh = &self.topology.mesh;
+        let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
+        let key = (collective.kind(), group, idle, from.local_bytes(mesh));
+        *known.borrow_mut().entry(key).or_insert_with(|| regular::bound(collective, from, self.topology))
     }
 }
 

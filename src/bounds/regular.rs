@@ -236,7 +236,10 @@ impl<'a> Regular<'a> {
 
     /// Of these axes one for each kind of links: those on one switch share its ports, which count once.
     fn apart(&self, axes: AxisSet) -> impl Iterator<Item = AxisId> + '_ {
-        axes.iter().unique_by(|axis| self.topology.links(*axis).port)
+        let port = |axis: AxisId| self.topology.links(axis).port;
+        let is_first =
+            move |axis: AxisId| axes.iter().take_while(|other| *other != axis).all(|other| port(other) != port(axis));
+        axes.iter().filter(move |axis| is_first(*axis))
     }
 
     fn size(&self, axis: AxisId) -> u128 {

@@ -125,7 +125,7 @@ impl Common {
     fn options(&self) -> Result<Options, Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
-        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict })
+        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict, alternatives: false })
     }
 
     /// What is not as it is by default, as it is written.

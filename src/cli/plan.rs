@@ -31,7 +31,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let format = self.common.output.format;
-        let options = self.common.options()?;
+        let options = Options { alternatives: true, ..self.common.options()? };
         let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, diagnostics) = input::checked(&source, &options, format)?;
         let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;

@@ -2,38 +2,46 @@
 
 use super::part::Part;
 use super::{limited, roofline, traffic};
-use crate::bounds;
+use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::lower::{Lowerer, Lowering, simulate};
+use crate::lower::{Lowerer, Lowering, Memory, simulate};
+use crate::mesh::AxisSet;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::Topology;
 use crate::units::Time;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
     topology: &'a Topology,
     lowering: Lowering,
-    known: RefCell<HashMap<(Collective, Layout), Cost>>,
+    bounds: Bounds<'a>,
+    known: RefCell<FxHashMap<(Collective, Layout), Cost>>,
+    /// What lowering found out about the part of the machine along some axes.
+    memories: RefCell<FxHashMap<AxisSet, Memory>>,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
-        Exact { topology, lowering, known: RefCell::new(HashMap::new()) }
+        let (known, memories) = (RefCell::default(), RefCell::default());
+        Exact { topology, lowering, bounds: Bounds::new(topology), known, memories }
     }
 
     /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
     /// side. Groups along a part of an axis share its links, so of that all devices take part.
     fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let part = Part::new(self.topology, collective.axes(&from.sharding, &self.topology.mesh));
+        let axes = collective.axes(&from.sharding, &self.topology.mesh);
+        let part = Part::new(self.topology, axes);
         let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
         let extents = from.local_extents(&part.topology.mesh);
-        let mut lowerer = Lowerer::new(&part.topology, self.lowering);
+        let memory = self.memories.borrow_mut().remove(&axes).unwrap_or_default();
+        let mut lowerer = Lowerer::with(&part.topology, self.lowering, memory);
         let trial = simulate(&part.topology, from.dtype, &extents, |builder, input| {
             lowerer.collective(builder, &collective, &from, input, None);
         });
+        self.memories.borrow_mut().insert(axes, lowerer.into_memory());
         trial.map(|trial| trial.time)
     }
 }
@@ -44,7 +52,7 @@ impl Costs for Exact<'_> {
         if let Some(cost) = self.known.borrow().get(&key) {
             return *cost;
         }
-        let bound = bounds::collective(collective, from, self.topology);
+        let bound = self.bounds.collective(collective, from);
         let time = match collective {
             Collective::Slice { .. } => Time::ZERO,
             _ => self.simulated(collective, from).unwrap_or_else(|| bound.time()),
@@ -65,7 +73,7 @@ impl Costs for Exact<'_> {
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
         let is_slice = matches!(collective, Collective::Slice { .. });
-        (!is_slice).then(|| bounds::collective(collective, from, self.topology).time())
+        (!is_slice).then(|| self.bounds.collective(collective, from).time())
     }
 
     fn name(&self) -> &'static str {

@@ -3,11 +3,12 @@
 use super::part::Part;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::lower::{Lowerer, Lowering, simulate};
+use crate::lower::{Lowerer, Lowering, Memory, idle_runs, simulate};
 use crate::method::Method;
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
+use std::cell::Cell;
 
 /// A way of doing a collective.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +39,24 @@ pub fn method_times(
     if matches!(collective, Collective::Slice { .. }) {
         return None;
     }
-    let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
+    let axes = collective.axes(&from.sharding, &topology.mesh);
+    // One method borrows the axes that hold copies.
+    let idle = idle_runs(&topology.mesh, &from.sharding).into_iter().flat_map(|run| run.iter());
+    let borrows = matches!(collective, Collective::AllGather { .. });
+    let part = Part::new(topology, axes.union(idle.filter(|_| borrows).collect()));
     let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
     let extents = from.local_extents(&part.topology.mesh);
+    let memory = Cell::new(Memory::default());
     let timed = |method: Option<Method>| {
-        let mut lowerer = Lowerer::new(&part.topology, lowering);
+        let mut lowerer = Lowerer::with(&part.topology, lowering, memory.take());
         let mut name = String::new();
         let trial = simulate(&part.topology, from.dtype, &extents, |builder, input| {
             lowerer.collective(builder, &collective, &from, input, method);
             name = builder.methods().into_iter().unique().join(" + ");
         });
-        trial.filter(|_| lowerer.applies() && !name.is_empty()).map(|trial| MethodTime { name, time: trial.time })
+        let applies = lowerer.applies();
+        memory.set(lowerer.into_memory());
+        trial.filter(|_| applies && !name.is_empty()).map(|trial| MethodTime { name, time: trial.time })
     };
     let chosen = timed(asked)?;
     let others = Method::ALL.into_iter().filter_map(|method| timed(Some(method)));

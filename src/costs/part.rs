@@ -54,7 +54,9 @@ impl Part {
             Collective::AllReduce { axes } => Collective::AllReduce { axes: self.set(*axes) },
             Collective::Broadcast { axes } => Collective::Broadcast { axes: self.set(*axes) },
             Collective::Open { axes } => Collective::Open { axes: self.set(*axes) },
-            Collective::ReduceScatter { axes, dim } => Collective::ReduceScatter { axes: self.axes(*axes), dim: *dim },
+            Collective::ReduceScatter { dims } => {
+                Collective::ReduceScatter { dims: dims.iter().map(|axes| self.axes(*axes)).collect() }
+            }
             Collective::AllToAll { axes, from, to } => {
                 Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }
             }

@@ -65,6 +65,7 @@ pub const PAGES: &[Page] = pages![
     "mesh-cut",
     "mesh-late",
     "mesh-repeated",
+    "mesh-shape",
     "mesh-too-large",
     "method-not-applicable",
     "near-name",

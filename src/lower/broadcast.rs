@@ -28,11 +28,11 @@ impl Stages<'_, '_, '_, '_> {
         let runs: Vec<Axes> = self.runs(axes).into_iter().filter(|run| run.group_size(mesh) > 1).collect();
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let key = (runs.clone(), dtype, extents, self.method, self.lowerer.frugal);
-        let way = match self.lowerer.broadcasts.get(&key) {
+        let way = match self.lowerer.memory.broadcasts.get(&key) {
             Some(way) => way.clone(),
             None => {
                 let way = self.broadcast_way(&key);
-                self.lowerer.broadcasts.insert(key, way.clone());
+                self.lowerer.memory.broadcasts.insert(key, way.clone());
                 way
             }
         };
@@ -60,8 +60,7 @@ impl Stages<'_, '_, '_, '_> {
             stages.push(best_method(topology, *run, *dtype, extents, &candidates, *frugal));
         }
         let staged = Way::Staged(stages);
-        let switched = runs.iter().any(|run| topology.links(*run).wiring == Wiring::Switch);
-        if runs.len() < 2 || switched || method.is_some_and(|method| method != Method::Multiport) {
+        if runs.len() < 2 || method.is_some_and(|method| method != Method::Multiport) {
             return staged;
         }
         let trial = |way: &Way| {
@@ -96,9 +95,17 @@ fn build(builder: &mut Builder<'_>, topology: &Topology, way: &Way, runs: &[Axes
             methods::broadcast(builder, *method, *run, topology.links(*run).wiring, value, *chunks)
         }),
         Way::AtOnce(chunks) => {
-            let rings: Vec<(Axes, bool)> =
-                runs.iter().map(|run| (*run, topology.links(*run).wiring == Wiring::Ring)).collect();
-            methods::broadcast_over(builder, &rings, value, *chunks)
+            let wiring = |run: Axes| topology.links(run).wiring;
+            let closes = |run: &Axes| (*run, wiring(*run) == Wiring::Ring);
+            let switches = runs.iter().copied().filter(|run| wiring(*run) == Wiring::Switch);
+            // Devices of a node are those on the fastest switch.
+            match switches.max_by_key(|run| topology.links(*run).one_way) {
+                Some(inner) => {
+                    let outer: Vec<(Axes, bool)> = runs.iter().filter(|run| **run != inner).map(closes).collect();
+                    methods::broadcast_over_nodes(builder, &outer, inner, value, *chunks)
+                }
+                None => methods::broadcast_over(builder, &runs.iter().map(closes).collect::<Vec<_>>(), value, *chunks),
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::Lowering;
 use super::auto::{along, fastest, simulate_below};
 use super::broadcast::{self, Broadcast};
+use super::idle::idle_runs;
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -12,7 +13,7 @@ use crate::function::{Function, Unary};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Destination, Method};
+use crate::schedule::methods::{self, Destination, Method, Packed};
 use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
 use std::collections::HashMap;
@@ -20,16 +21,24 @@ use std::collections::HashMap;
 /// What decides the method of a stage: its kind, the run of axes, the block it starts from, and what can be chosen from.
 type Stage = (CollectiveKind, Axes, DType, Vec<u64>, Vec<Method>);
 
-/// Lowers collectives and remembers which method was best for which stage.
-#[derive(Debug)]
-pub struct Lowerer<'a> {
-    pub(super) topology: &'a Topology,
-    pub(super) lowering: Lowering,
+/// What was found out about one machine; it stays true for whoever lowers on that machine next.
+#[derive(Debug, Default)]
+pub struct Memory {
     chosen: HashMap<Stage, (Method, u64)>,
     /// The best way over all axes of a collective.
     pub(super) several: HashMap<Several, Way>,
     /// How broadcasts are done.
     pub(super) broadcasts: HashMap<Broadcast, broadcast::Way>,
+    /// The trees of a collective, whatever it moves; none where they cannot be packed.
+    pub(super) trees: HashMap<Moved, Option<Packed>>,
+}
+
+/// Lowers collectives and remembers which method was best for which stage.
+#[derive(Debug)]
+pub struct Lowerer<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) lowering: Lowering,
+    pub(super) memory: Memory,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
     /// The first stage that could not be done by the method asked for.
@@ -50,8 +59,17 @@ pub(super) struct MethodFlaw {
 impl<'a> Lowerer<'a> {
     /// A lowerer for this machine.
     pub fn new(topology: &'a Topology, lowering: Lowering) -> Lowerer<'a> {
-        let (chosen, several, broadcasts) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Lowerer { topology, lowering, chosen, several, broadcasts, frugal: false, flaw: None }
+        Lowerer::with(topology, lowering, Memory::default())
+    }
+
+    /// One that goes on from what another found out, on the same machine and with the same options.
+    pub fn with(topology: &'a Topology, lowering: Lowering, memory: Memory) -> Lowerer<'a> {
+        Lowerer { topology, lowering, memory, frugal: false, flaw: None }
+    }
+
+    /// What was found out.
+    pub fn into_memory(self) -> Memory {
+        self.memory
     }
 
     /// One that makes few operations.
@@ -79,7 +97,9 @@ impl<'a> Lowerer<'a> {
         let operator = from.sharding.operator;
         let reduced = match collective {
             Collective::AllReduce { axes } => Some(axes.group_size(builder.mesh())),
-            Collective::ReduceScatter { axes, .. } => Some(axes.group_size(builder.mesh())),
+            Collective::ReduceScatter { .. } => {
+                Some(collective.axes(&from.sharding, builder.mesh()).group_size(builder.mesh()))
+            }
             Collective::AllGather { .. }
             | Collective::AllToAll { .. }
             | Collective::Permute { .. }
@@ -117,10 +137,13 @@ impl<'a> Lowerer<'a> {
                 if stages.lowerer.lowering.keep_all_gather {
                     return stages.staged(&moved, value);
                 }
+                if method == Some(Method::IdleAxis) {
+                    return stages.with_idle_axis(&moved, from, value);
+                }
                 stages.over_axes(&moved, value)
             }
-            Collective::ReduceScatter { axes, dim } => {
-                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: on_dim(*axes, *dim), to: None };
+            Collective::ReduceScatter { dims } => {
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: dims.clone(), to: None };
                 stages.over_axes(&moved, value)
             }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
@@ -167,6 +190,20 @@ impl Stages<'_, '_, '_, '_> {
             },
             CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => value,
         })
+    }
+
+    /// A gather along one run by means of an idle one. Where there is none, it cannot be done that way.
+    fn with_idle_axis(&mut self, moved: &Moved, from: &Layout, value: OpId) -> OpId {
+        let mesh = self.builder.mesh();
+        let idle = idle_runs(mesh, &from.sharding);
+        let runs = moved.on().flat_map(|(dim, axes)| mesh.runs(axes).into_iter().map(move |run| (run, dim)));
+        let long = |run: &(Axes, usize)| run.0.group_size(&self.lowerer.topology.mesh) > 1;
+        let runs: Vec<(Axes, usize)> = runs.filter(long).collect();
+        let [only] = runs.as_slice() else { return self.staged(moved, value) };
+        match self.borrowed(value, *only, &idle) {
+            Some(gathered) => gathered,
+            None => self.staged(moved, value),
+        }
     }
 
     /// Minor run first: then each stage concatenates what lies side by side.
@@ -291,7 +328,7 @@ impl Stages<'_, '_, '_, '_> {
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let stage = (kind, run, dtype, extents, candidates);
-        if let Some(known) = self.lowerer.chosen.get(&stage) {
+        if let Some(known) = self.lowerer.memory.chosen.get(&stage) {
             return Some(*known);
         }
         let (part, runs) = along(topology, &[run]);
@@ -303,7 +340,7 @@ impl Stages<'_, '_, '_, '_> {
         };
         // Where none can be tried on the clock, the usual one.
         let best = fastest(&stage.4, &stage.3, time).or_else(|| Some((*stage.4.first()?, 1)))?;
-        self.lowerer.chosen.insert(stage, best);
+        self.lowerer.memory.chosen.insert(stage, best);
         Some(best)
     }
 }

@@ -4,12 +4,14 @@ mod auto;
 mod broadcast;
 mod collective;
 mod colours;
+mod idle;
 mod packing;
 mod permute;
 mod several;
 
 pub use auto::{Trial, simulate};
-pub use collective::Lowerer;
+pub use collective::{Lowerer, Memory};
+pub(crate) use idle::idle_runs;
 
 use crate::function::Function;
 use crate::layout::Dim;

@@ -1,5 +1,6 @@
 //! Whether a collective is done stage by stage or over all its axes at once, and in how many chunks.
 
+use super::Lowering;
 use super::auto::{LEAST_SAVING, Trial, along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::{colours, turns};
@@ -13,9 +14,10 @@ use crate::schedule::methods::{Destination, Method, Multiport, Packed, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
 use std::cell::Cell;
+use std::collections::HashMap;
 
-/// What decides: the collective, and the block it starts from.
-pub(super) type Several = (Moved, DType, Vec<u64>);
+/// What decides: the collective, the block it starts from, and the method asked for.
+pub(super) type Several = (Moved, DType, Vec<u64>, Option<Method>);
 
 /// A collective over the axes of some dims.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,12 +69,12 @@ impl Stages<'_, '_, '_, '_> {
         if count == 0 || !tried {
             return Way::Staged;
         }
-        let key = (moved.clone(), self.builder.dtype(value), self.builder.extents(value).to_vec());
-        if let Some(known) = lowerer.several.get(&key) {
+        let key = (moved.clone(), self.builder.dtype(value), self.builder.extents(value).to_vec(), self.method);
+        if let Some(known) = lowerer.memory.several.get(&key) {
             return known.clone();
         }
-        let way = Contest::new(self.lowerer, &key, self.operator).winner(self.method);
-        self.lowerer.several.insert(key, way.clone());
+        let way = Contest::new(self.lowerer, &key, self.operator).winner();
+        self.lowerer.memory.several.insert(key, way.clone());
         way
     }
 
@@ -115,7 +117,9 @@ impl Moved {
 /// One collective by all its ways, on the axes that take part.
 struct Contest<'k> {
     part: Topology,
-    lowerer: &'k Lowerer<'k>,
+    topology: &'k Topology,
+    lowering: Lowering,
+    trees: &'k mut HashMap<Moved, Option<Packed>>,
     /// With the axes of the whole machine.
     whole: &'k Moved,
     /// With the axes as they are numbered in the part.
@@ -123,19 +127,24 @@ struct Contest<'k> {
     dtype: DType,
     extents: &'k [u64],
     operator: Operator,
+    asked: Option<Method>,
 }
 
 impl<'k> Contest<'k> {
-    fn new(lowerer: &'k Lowerer<'_>, (whole, dtype, extents): &'k Several, operator: Operator) -> Contest<'k> {
+    fn new(lowerer: &'k mut Lowerer<'_>, key: &'k Several, operator: Operator) -> Contest<'k> {
+        let (whole, dtype, extents, asked) = key;
         // The order after an exchange is numbered anew like the dims.
         let order = whole.to.map_or(Axes::NONE, |to| to.order);
         let (part, mut dims) = along(lowerer.topology, &[&whole.dims[..], &[order]].concat());
         let order = dims.pop().unwrap_or(Axes::NONE);
         let there = Moved { kind: whole.kind, dims, to: whole.to.map(|to| Destination { order, ..to }) };
-        Contest { part, lowerer, whole, there, dtype: *dtype, extents, operator }
+        let Lowerer { topology, lowering, memory, .. } = lowerer;
+        let (dtype, asked, trees) = (*dtype, *asked, &mut memory.trees);
+        Contest { part, topology, lowering: *lowering, trees, whole, there, dtype, extents, operator, asked }
     }
 
-    fn winner(&self, asked: Option<Method>) -> Way {
+    fn winner(mut self) -> Way {
+        let asked = self.asked;
         let mut best: Option<(Time, Way)> = None;
         let mut keep = |found: Option<(Time, Way)>| {
             let found = found.filter(|(time, _)| best.as_ref().is_none_or(|(least, _)| time < least));
@@ -151,7 +160,7 @@ impl<'k> Contest<'k> {
             least = keep(self.multiport());
         }
         if asked != Some(Method::Multiport) {
-            keep(self.packed(asked.is_some(), least));
+            keep(self.packed(least));
         }
         best.map_or(Way::Staged, |(_, way)| way)
     }
@@ -163,7 +172,7 @@ impl<'k> Contest<'k> {
     }
 
     fn runs(&self) -> Vec<(Axes, usize)> {
-        runs(&self.lowerer.topology.mesh, &self.whole.dims, self.whole.to)
+        runs(&self.topology.mesh, &self.whole.dims, self.whole.to)
     }
 
     fn multiport(&self) -> Option<(Time, Way)> {
@@ -172,7 +181,7 @@ impl<'k> Contest<'k> {
             return None;
         }
         let axes: Vec<Axes> = runs.iter().map(|(run, _)| *run).collect();
-        let (topology, kind) = (self.lowerer.topology, self.whole.kind);
+        let (topology, kind) = (self.topology, self.whole.kind);
         let stage =
             |(run, dim): &(Axes, usize)| Stage { axes: *run, dim: *dim, method: stage_method(topology, kind, *run) };
         let exchange = kind == CollectiveKind::AllToAll;
@@ -206,14 +215,15 @@ impl<'k> Contest<'k> {
 
     /// Along packed trees, if that is asked for, or if it can pay: where links are degraded, and for sums where the
     /// inner links of a line would be idle in turns. `least` is what the other ways take.
-    fn packed(&self, asked: bool, least: Option<Time>) -> Option<(Time, Way)> {
+    fn packed(&mut self, least: Option<Time>) -> Option<(Time, Way)> {
         let runs = self.runs();
-        let is_line = |(run, _): &(Axes, usize)| self.lowerer.topology.links(*run).wiring == Wiring::Line;
+        let is_line = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Line;
         let idle_in_turns = self.there.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
-        if self.extents.is_empty() || !(asked || self.part.is_degraded() || idle_in_turns) {
+        if self.extents.is_empty() || !(self.asked.is_some() || self.part.is_degraded() || idle_in_turns) {
             return None;
         }
-        let there = packing::packed(&self.part, &self.there)?;
+        let (part, moved) = (&self.part, &self.there);
+        let there = self.trees.entry(self.whole.clone()).or_insert_with(|| packing::packed(part, moved)).clone()?;
         let in_chunks = |chunks| Way::Packed(Packed { chunks, ..there.clone() });
         // What is too much for a link in one chunk is so in many.
         let load = self.trial(&in_chunks(1))?.load;
@@ -233,9 +243,9 @@ impl<'k> Contest<'k> {
     }
 
     fn trial(&self, way: &Way) -> Option<Trial> {
-        let mut lowerer = Lowerer::new(&self.part, self.lowerer.lowering);
+        let mut lowerer = Lowerer::new(&self.part, self.lowering);
         simulate(&self.part, self.dtype, self.extents, |builder, input| {
-            let builder = &mut builder.with_equal_copies(self.lowerer.lowering.bitwise);
+            let builder = &mut builder.with_equal_copies(self.lowering.bitwise);
             let mut stages = Stages { lowerer: &mut lowerer, builder, method: None, operator: self.operator };
             stages.by_way(&self.there, way, input);
         })

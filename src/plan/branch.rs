@@ -5,12 +5,12 @@
 //! on which they differ is decided. The ways to `k` users part at `k - 1` shardings at most; those are decided one
 //! after the other. What is decided is looked into as long as its bound is below the best plan.
 
+use super::PlanError;
 use super::build::{Built, build};
-use super::reshard::{Node, Score, Terms};
+use super::reshard::{Node, Score};
 use super::search::{Found, Places, Search, Settled};
-use super::{Costs, PlanError};
 use crate::layout::Sharding;
-use crate::program::{Program, ValueId};
+use crate::program::ValueId;
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,13 +26,15 @@ pub(super) struct Solved<'a> {
     pub(super) least: u128,
 }
 
-/// Solves a program.
+/// Solves the program of a search.
 ///
 /// # Errors
-/// If there is no plan on these terms, or none was found.
-pub(super) fn solve<'a>(program: &'a Program, costs: &'a dyn Costs, terms: Terms) -> Result<Solved<'a>, PlanError> {
+/// If there is no plan on its terms, or none was found.
+pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
+    let (program, most) = (search.program, search.terms.most);
     let mut tree = Tree {
-        search: Search::new(program, costs, terms),
+        most_work: search.work().saturating_add(MOST_WORK),
+        search,
         best: None,
         waiting: BinaryHeap::new(),
         branches: Vec::new(),
@@ -41,11 +43,11 @@ pub(super) fn solve<'a>(program: &'a Program, costs: &'a dyn Costs, terms: Terms
     };
     let mut least = tree.grow()?;
     let Tree { mut search, best, failure, .. } = tree;
-    let Some((_, settled)) = best else {
+    let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
         return Err(error.expect("a program has a value"));
     };
-    search.terms.most = terms.most;
+    search.terms.most = most;
     if program.values.iter().any(|value| value.pin.is_some()) {
         // What a pin asks for is seen on the ways that are found, so the bound is that of any way.
         search.heeds_pins = false;
@@ -53,7 +55,10 @@ pub(super) fn solve<'a>(program: &'a Program, costs: &'a dyn Costs, terms: Terms
         least = search.total().first();
         search.heeds_pins = true;
     }
-    search.run(&settled, false, &[])?;
+    match found {
+        Some(found) => search.found = found,
+        None => search.run(&settled, false, &[])?,
+    }
     Ok(Solved { built: build(search), least })
 }
 
@@ -66,10 +71,20 @@ struct Branch {
     bound: Score,
 }
 
+/// The best plan so far.
+struct Best {
+    score: Score,
+    /// What is decided in it.
+    settled: Settled,
+    /// What was found then, if nothing was left out because a plan was known already.
+    found: Option<Vec<Rc<Found>>>,
+}
+
 struct Tree<'a> {
     search: Search<'a>,
-    /// What the best plan costs, and what is decided in it.
-    best: Option<(Score, Settled)>,
+    /// When the search has done so much, it gives up.
+    most_work: u64,
+    best: Option<Best>,
     /// The branches by their bounds; of equal ones the last.
     waiting: BinaryHeap<Reverse<(Score, Reverse<usize>)>>,
     branches: Vec<Option<Branch>>,
@@ -85,7 +100,7 @@ impl Tree<'_> {
         while let Some(Reverse((bound, Reverse(place)))) = self.waiting.pop() {
             let Some(branch) = self.branches[place].take().filter(|_| self.may_be_best(bound)) else { break };
             let may_stop = self.best.is_some() || self.search.terms.most < u128::MAX;
-            if self.search.work() > MOST_WORK && may_stop {
+            if self.search.work() > self.most_work && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 break;
             }
@@ -96,7 +111,7 @@ impl Tree<'_> {
                 self.failure = Some(error);
             }
         }
-        let best = self.best.as_ref().map(|(score, _)| *score);
+        let best = self.best.as_ref().map(|best| best.score);
         Ok(best.into_iter().chain(self.unsolved).min().unwrap_or_default().first())
     }
 
@@ -106,7 +121,7 @@ impl Tree<'_> {
     }
 
     fn may_be_best(&self, bound: Score) -> bool {
-        self.best.as_ref().is_none_or(|(best, _)| bound < *best)
+        self.best.as_ref().is_none_or(|best| bound < best.score)
     }
 
     /// Makes a plan of what is decided, and decides the next value.
@@ -117,6 +132,10 @@ impl Tree<'_> {
         if !self.may_be_best(bound) {
             return Ok(());
         }
+        if self.is_plan() {
+            self.keep(self.search.total(), settled);
+            return Ok(());
+        }
         let taken = self.taken();
         let relaxed = Rc::new(self.search.found.clone());
         let differs = self.search.program.value_ids().find(|id| self.differ(*id, &taken[id.index()]));
@@ -125,8 +144,7 @@ impl Tree<'_> {
             Ok(()) => {
                 let total = self.search.total();
                 if self.may_be_best(total) {
-                    self.search.terms.most = total.first();
-                    self.best = Some((total, rounded));
+                    self.keep(total, rounded);
                 }
                 if differs.is_none() && bound < total {
                     self.unsolved = self.unsolved.into_iter().chain([bound]).min();
@@ -140,6 +158,19 @@ impl Tree<'_> {
         Ok(())
     }
 
+    /// Whether the relaxed search has left nothing open.
+    fn is_plan(&self) -> bool {
+        let mut found = self.search.program.value_ids().zip(&self.search.found);
+        found.all(|(id, found)| !found.is_open() && (found.settled.is_some() || !self.search.is_carried(id)))
+    }
+
+    /// Keeps what the search has found as the best plan.
+    fn keep(&mut self, score: Score, settled: Settled) {
+        let found = self.best.is_none().then(|| self.search.found.clone());
+        self.search.terms.most = score.first();
+        self.best = Some(Best { score, settled, found });
+    }
+
     /// The shardings in which each value is taken in a relaxed search.
     fn taken(&self) -> Vec<Vec<Node>> {
         let search = &self.search;
@@ -148,7 +179,8 @@ impl Tree<'_> {
             let found = &search.found[id.index()];
             taken[id.index()].extend(found.output);
             let Some(node) = found.settled.or_else(|| chosen(&taken[id.index()])) else { continue };
-            let Some(origin) = found.made.origin(node) else { continue };
+            let made = if found.settled.is_none() { found.offered().start(node) } else { Some(node) };
+            let Some(origin) = made.and_then(|made| found.made.origin(made)) else { continue };
             for (operand, node) in search.program.value(id).definition.operands().iter().zip(&origin.operands) {
                 taken[operand.index()].push(*node);
             }
@@ -190,7 +222,8 @@ impl Tree<'_> {
     fn decide(&mut self, id: ValueId, settled: &Settled, bound: Score, relaxed: Rc<Vec<Rc<Found>>>) {
         let found = Rc::clone(&relaxed[id.index()]);
         let space = self.search.space(id);
-        let offered = found.offered().iter().filter(|(node, _)| found.had().all(|had| had != *node));
+        let fits = |node: Node| found.settled.is_some() || self.search.fits(id, node);
+        let offered = found.offered().iter().filter(|(node, _)| fits(*node) && found.had().all(|had| had != *node));
         let offered: Vec<(Score, Sharding)> =
             offered.map(|(node, score)| (score, space.sharding(node).clone())).sorted().rev().collect();
         let others = self.search.others(id);

@@ -1,27 +1,22 @@
 //! From the search to the plan: the steps on the chosen ways, each once.
 
+use super::alternatives::alternatives;
 use super::case::case;
 use super::lazy::Lazy;
-use super::reshard::{Back, Distances, Node, Pricing, Score, Terms};
+use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{
-    Alternative, Choice, Cost, Costs as _, LocalWork, Objective, Pinned, Plan, Step, StepId, StepOp, collective_name,
-};
-use crate::collective::{Collective, CollectiveKind};
+use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp};
+use crate::collective::Collective;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::program::{Definition, Program, ValueId};
 use crate::units::{Bytes, Time};
-use itertools::Itertools;
 use petgraph::Direction;
 use petgraph::graph::DiGraph;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// How many ways to do a product are kept.
-const MOST_ALTERNATIVES: usize = 8;
-
-/// So many prices that take long to find are found for them.
+/// So many prices that take long to find are found for ways that were not chosen.
 const MOST_PRICES: usize = 24;
 
 /// Follows the ways back from the outputs; the choices between ways are told by [`Built::finish`].
@@ -31,7 +26,7 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
         search,
         program,
         steps: DiGraph::new(),
-        made: HashMap::new(),
+        made: FxHashMap::default(),
         chosen: Vec::new(),
         prices: MOST_PRICES,
     };
@@ -59,7 +54,12 @@ pub(super) struct Built<'a> {
     carried: Vec<(StepId, StepId)>,
 }
 
-impl Built<'_> {
+impl<'a> Built<'a> {
+    /// The search, to be done again.
+    pub(super) fn into_search(self) -> Search<'a> {
+        self.builder.search
+    }
+
     /// What plans for one program are compared by: unlike the search, it counts a step with several users once.
     pub(super) fn score(&self) -> Score {
         let objective = self.builder.search.costs.objective();
@@ -124,7 +124,7 @@ struct Builder<'a> {
     program: Program,
     steps: DiGraph<Step, u32>,
     /// The step that has a value in a sharding: what is asked for twice is done once.
-    made: HashMap<(ValueId, Node), StepId>,
+    made: FxHashMap<(ValueId, Node), StepId>,
     /// The products, with the sharding in which each leaves its statement.
     chosen: Vec<(ValueId, Node)>,
     /// How many prices may still be found for what was not chosen.
@@ -144,7 +144,7 @@ impl Builder<'_> {
             return *step;
         }
         let found = Rc::clone(&self.search.found[id.index()]);
-        let is_made = found.settled.is_none_or(|settled| settled == node);
+        let is_made = found.is_made(node);
         let shared = || found.shared.iter().find(|(shared, _)| *shared == node).map(|(_, ways)| ways);
         let step = match is_made {
             true => self.make_along(id, node, user, &found.made, true),
@@ -164,9 +164,11 @@ impl Builder<'_> {
         }
         let (_, back) = ways.get(node).expect("asked for only where it was reached").clone();
         let step = match back {
-            Back::Move(from, collective, _) => {
+            Back::Move(from, place) => {
+                let (collective, _) = self.search.space(id).edge(from, place).expect("it was walked on from there");
+                let collective = (**collective).clone();
                 let operand = self.make_along(id, from, user, ways, making);
-                self.push_collective(id, (*collective).clone(), operand, user)
+                self.push_collective(id, collective, operand, user)
             }
             Back::Source(origin) if making => self.make_source(id, node, &origin),
             Back::Source(_) => self.make(id, node, user),
@@ -251,93 +253,13 @@ impl Builder<'_> {
         id
     }
 
-    /// The ways in which the product could have been done: the one that was chosen, then the others, cheapest first.
+    /// How a product was done, and what else there was.
     fn choice(&mut self, id: ValueId, target: Node, lazy: &Lazy<'_>) -> Choice {
-        let operands = self.program.value(id).definition.operands().to_vec();
-        let origin = self.search.found[id.index()].made.origin(target).cloned();
-        let mut found: Vec<Way> = Vec::new();
-        let mut onward: HashMap<Node, Distances<Origin>> = HashMap::new();
-        for (local, assignment) in self.search.ways(id).iter() {
-            let (program, costs, allowed) = (self.search.program, self.search.costs, self.search.allowed(id));
-            let node = local.result;
-            let ways = onward.entry(node).or_insert_with(|| {
-                let start = (node, Score::default(), Origin { operands: Vec::new() });
-                let pricing = Pricing { times: 1, terms: Terms::new(allowed), mesh: &program.mesh, costs };
-                self.search.space_mut(id).distances([start], Some(target), &pricing)
-            });
-            let mut path = Vec::new();
-            let mut reachable = true;
-            for (operand, node) in operands.iter().zip(&local.operands) {
-                let moves = self.search.found[operand.index()].offered().way(*node);
-                reachable &= moves.is_some();
-                path.extend(moves.into_iter().flatten().map(|(from, collective, _)| (*operand, from, collective)));
-            }
-            let Some(after) = ways.way(target).filter(|_| reachable) else { continue };
-            path.extend(after.into_iter().map(|(from, collective, _)| (id, from, collective)));
-            let (compute, flops) = self.search.compute_cost(id, assignment);
-            let is_chosen = origin.as_ref().is_some_and(|origin| origin.operands == local.operands)
-                && self.search.found[id.index()].made.starts_at(target, node);
-            let obeys = self.search.obeys(id, assignment);
-            let held = local.held;
-            found
-                .push(self.priced(Way { score: Score::default(), compute, flops, path, obeys, is_chosen, held }, lazy));
-        }
-        // Names are made, and prices found, for the few that are kept.
-        found.sort_by_key(|way| (way.score, way.path.len()));
-        let pin = self.program.value(id).pin.clone();
-        if pin.is_some() {
-            found.iter().for_each(|way| self.find_prices(way, lazy));
-            found = found.into_iter().map(|way| self.priced(way, lazy)).collect();
-            found.sort_by_key(|way| (way.score, way.path.len()));
-        }
-        let pinned = pin
-            .zip(found.first())
-            .map(|(pin, best)| Pinned { text: self.program.pin_text(id, &pin), best: self.alternative(best, lazy) });
-        found.retain(|way| way.obeys && (way.is_chosen || is_plain(way)));
-        found.sort_by_key(|way| !way.is_chosen);
-        let mut kept: Vec<(Score, Alternative)> = Vec::new();
-        for way in found {
-            let moves = self.moves(&way);
-            if kept.iter().all(|(_, known)| known.moves != moves) {
-                self.find_prices(&way, lazy);
-                let way = self.priced(way, lazy);
-                kept.push((way.score, self.alternative(&way, lazy)));
-            }
-            if kept.len() == MOST_ALTERNATIVES {
-                break;
-            }
-        }
-        let others = kept.get_mut(1..).unwrap_or_default();
-        others.sort_by(|(a, one), (b, two)| (a, one.moves.len(), &one.moves).cmp(&(b, two.moves.len(), &two.moves)));
-        let alternatives = kept.into_iter().map(|(_, alternative)| alternative).collect();
-        let einsum = self.program.einsum(id);
-        let given = |place: usize| self.given(operands[place]);
-        let (left, right) = (given(0), given(1));
-        Choice { value: id, case: case(&einsum, [&left.sharding, &right.sharding]), alternatives, pinned }
-    }
-
-    /// A way with what it costs, as far as that is known.
-    fn priced(&self, way: Way, lazy: &Lazy<'_>) -> Way {
-        let objective = lazy.objective();
-        let own = Score::new(objective, way.compute.time, Bytes(0), way.flops);
-        let moves = way.path.iter().map(|(id, from, collective)| {
-            let from = self.search.space(*id).layout(*from);
-            let received = collective.bytes_received(&from, &self.program.mesh);
-            Score::new(objective, lazy.collective(collective, &from).time, received, 0)
-        });
-        let score = moves.fold(own, |sum, score| sum + score);
-        Way { score, ..way }
-    }
-
-    /// Finds the prices of the moves of a way, if they are few.
-    fn find_prices(&mut self, way: &Way, lazy: &Lazy<'_>) {
-        for (id, from, collective) in &way.path {
-            let from = self.search.space(*id).layout(*from);
-            if self.prices > 0 && lazy.at_least(collective, &from).is_some() {
-                self.prices -= 1;
-                lazy.learn(collective, &from);
-            }
-        }
+        let (alternatives, pinned) = alternatives(&mut self.search, (id, target), lazy, &mut self.prices);
+        let operands = self.program.value(id).definition.operands();
+        let given = |place: usize| self.given(operands[place]).sharding;
+        let case = case(&self.program.einsum(id), [&given(0), &given(1)]);
+        Choice { value: id, case, alternatives, pinned }
     }
 
     /// The layout that an operand has before anything is done for the product.
@@ -348,59 +270,4 @@ impl Builder<'_> {
         let step = step.copied().or_else(taken).expect("an operand has been made");
         self.steps[step].layout.clone()
     }
-
-    /// The moves of a way, as the book writes them.
-    fn moves(&self, way: &Way) -> Vec<String> {
-        let (mesh, dims) = (&self.program.mesh, &self.program.dims);
-        let name = |(id, from, collective): &(ValueId, Node, Rc<Collective>)| {
-            let from = self.search.space(*id).layout(*from);
-            let (move_name, brackets) = (collective_name(collective, &from, mesh, dims), from.brackets(mesh, dims));
-            format!("{move_name}({}{brackets})", self.program.name(*id))
-        };
-        way.path.iter().map(name).collect()
-    }
-
-    fn alternative(&self, way: &Way, lazy: &Lazy<'_>) -> Alternative {
-        let mesh = &self.program.mesh;
-        let (mut received, mut held, mut is_bound) = (Bytes(0), way.held, false);
-        let mut costs = Vec::new();
-        for (id, node, collective) in &way.path {
-            let from = self.search.space(*id).layout(*node);
-            received = Bytes(received.0.saturating_add(collective.bytes_received(&from, mesh).0));
-            let to = collective.apply(&from.sharding, mesh).map(|sharding| Layout { sharding, ..from.clone() });
-            let after = to.map_or(0, |to| to.local_bytes(mesh).0);
-            held = held.max(from.local_bytes(mesh).0.saturating_add(after));
-            is_bound |= lazy.at_least(collective, &from).is_some();
-            costs.push(lazy.collective(collective, &from));
-        }
-        let communication = costs.iter().map(|cost| cost.time).sum();
-        let time = communication + way.compute.time;
-        let (flops, held) = (way.flops, Bytes(held));
-        Alternative { moves: self.moves(way), costs, time, communication, received, flops, held, is_bound }
-    }
-}
-
-/// Whether a way is one that is written: each array is moved once, and before or after it may be cut.
-fn is_plain(way: &Way) -> bool {
-    let ids = way.path.iter().map(|(id, _, _)| *id).unique();
-    let slices = |(_, _, moved): &&(ValueId, Node, Rc<Collective>)| moved.kind() == CollectiveKind::Slice;
-    ids.into_iter().all(|id| {
-        let of_array = || way.path.iter().filter(move |(other, _, _)| *other == id);
-        let count = of_array().count();
-        let cuts = of_array().filter(slices).count();
-        cuts <= 1 && count - cuts <= 1
-    })
-}
-
-/// One way to do a product: its moves, each with the array and where it starts.
-struct Way {
-    score: Score,
-    compute: Cost,
-    flops: u128,
-    path: Vec<(ValueId, Node, Rc<Collective>)>,
-    /// Whether it is what the statement asks for.
-    obeys: bool,
-    is_chosen: bool,
-    /// Bytes of the operands and of the result on a device.
-    held: u64,
 }

@@ -1,4 +1,4 @@
-//! Inputs whose layout is left to the compiler: `W: bf16[D_?, F_?]`.
+//! Inputs whose layout, or a part of it, is left to the compiler: `W: bf16[D_?, F_?]`, `W: bf16[D_X, F_?]`.
 //!
 //! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
 //! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
@@ -26,7 +26,8 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
         let layouts = layouts(&program.value(id).dims, &program.mesh).ok_or_else(|| too_many(program, id))?;
         if limit.is_some() {
-            tried.push((id, layouts));
+            let wanted = &program.value(id).wanted;
+            tried.push((id, layouts.into_iter().filter(|layout| wanted.allows(layout)).collect()));
         }
     }
     let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
@@ -60,7 +61,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
             Ok(filled(program, Plan { exact: false, lower_bound, ..plan }))
         }
         (None, Some(error)) => Err(error),
-        (None, None) => unreachable!("every input has the layout in which it is whole"),
+        (None, None) => unreachable!("every input has the layout in which its holes are whole"),
     }
 }
 
@@ -93,7 +94,7 @@ pub(super) fn filled(program: &Program, mut plan: Plan) -> Plan {
 
 fn has_hole(program: &Program, id: ValueId) -> bool {
     let value = program.value(id);
-    value.definition == Definition::Input && value.wanted == Wanted::Free
+    value.definition == Definition::Input && value.wanted.is_open()
 }
 
 /// The least limit on memory, in bytes.

@@ -5,6 +5,7 @@
 //! costs no less than by bounds.
 
 use super::reshard::Terms;
+use super::search::Search;
 use super::{Cost, Costs, Limit, LocalWork, Objective, Plan, PlanError, branch};
 use crate::collective::Collective;
 use crate::layout::Layout;
@@ -24,11 +25,12 @@ const MOST_ROUNDS: usize = 48;
 pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
     // What a pin asks for is seen on the cheapest ways, which are those by price.
     let is_eager = program.values.iter().any(|value| value.pin.is_some());
-    let lazy = Lazy { costs, is_eager, known: RefCell::default() };
+    let lazy = Lazy { costs, is_eager, learned: RefCell::default() };
+    let mut search = Search::new(program, &lazy, terms);
     let mut round = 0;
     loop {
         round += 1;
-        let branch::Solved { built, least } = branch::solve(program, &lazy, terms)?;
+        let branch::Solved { built, least } = branch::solve(search)?;
         let wanted: Vec<_> = built.moves().filter(|(moved, from)| lazy.at_least(moved, from).is_some()).collect();
         if wanted.is_empty() {
             return Ok(built.finish(least, &lazy));
@@ -39,14 +41,9 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Resul
         if round == MOST_ROUNDS {
             return Ok(built.repriced().finish(least, &lazy));
         }
+        search = built.into_search();
+        wanted.iter().for_each(|(moved, from)| search.reprice(moved, from));
     }
-}
-
-/// A time, and whether the collective may take longer.
-#[derive(Clone, Copy)]
-struct Known {
-    cost: Cost,
-    is_bound: bool,
 }
 
 /// Costs of which some are only known as bounds.
@@ -54,40 +51,37 @@ pub(super) struct Lazy<'a> {
     costs: &'a dyn Costs,
     /// Whether every price is found at once.
     is_eager: bool,
-    known: RefCell<FxHashMap<(Collective, Layout), Known>>,
+    /// By the layout before it: what has been found.
+    learned: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
 }
 
 impl Lazy<'_> {
     /// Finds what a collective costs.
     pub(super) fn learn(&self, collective: &Collective, from: &Layout) -> Cost {
         let cost = self.costs.collective(collective, from);
-        let known = Known { cost, is_bound: false };
-        self.known.borrow_mut().insert((collective.clone(), from.clone()), known);
+        self.learned.borrow_mut().entry(from.clone()).or_default().insert(collective.clone(), cost);
         cost
     }
 
-    fn known(&self, collective: &Collective, from: &Layout) -> Known {
-        let key = (collective.clone(), from.clone());
-        if let Some(known) = self.known.borrow().get(&key) {
-            return *known;
-        }
-        let known = match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
-            Some(time) => Known { cost: Cost { time, limit: Limit::Bandwidth }, is_bound: true },
-            None => Known { cost: self.costs.collective(collective, from), is_bound: false },
-        };
-        self.known.borrow_mut().insert(key, known);
-        known
+    fn learned(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
+        self.learned.borrow().get(from)?.get(collective).copied()
     }
 }
 
 impl Costs for Lazy<'_> {
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        self.known(collective, from).cost
+        if let Some(cost) = self.learned(collective, from) {
+            return cost;
+        }
+        match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
+            Some(time) => Cost { time, limit: Limit::Bandwidth },
+            None => self.costs.collective(collective, from),
+        }
     }
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let known = self.known(collective, from);
-        known.is_bound.then_some(known.cost.time)
+        let bound = self.costs.at_least(collective, from).filter(|_| !self.is_eager)?;
+        self.learned(collective, from).is_none().then_some(bound)
     }
 
     fn product(&self, work: &LocalWork) -> Cost {

@@ -3,6 +3,7 @@
 //! A product is a choice of what each mesh axis does in its iteration space; resharding is a shortest path between
 //! shardings. What a move costs is asked through one trait, [`Costs`].
 
+mod alternatives;
 mod assignments;
 mod branch;
 mod build;
@@ -142,7 +143,15 @@ impl Limit {
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    parts::plan(program, costs)
+    parts::plan(program, costs, Terms::new(Allowed::Moves))
+}
+
+/// The same plan, with the ways in which each product could have been done; to price them takes as long again.
+///
+/// # Errors
+/// As for [`plan`].
+pub fn plan_with_alternatives(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
+    parts::plan(program, costs, Terms { alternatives: true, ..Terms::new(Allowed::Moves) })
 }
 
 /// The same with no axis cut in parts.
@@ -158,11 +167,11 @@ pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, 
 /// # Errors
 /// If no such plan is found; [`Plan::is_unwritten`] tells the steps of an ordinary plan that nobody wrote.
 pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    let plan = plan(program, costs)?;
+    let plan = plan_with_alternatives(program, costs)?;
     if plan.ids().all(|id| !plan.is_unwritten(id)) {
         return Ok(plan);
     }
-    holes::plan(program, costs, Terms::new(Allowed::Slices))
+    holes::plan(program, costs, Terms { alternatives: true, ..Terms::new(Allowed::Slices) })
 }
 
 /// What may be done to a value for the sake of its layout where no statement says so.
@@ -482,7 +491,8 @@ pub struct Choice {
     /// The book's case, 1 to 4, from the layouts that the operands had.
     pub case: u8,
     /// The ways to do it, of a pinned one those that it may be done in: the one that was chosen, then the others, the
-    /// cheapest first. In a larger program one of them may be cheaper by itself.
+    /// cheapest first. In a larger program one of them may be cheaper by itself. Without [`plan_with_alternatives`] only
+    /// the one that was chosen.
     pub alternatives: Vec<Alternative>,
     /// What the statement asks for, if it does.
     pub pinned: Option<Pinned>,

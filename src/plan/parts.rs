@@ -9,7 +9,7 @@
 //! Costs with which that is so are not asked for parts.
 
 use super::reshard::Terms;
-use super::{Allowed, Costs, Plan, PlanError, holes, limits};
+use super::{Costs, Plan, PlanError, holes, limits};
 use crate::collective::Collective;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
@@ -22,8 +22,7 @@ const MOST_PARTS: usize = 4;
 ///
 /// # Errors
 /// If there is no plan.
-pub(super) fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    let terms = Terms::new(Allowed::Moves);
+pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
     let whole = holes::plan(program, costs, terms)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
     let figure = |plan: &Plan| {
@@ -81,8 +80,10 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
         operator: from.operator,
     };
     for value in &mut program.values {
-        if let Wanted::Exact(wanted) = &mut value.wanted {
-            *wanted = sharding(wanted);
+        match &mut value.wanted {
+            Wanted::Exact(wanted) => *wanted = sharding(wanted),
+            Wanted::Partly(dims) => dims.iter_mut().flatten().for_each(|axes| *axes = list(*axes)),
+            Wanted::Free => {}
         }
         if let Definition::Collective { collective, from, .. } = &mut value.definition {
             *from = sharding(from);
@@ -91,16 +92,18 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
                 | Collective::AllReduce { axes }
                 | Collective::Broadcast { axes }
                 | Collective::Open { axes } => *axes = set(*axes),
-                Collective::ReduceScatter { axes, .. }
-                | Collective::AllToAll { axes, .. }
-                | Collective::Slice { axes, .. } => *axes = list(*axes),
+                Collective::ReduceScatter { dims } => dims.iter_mut().for_each(|axes| *axes = list(*axes)),
+                Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => *axes = list(*axes),
                 Collective::Permute { to } => *to = sharding(to),
             }
         }
     }
     for expectation in &mut program.expectations {
         if let ExpectationKind::Collectives { moves, .. } = &mut expectation.kind {
-            moves.iter_mut().for_each(|wanted| wanted.axes = wanted.axes.map(set));
+            for wanted in moves {
+                wanted.axes = wanted.axes.map(set);
+                wanted.onto.iter_mut().for_each(|(axes, _)| *axes = set(*axes));
+            }
         }
     }
     program.mesh = mesh;

@@ -26,7 +26,7 @@ impl Search<'_> {
     fn is_moved(&self, id: ValueId, assignment: &Assignment, place: usize, kind: CollectiveKind) -> bool {
         let operand = self.program.value(id).definition.operands()[place];
         let node = self.space(operand).known(&assignment.operands[place]);
-        let way = node.and_then(|node| self.found[operand.index()].offered().way(node));
+        let way = node.and_then(|node| self.space(operand).way(self.found[operand.index()].offered(), node));
         way.is_some_and(|way| way.iter().any(|(_, collective, _)| collective.kind() == kind))
     }
 

@@ -47,6 +47,9 @@ impl Score {
 
     /// Of something that is done several times.
     pub(super) fn times(self, times: u64) -> Score {
+        if times == 1 {
+            return self;
+        }
         let times = u128::from(times);
         Score { first: self.first.saturating_mul(times), second: self.second.saturating_mul(times), ..self }
     }
@@ -95,6 +98,8 @@ pub(super) struct Terms {
     pub(super) held: u64,
     /// The operations of a device in all of the program.
     pub(super) flops: u128,
+    /// Whether the ways in which products could have been done are told.
+    pub(super) alternatives: bool,
     /// What so many operations cost beside their time, of the first of the figures of a score.
     pub(super) toll: (u128, u128),
 }
@@ -102,7 +107,7 @@ pub(super) struct Terms {
 impl Terms {
     /// All plans in which this is allowed.
     pub(super) fn new(allowed: Allowed) -> Terms {
-        Terms { allowed, most: u128::MAX, held: u64::MAX, flops: u128::MAX, toll: (0, 1) }
+        Terms { allowed, most: u128::MAX, held: u64::MAX, flops: u128::MAX, alternatives: false, toll: (0, 1) }
     }
 }
 
@@ -148,8 +153,8 @@ pub(super) struct Distances<Origin> {
 pub(super) enum Back<Origin> {
     /// It was a source.
     Source(Origin),
-    /// By a move from another node, in so much time.
-    Move(Node, Rc<Collective>, Time),
+    /// By a move from another node, the one at this place of those out of it.
+    Move(Node, usize),
 }
 
 impl<Origin> Distances<Origin> {
@@ -175,11 +180,18 @@ impl<Origin> Distances<Origin> {
     }
 
     /// Whether a node is reached from this source.
-    pub(super) fn starts_at(&self, mut node: Node, source: Node) -> bool {
-        while let Some((_, Back::Move(from, _, _))) = self.get(node) {
-            node = *from;
+    pub(super) fn starts_at(&self, node: Node, source: Node) -> bool {
+        self.start(node) == Some(source)
+    }
+
+    /// The source, as a node, from which a node is reached.
+    pub(super) fn start(&self, mut node: Node) -> Option<Node> {
+        loop {
+            match &self.get(node)?.1 {
+                Back::Source(_) => return Some(node),
+                Back::Move(from, _) => node = *from,
+            }
         }
-        node == source
     }
 
     /// The source from which a node is reached.
@@ -187,26 +199,9 @@ impl<Origin> Distances<Origin> {
         loop {
             match &self.get(node)?.1 {
                 Back::Source(origin) => return Some(origin),
-                Back::Move(from, _, _) => node = *from,
+                Back::Move(from, _) => node = *from,
             }
         }
-    }
-
-    /// The moves from a source to a node, in order, each with where it starts and its time.
-    pub(super) fn way(&self, target: Node) -> Option<Vec<(Node, Rc<Collective>, Time)>> {
-        let mut moves = Vec::new();
-        let mut node = target;
-        loop {
-            match &self.get(node)?.1 {
-                Back::Source(_) => break,
-                Back::Move(from, collective, time) => {
-                    moves.push((*from, Rc::clone(collective), *time));
-                    node = *from;
-                }
-            }
-        }
-        moves.reverse();
-        Some(moves)
     }
 
     fn reached(&self) -> impl Iterator<Item = (Node, &(Score, Back<Origin>))> {
@@ -244,6 +239,29 @@ impl Space {
         Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: self.shardings[node].clone() }
     }
 
+    /// The move at a place of those out of a node that has been walked on from, and its time.
+    pub(super) fn edge(&self, from: Node, place: usize) -> Option<(&Rc<Collective>, Time)> {
+        let edge = self.edges[from].as_ref()?.get(place)?;
+        Some((&edge.collective, edge.time))
+    }
+
+    /// The moves from a source to a node, in order, each with where it starts and its time.
+    pub(super) fn way<Origin>(
+        &self,
+        ways: &Distances<Origin>,
+        target: Node,
+    ) -> Option<Vec<(Node, Rc<Collective>, Time)>> {
+        let mut moves = Vec::new();
+        let mut node = target;
+        while let Back::Move(from, place) = ways.get(node)?.1 {
+            let (collective, time) = self.edge(from, place)?;
+            moves.push((from, Rc::clone(collective), time));
+            node = from;
+        }
+        moves.reverse();
+        Some(moves)
+    }
+
     /// The cheapest way from any of the sources to every sharding; with a target, only until that is settled.
     pub(super) fn distances<Origin: Clone>(
         &mut self,
@@ -275,10 +293,10 @@ impl Space {
             reached.resize(self.shardings.len(), None);
             let edges = self.edges[node].as_deref().unwrap_or_default();
             self.work += edges.len() as u64;
-            for edge in edges.iter().filter(|edge| pricing.allows(edge)) {
+            for (place, edge) in edges.iter().enumerate().filter(|(_, edge)| pricing.allows(edge)) {
                 let through = score + edge.score.times(pricing.times);
                 if !settled[edge.to] && reached[edge.to].as_ref().is_none_or(|(known, _)| through < *known) {
-                    reached[edge.to] = Some((through, Back::Move(node, Rc::clone(&edge.collective), edge.time)));
+                    reached[edge.to] = Some((through, Back::Move(node, place)));
                     heap.push(Reverse((through, edge.to)));
                 }
             }
@@ -301,14 +319,28 @@ impl Space {
             if !to.divides(&self.dims, mesh) {
                 continue;
             }
-            let time = costs.collective(&collective, &from).time;
-            let score = Score::new(costs.objective(), time, collective.bytes_received(&from, mesh), 0);
-            let after = Layout { sharding: to.clone(), ..from.clone() }.local_bytes(mesh).0;
-            let held = before.saturating_add(after);
+            let (time, score) = priced(&collective, &from, mesh, costs);
+            let held = before.saturating_add(to.local_bytes(self.dtype, &self.dims, mesh).0);
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
         self.edges[node] = Some(edges);
     }
+
+    /// Takes in what a move costs by now, if it is one of this array type that has been met.
+    pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout, mesh: &Mesh, costs: &dyn Costs) {
+        if (self.dtype, &self.dims) != (from.dtype, &from.dims) {
+            return;
+        }
+        let Some(edges) = self.known(&from.sharding).and_then(|node| self.edges[node].as_mut()) else { return };
+        for edge in edges.iter_mut().filter(|edge| *edge.collective == *collective) {
+            (edge.time, edge.score) = priced(collective, from, mesh, costs);
+        }
+    }
+}
+
+fn priced(collective: &Collective, from: &Layout, mesh: &Mesh, costs: &dyn Costs) -> (Time, Score) {
+    let time = costs.collective(collective, from).time;
+    (time, Score::new(costs.objective(), time, collective.bytes_received(from, mesh), 0))
 }
 
 /// Above this many axes that go to a dim at once, they are tried in their own order and in that of the mesh only.
@@ -324,13 +356,13 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     }
     for axes in from.open.subsets().filter(|_| from.operator != Operator::Root) {
         moves.push(Collective::AllReduce { axes });
-        for dim in 0..dims.len() {
-            moves.extend(orders(axes.in_order()).into_iter().map(|axes| Collective::ReduceScatter { axes, dim }));
-        }
+        moves.extend(spreads(axes, dims.len()).into_iter().map(|dims| Collective::ReduceScatter { dims }));
     }
-    for (source, target) in (0..dims.len()).cartesian_product(0..dims.len()) {
-        let lists = suffixes(from.dims[source]).flat_map(orders);
-        moves.extend(lists.map(|axes| Collective::AllToAll { axes, from: source, to: target }));
+    for (source, axes) in from.dims.iter().enumerate() {
+        for axes in suffixes(*axes).flat_map(orders) {
+            let targets = (0..dims.len()).filter(|target| *target != source);
+            moves.extend(targets.map(|to| Collective::AllToAll { axes, from: source, to }));
+        }
     }
     for axis in all.without(from.used()).iter() {
         moves.extend((0..dims.len()).map(|dim| Collective::Slice { axes: Axes::one(axis), dim }));
@@ -341,10 +373,42 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
 
 /// The lists in which some axes can be appended to a dim.
 fn orders(axes: Axes) -> Vec<Axes> {
+    if axes.len() == 1 {
+        return vec![axes];
+    }
     if axes.len() > MOST_ORDERED {
         return vec![axes, axes.set().in_order()];
     }
     axes.iter().permutations(axes.len()).map(|order| order.into_iter().collect()).collect()
+}
+
+/// Above this many ways to spread the axes of a sum over the dims, all of them go to one dim.
+const MOST_SPREAD: usize = 4096;
+
+/// The ways in which some axes can be appended to the dims of an array of this rank: each to one, in all orders.
+fn spreads(axes: AxisSet, rank: usize) -> Vec<Vec<Axes>> {
+    let count = (rank..rank + axes.len()).try_fold(1usize, |count, places| count.checked_mul(places));
+    if count.is_none_or(|count| count > MOST_SPREAD) {
+        let onto = |dim| move |axes: Axes| (0..rank).map(|at| if at == dim { axes } else { Axes::NONE }).collect();
+        return (0..rank).flat_map(|dim| orders(axes.in_order()).into_iter().map(onto(dim))).collect();
+    }
+    let mut found = vec![vec![Axes::NONE; rank]];
+    for axis in axes.iter() {
+        let places = |dims: &Vec<Axes>| {
+            let at = |(dim, list): (usize, &Axes)| (0..=list.len()).map(move |place| (dim, place));
+            dims.iter().enumerate().flat_map(at).collect::<Vec<_>>()
+        };
+        let grow = |dims: &Vec<Axes>| {
+            let grown = places(dims).into_iter().map(|(dim, place)| {
+                let mut grown = dims.clone();
+                grown[dim] = dims[dim].iter().take(place).chain([axis]).chain(dims[dim].iter().skip(place)).collect();
+                grown
+            });
+            grown.collect::<Vec<_>>()
+        };
+        found = found.iter().flat_map(grow).collect();
+    }
+    found
 }
 
 /// The non-empty suffixes of a list.

@@ -11,6 +11,7 @@ use super::assignments::{Assignment, OpenWay, assignments};
 use super::holes;
 use super::reshard::{Distances, Node, Pricing, Score, Space, Terms};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
+use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
@@ -52,6 +53,14 @@ impl Found {
         self.onward.get().unwrap_or(&self.made)
     }
 
+    /// Whether it is had in a sharding as it was made.
+    pub(super) fn is_made(&self, node: Node) -> bool {
+        match self.settled {
+            Some(settled) => settled == node,
+            None => self.onward.get().is_none_or(|ways| ways.start(node) == Some(node)),
+        }
+    }
+
     /// Where it is had.
     pub(super) fn had(&self) -> impl Iterator<Item = Node> + '_ {
         self.settled.into_iter().chain(self.shared.iter().map(|(node, _)| *node))
@@ -79,7 +88,8 @@ pub(super) type Settled = BTreeMap<ValueId, Places>;
 pub(super) struct Way {
     pub(super) operands: Vec<Node>,
     pub(super) result: Node,
-    own: Score,
+    /// What the computation itself costs.
+    pub(super) own: Score,
     /// Bytes of the operands and of the result on a device.
     pub(super) held: u64,
     flops: u128,
@@ -182,6 +192,12 @@ impl<'a> Search<'a> {
         total
     }
 
+    /// Takes in what a move costs by now.
+    pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout) {
+        let (mesh, costs) = (&self.program.mesh, self.costs);
+        self.spaces.iter_mut().for_each(|space| space.reprice(collective, from, mesh, costs));
+    }
+
     /// So many moves and ways have been looked at.
     pub(super) fn work(&self) -> u64 {
         self.spaces.iter().map(|space| space.work).sum()
@@ -204,7 +220,7 @@ impl<'a> Search<'a> {
 
     /// The users of a value; that it leaves the program in a free layout is one more.
     pub(super) fn use_count(&self, id: ValueId) -> usize {
-        let leaves = self.program.outputs.contains(&id) && self.program.value(id).wanted == Wanted::Free;
+        let leaves = self.program.outputs.contains(&id) && self.program.value(id).wanted.is_open();
         self.users[id.index()].len() + usize::from(leaves)
     }
 
@@ -236,28 +252,45 @@ impl<'a> Search<'a> {
         let head = program.carried().find(|carried| carried.last == id).map(|carried| self.head(carried.first));
         let target = match (&value.wanted, head.flatten()) {
             (Wanted::Exact(sharding), _) => Some(self.space_mut(id).node(sharding)),
-            (Wanted::Free, Some(sharding)) => Some(self.space_mut(id).node(&sharding)),
-            (Wanted::Free, None) => None,
+            (Wanted::Partly(_) | Wanted::Free, Some(sharding)) => Some(self.space_mut(id).node(&sharding)),
+            (Wanted::Partly(_) | Wanted::Free, None) => None,
         };
         let pricing = self.pricing(program.times(id), self.allowed(id), self.others(id));
         let made = self.space_mut(id).distances(sources, target, &pricing);
         if made.is_empty() {
             return Err(self.unreachable(id));
         }
+        let onward = OnceCell::new();
+        if matches!(value.wanted, Wanted::Partly(_)) {
+            // With holes it is had as it is asked for, and its users go on from there.
+            let starts = made.iter().filter(|(node, _)| self.fits(id, *node));
+            let starts: Vec<_> = starts.map(|(node, score)| (node, score, Origin { operands: Vec::new() })).collect();
+            let pricing = self.pricing(self.onward_times(id), self.terms.allowed, self.others(id));
+            let ways = self.space_mut(id).distances(starts, None, &pricing);
+            if ways.is_empty() {
+                return Err(self.unreachable(id));
+            }
+            let _ = onward.set(ways);
+        }
         let mut further: Vec<Sharding> = places.map(|places| places.shardings.clone()).unwrap_or_default();
         let one_user = uses == 1 && !leaves && !is_carried;
         let settled = match target {
             Some(target) => made.get(target).map(|_| target),
-            None if one_user || relaxed && uses > 0 && further.is_empty() => {
+            None if one_user || relaxed && (uses > 1 || is_carried) && further.is_empty() => {
                 let parts = if uses > 1 { u32::try_from(uses).unwrap_or(u32::MAX) } else { 1 };
                 let output = if leaves { self.cheapest(id, &made, true, true) } else { None };
-                let (shared, onward) = (Vec::new(), OnceCell::new());
-                return Ok(Found { made, settled: None, shared, output, parts, onward });
+                return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward });
             }
             None if further.is_empty() => self.cheapest(id, &made, leaves || is_carried, uses > 0),
             None => {
-                let node = self.space_mut(id).node(&further.remove(0));
-                made.get(node).map(|_| node)
+                let node = self.space_mut(id).node(&further[0]);
+                if self.fits(id, node) {
+                    further.remove(0);
+                    made.get(node).map(|_| node)
+                } else {
+                    // It is had where the way there begins.
+                    onward.get().and_then(|ways| ways.start(node))
+                }
             }
         };
         let Some(settled) = settled else { return Err(self.unreachable(id)) };
@@ -267,8 +300,12 @@ impl<'a> Search<'a> {
             self.share(id, sharding, &mut found)?;
         }
         if relaxed && places.is_none_or(|places| !places.complete) && self.is_shared(id) {
-            // Each sharding in which it is had is one at which the ways of users part.
-            let parted = places.map_or(0, |places| places.shardings.len());
+            // Each sharding in which it is had is one at which the ways of users part; that of a layout with holes,
+            // as of a written one, need not be.
+            let parted = match &value.wanted {
+                Wanted::Partly(_) => further.len(),
+                Wanted::Exact(_) | Wanted::Free => places.map_or(0, |places| places.shardings.len()),
+            };
             found.parts = u32::try_from(uses.saturating_sub(parted)).unwrap_or(u32::MAX).max(1);
         }
         if leaves {
@@ -326,12 +363,17 @@ impl<'a> Search<'a> {
         if self.program.value(id).definition.is_written_move() { Allowed::Moves } else { self.terms.allowed }
     }
 
+    /// Whether a value may be had in a sharding.
+    pub(super) fn fits(&self, id: ValueId, node: Node) -> bool {
+        self.program.value(id).wanted.allows(self.space(id).sharding(node))
+    }
+
     /// The cheapest sharding of a value; an output is closed.
     ///
     /// Where consumers can only slice, they start from as few axes as can be.
     fn cheapest(&self, id: ValueId, made: &Distances<Origin>, closed: bool, used: bool) -> Option<Node> {
         let space = self.space(id);
-        let fits = |node: Node| !closed || space.sharding(node).open.is_empty();
+        let fits = |node: Node| self.fits(id, node) && (!closed || space.sharding(node).open.is_empty());
         let axes = |node: Node| match self.terms.allowed {
             Allowed::Moves => 0,
             Allowed::Slices if used => space.sharding(node).dim_axes().len(),
@@ -379,11 +421,11 @@ impl<'a> Search<'a> {
             Definition::Input => {
                 let layouts = match &value.wanted {
                     Wanted::Exact(sharding) => vec![sharding.clone()],
-                    Wanted::Free => holes::layouts(&value.dims, &program.mesh).unwrap_or_default(),
+                    Wanted::Partly(_) | Wanted::Free => holes::layouts(&value.dims, &program.mesh).unwrap_or_default(),
                 };
                 let fits = |sharding: &&Sharding| {
                     let layout = program.layout(id, (*sharding).clone());
-                    layout.local_bytes(&program.mesh).0 <= self.terms.held
+                    value.wanted.allows(sharding) && layout.local_bytes(&program.mesh).0 <= self.terms.held
                 };
                 let layouts: Vec<Sharding> = layouts.iter().filter(fits).cloned().collect();
                 let source = |sharding: &Sharding| {
@@ -604,7 +646,7 @@ impl<'a> Search<'a> {
         let value = self.program.value(id);
         let exact = |id: ValueId| match &self.program.value(id).wanted {
             Wanted::Exact(sharding) => Some(sharding.clone()),
-            Wanted::Free => None,
+            Wanted::Partly(_) | Wanted::Free => None,
         };
         let operands: Option<Vec<Sharding>> = value.definition.operands().iter().map(|id| exact(*id)).collect();
         Some(Assignment { operands: operands?, result: exact(id)? })
@@ -631,9 +673,7 @@ impl<'a> Search<'a> {
     pub(super) fn unreachable(&self, id: ValueId) -> PlanError {
         let value = self.program.value(id);
         let layout = match &value.wanted {
-            Wanted::Exact(sharding) => {
-                self.program.layout(id, sharding.clone()).brackets(&self.program.mesh, &self.program.dims)
-            }
+            Wanted::Exact(_) | Wanted::Partly(_) => value.brackets(&self.program.mesh, &self.program.dims),
             Wanted::Free => "any".to_owned(),
         };
         let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());

@@ -23,12 +23,11 @@ pub const MOST_STEPS: u64 = 4096;
 /// A plan that is too long to be spelled out.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[error("the program repeats too much to be run: it has {steps} steps in all, more than {most}", most = MOST_STEPS)]
-#[diagnostic(
-    code("repeat-too-long"),
-    help("`shardc plan` plans it all the same; run or time it with fewer iterations")
-)]
+#[diagnostic(code("repeat-too-long"), help("`shardc plan` plans it all the same; {}", way_out(*fits)))]
 pub struct TooLong {
     steps: u64,
+    /// How often the longest repeat can be done.
+    fits: u64,
     #[label("repeated here")]
     span: miette::SourceSpan,
 }
@@ -38,10 +37,26 @@ pub struct TooLong {
 /// # Errors
 /// If there would be more than [`MOST_STEPS`] steps.
 pub fn unroll(plan: &Plan) -> Result<Plan, TooLong> {
-    let steps = plan.ids().fold(0u64, |steps, id| steps.saturating_add(plan.times(id)));
-    match plan.program.repeats.iter().max_by_key(|repeat| repeat.times) {
-        Some(longest) if steps > MOST_STEPS => Err(TooLong { steps, span: longest.span.into() }),
+    // What is carried is no step of its own.
+    let done = || plan.ids().filter(|id| plan.step(*id).op != StepOp::Carry);
+    let steps = done().fold(0u64, |steps, id| steps.saturating_add(plan.times(id)));
+    let repeats = plan.program.repeats.iter().enumerate();
+    match repeats.max_by_key(|(_, repeat)| repeat.times) {
+        Some((place, longest)) if steps > MOST_STEPS => {
+            let others = done().filter(|id| plan.body(*id) != Some(place)).map(|id| plan.times(id));
+            let others = others.fold(0, u64::saturating_add);
+            let body = done().filter(|id| plan.body(*id) == Some(place)).count() as u64;
+            let fits = MOST_STEPS.saturating_sub(others).checked_div(body).unwrap_or_default();
+            Err(TooLong { steps, fits, span: longest.span.into() })
+        }
         Some(_) | None => Ok(unrolled(plan, u64::MAX)),
+    }
+}
+
+fn way_out(fits: u64) -> String {
+    match fits {
+        0 => "run or time it with fewer iterations".to_owned(),
+        _ => format!("run or time it with `repeat {fits}` at most"),
     }
 }
 

@@ -49,7 +49,7 @@ const WRONG: &[(&str, &str)] = &[
     ("A: bf16[I_X]{U_X}\noutput A", "axis-reused"),
     ("A: bf16[I]{U_XX}\noutput A", "axis-reused"),
     ("A: bf16[I, I]\noutput A", "dim-repeated"),
-    ("C[I_X, K_?] = A[I, J] * B[J, K]", "partial-hole"),
+    ("C[I_X, K_?]{U_Y} = A[I, J] * B[J, K]", "partial-hole"),
     ("A: bf16[I_X, J]\nC = relu(A[I, J])", "layout-mismatch"),
     ("A: bf16[I_X, J]\nC = relu(A[J, I_X])", "layout-mismatch"),
     ("A: bf16[I_X, J]\nC = relu(A[I_X])", "layout-mismatch"),
@@ -125,6 +125,12 @@ const WRONG: &[(&str, &str)] = &[
     ("AllToAll_{Z,J}(A[I_XY, J]) -> A[I_Y, J_X]", "collective-axis"),
     ("C = ReduceScatter_X(A[I, J]{U_X})", "collective-dim"),
     ("C = ReduceScatter_{X,K}(A[I, J]{U_X})", "collective-dim"),
+    ("C = ReduceScatter_{X,I,X,J}(A[I, J]{U_X})", "collective-axis"),
+    ("C = ReduceScatter_{X,I,Y,K}(A[I, J]{U_XY})", "collective-dim"),
+    ("C = ReduceScatter_{X,K,Y,J}(A[I, J]{U_XY})", "unknown-axis"),
+    ("C = ReduceScatter_{X,I,J}(A[I, J]{U_X})", "unknown-axis"),
+    ("C = ReduceScatter_{X,I,Y,J}(A[I, J]{U_X})", "collective-axis"),
+    ("ReduceScatter_{X,I,Y,J}(A[I, J]{U_XY}) -> A[I_Y, J_X]", "collective-result"),
     ("AllGather_X(A[I_X, J_Y]) -> A[I, J]", "collective-result"),
     ("C = AllGather_X(relu(A[I_X, J]))", "layout-unknown"),
 ];
@@ -184,6 +190,10 @@ const RIGHT: &[&str] = &[
     "C[I, K] = AllReduce(C[I, K]{U_X})",
     "A[I_X] -> C[I_X]\nC = AllGather(C[I_X])",
     "ReduceScatter_X(C[I, K]{U_X}) -> C[I, K_X]",
+    "ReduceScatter_{X,I,Y,K}(C[I, K]{U_XY}) -> C[I_X, K_Y]",
+    "ReduceScatter_{XY}(C[I, K]{U_XY}) -> C[I_Y, K_X]",
+    "C[I_Z, K_XY] = ReduceScatter(C[I, K]{U_XYZ})",
+    "ReduceScatter_{Z,I,XY,K}(C[I, K]{U_XYZ}) -> C[I_Z, K_XY]",
     "C = A[I, J] * B[J, K]\nD = relu(C)\nE[I_X, L] = D * F[K, L]",
     "C = A[I, J] * B[J, K]\nD = relu(C[I_X, K_Y])",
     "C[I_?, K_?] = A[I, J] * B[J, K]",
@@ -280,6 +290,13 @@ pub(super) fn verify(program: &Program) {
                 assert!(sharding.divides(&value.dims, &program.mesh));
                 let spent: usize = sharding.dims.iter().map(|axes| axes.len()).sum::<usize>() + sharding.open.len();
                 assert_eq!(spent, sharding.used().len(), "an axis is spent once");
+            }
+            Wanted::Partly(dims) => {
+                assert_eq!(dims.len(), value.dims.len());
+                assert!(dims.iter().any(Option::is_some) && dims.iter().any(Option::is_none));
+                let written = dims.iter().flatten();
+                let used = written.clone().fold(crate::mesh::AxisSet::NONE, |used, axes| used.union(axes.set()));
+                assert_eq!(written.map(|axes| axes.len()).sum::<usize>(), used.len(), "an axis is spent once");
             }
             Wanted::Free => assert!(!matches!(value.definition, Definition::Move { .. })),
         }

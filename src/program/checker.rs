@@ -48,6 +48,8 @@ pub(super) struct Checker {
     pub(super) outputs: Vec<ValueId>,
     /// The blocks that were checked.
     pub(super) repeats: Vec<Repeat>,
+    /// So many statements of blocks inside of bodies were checked.
+    pub(super) written_out: usize,
     /// What `expect` lines say.
     pub(super) expectations: Vec<Expectation>,
     /// What `limit` lines say.
@@ -86,6 +88,8 @@ pub(super) struct Binding {
     pub(super) used: bool,
     /// Bound again further down.
     pub(super) shadowed: bool,
+    /// Known inside of a body only.
+    pub(super) local: bool,
 }
 
 impl Checker {
@@ -123,6 +127,7 @@ impl Checker {
             uses: BTreeMap::new(),
             outputs: Vec::new(),
             repeats: Vec::new(),
+            written_out: 0,
             expectations: Vec::new(),
             limits: Vec::new(),
             depth: 0,
@@ -169,7 +174,7 @@ impl Checker {
     pub(super) fn exact(&self, id: ValueId) -> Option<&Sharding> {
         match &self.value(id).wanted {
             Wanted::Exact(sharding) => Some(sharding),
-            Wanted::Free => None,
+            Wanted::Partly(_) | Wanted::Free => None,
         }
     }
 
@@ -196,7 +201,7 @@ impl Checker {
             self.bindings[before].shadowed = true;
         }
         let name = name.map(str::to_owned);
-        self.bindings.push(Binding { name, value, place, input, used: false, shadowed: false });
+        self.bindings.push(Binding { name, value, place, input, used: false, shadowed: false, local: false });
     }
 
     /// What the name stands for here.

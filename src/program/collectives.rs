@@ -7,10 +7,11 @@ use super::{Definition, Value, ValueId, Wanted};
 use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{CollectiveName, Expr, Name};
+use itertools::Itertools;
 
 /// A collective as it is written, with the operand it is applied to.
 struct Call<'a> {
@@ -40,13 +41,24 @@ impl Checker {
         let text = collective_text(kind.node, subscript);
         let Some(from) = self.exact(operand).cloned() else {
             let (array, what) = (self.show(operand), format!("`{text}`"));
-            let help = "write its layout in brackets, or `*_LOCAL` for a product that leaves its sum open".to_owned();
+            let help = match self.value(operand).definition {
+                Definition::Product { .. } => {
+                    "write its layout in brackets, or `*_LOCAL` for a product that leaves its sum open"
+                }
+                Definition::Input
+                | Definition::Reduce { .. }
+                | Definition::Map { .. }
+                | Definition::Move { .. }
+                | Definition::Collective { .. }
+                | Definition::Rename { .. } => "write its layout in brackets where it is made",
+            };
+            let help = help.to_owned();
             let from = self.place(operand);
             return Err(CheckError::LayoutUnknown { array, what, at: argument.span, from, help }.into());
         };
         let said = result.and_then(|(written, _)| match &written.wanted {
             Wanted::Exact(sharding) if sharding.dims.len() == from.dims.len() => Some(sharding.clone()),
-            Wanted::Exact(_) | Wanted::Free => None,
+            Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => None,
         });
         let call = Call { kind: kind.node, text, at, operand, from: &from, said: said.as_ref() };
         let collective = self.read_collective(&call, subscript)?;
@@ -78,7 +90,7 @@ impl Checker {
         let value = self.value(id);
         let same_dims =
             self.granted(&written.wishes, &value.dims) == value.dims && written.wishes.len() == value.dims.len();
-        if same_dims && (written.wanted == Wanted::Free || written.wanted == value.wanted) {
+        if same_dims && self.exact(id).is_some_and(|gives| written.wanted.allows(gives)) {
             return Ok(());
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));
@@ -101,13 +113,19 @@ impl Checker {
 
     fn read_collective(&mut self, call: &Call<'_>, subscript: &[Name]) -> Checked<Collective> {
         let (dim, words) = self.destination(call, subscript)?;
-        let mut axes = Axes::NONE;
-        for (axis, at) in self.axes(words)? {
-            if axes.contains(axis) {
-                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
-                return Err(self.axis_error(call, why, "drop one of the two".to_owned(), at));
+        let (before, words) = self.earlier_dims(call, words);
+        let mut dims = vec![Axes::NONE; call.from.dims.len()];
+        for (dim, words) in before {
+            for axis in self.fresh_axes(call, words, &dims)? {
+                dims[dim] = dims[dim].with(axis);
             }
-            axes = axes.with(axis);
+        }
+        let last = self.fresh_axes(call, words, &dims)?;
+        let axes: Axes = last.into_iter().collect();
+        if dims.iter().any(|axes| !axes.is_empty()) {
+            let dim = self.target_dim(call, dim, axes)?;
+            dims[dim] = dims[dim].then(axes);
+            return Ok(Collective::ReduceScatter { dims });
         }
         if axes.is_empty() {
             return self.inferred(call, dim);
@@ -117,8 +135,15 @@ impl Checker {
             CollectiveName::AllReduce => Ok(Collective::AllReduce { axes: axes.set() }),
             CollectiveName::Broadcast => Ok(Collective::Broadcast { axes: axes.set() }),
             CollectiveName::ReduceScatter => {
+                // Without a dim the written result says which ones get them.
+                let spread = call.said.filter(|_| dim.is_none()).and_then(|said| appended_to(call.from, said));
+                let same =
+                    |dims: &Vec<Axes>| dims.iter().flat_map(|axes| axes.iter()).sorted().eq(axes.iter().sorted());
+                if let Some(dims) = spread.filter(same) {
+                    return Ok(Collective::ReduceScatter { dims });
+                }
                 let dim = self.target_dim(call, dim, axes)?;
-                Ok(Collective::ReduceScatter { axes, dim })
+                Ok(Collective::reduce_scatter(axes, dim, call.from.dims.len()))
             }
             CollectiveName::AllToAll => {
                 let to = self.target_dim(call, dim, axes)?;
@@ -131,6 +156,39 @@ impl Checker {
                 Ok(Collective::AllToAll { axes, from, to })
             }
         }
+    }
+
+    /// The axes of some words, none of which was written before.
+    fn fresh_axes(&mut self, call: &Call<'_>, words: &[Name], before: &[Axes]) -> Checked<Vec<AxisId>> {
+        let mut fresh: Vec<AxisId> = Vec::new();
+        for (axis, at) in self.axes(words)? {
+            if fresh.contains(&axis) || before.iter().any(|axes| axes.contains(axis)) {
+                let why = format!("`{}` is written twice", self.mesh.axis(axis).name);
+                return Err(self.axis_error(call, why, "drop one of the two".to_owned(), at));
+            }
+            fresh.push(axis);
+        }
+        Ok(fresh)
+    }
+
+    /// The dims before the last that a ReduceScatter goes to, each with its axes, and the words after them: in
+    /// `{X,I,Y,K}` they are `I`, with `X`. A word that is an axis is none of them.
+    fn earlier_dims<'b>(&self, call: &Call<'_>, words: &'b [Name]) -> (Vec<(usize, &'b [Name])>, &'b [Name]) {
+        let (mut found, mut rest) = (Vec::new(), words);
+        if call.kind != CollectiveName::ReduceScatter {
+            return (found, rest);
+        }
+        let dims = &self.value(call.operand).dims;
+        let named = |word: &Name| dims.iter().position(|dim| self.dims.name(dim.id) == word.node);
+        // Behind it there are axes for the dims after it.
+        while let Some((at, dim)) = (1..rest.len().saturating_sub(1))
+            .filter(|at| self.axes_named(&rest[*at].node).is_none())
+            .find_map(|at| Some((at, named(&rest[at])?)))
+        {
+            found.push((dim, &rest[..at]));
+            rest = &rest[at + 1..];
+        }
+        (found, rest)
     }
 
     /// The destination dim of a ReduceScatter or AllToAll, if the last item names one, and the words before it.
@@ -191,13 +249,20 @@ impl Checker {
                 CollectiveName::Broadcast => Some(Collective::Broadcast { axes: call.from.open }),
                 CollectiveName::ReduceScatter => {
                     let dim = self.target_dim(call, dim, call.from.open.in_order())?;
-                    Some(Collective::ReduceScatter { axes: call.from.open.in_order(), dim })
+                    Some(Collective::reduce_scatter(call.from.open.in_order(), dim, call.from.dims.len()))
                 }
                 CollectiveName::AllToAll => None,
             },
         };
         let why = || "nothing says which axes it is over".to_owned();
-        let help = || format!("write them: `{}_X`", kind_text(call.kind));
+        let items = match call.kind {
+            CollectiveName::ReduceScatter | CollectiveName::AllToAll => {
+                let dim = self.value(call.operand).dims.last().map_or("J".to_owned(), |dim| self.dims.name(dim.id));
+                format!("{{X,{dim}}}")
+            }
+            CollectiveName::AllGather | CollectiveName::AllReduce | CollectiveName::Broadcast => "X".to_owned(),
+        };
+        let help = || format!("write them: `{}_{items}`", kind_text(call.kind));
         found.ok_or_else(|| self.axis_error(call, why(), help(), call.at))
     }
 
@@ -220,7 +285,7 @@ impl Checker {
         let (axes, wanted) = match collective {
             Collective::AllGather { axes } => (*axes, from.dim_axes()),
             Collective::AllReduce { axes } | Collective::Broadcast { axes } => (*axes, from.open),
-            Collective::ReduceScatter { axes, .. } => (axes.set(), from.open),
+            Collective::ReduceScatter { .. } => (collective.axes(from, &self.mesh), from.open),
             Collective::AllToAll { axes, .. } => (axes.set(), from.dim_axes()),
             Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => {
                 (AxisSet::NONE, AxisSet::NONE)
@@ -322,25 +387,34 @@ impl Checker {
 
 /// The collective of this kind that leads from one sharding towards another; applying it tells whether it arrives.
 fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collective> {
-    let appended = |before: Axes, after: Axes| -> Option<Axes> {
-        let new: Axes = after.iter().skip(before.len()).collect();
-        (before.then(new) == after && !new.is_empty()).then_some(new)
-    };
     let gains = || {
         let mut pairs = from.dims.iter().zip(&to.dims).enumerate();
-        pairs.find_map(|(place, (before, after))| Some((place, appended(*before, *after)?)))
+        pairs.find_map(|(place, (before, after))| {
+            Some((place, appended(*before, *after).filter(|axes| !axes.is_empty())?))
+        })
     };
     match kind {
         CollectiveName::AllGather => Some(Collective::AllGather { axes: from.dim_axes().without(to.dim_axes()) }),
         CollectiveName::AllReduce => Some(Collective::AllReduce { axes: from.open.without(to.open) }),
         CollectiveName::Broadcast => Some(Collective::Broadcast { axes: from.open.without(to.open) }),
-        CollectiveName::ReduceScatter => gains().map(|(dim, axes)| Collective::ReduceScatter { axes, dim }),
+        CollectiveName::ReduceScatter => appended_to(from, to).map(|dims| Collective::ReduceScatter { dims }),
         CollectiveName::AllToAll => {
             let (to, axes) = gains()?;
             let source = axes.iter().next().and_then(|axis| from.dim_of(axis))?;
             Some(Collective::AllToAll { axes, from: source, to })
         }
     }
+}
+
+/// What was appended to a list of axes, if that is all that was done to it.
+fn appended(before: Axes, after: Axes) -> Option<Axes> {
+    let new: Axes = after.iter().skip(before.len()).collect();
+    (before.then(new) == after).then_some(new)
+}
+
+/// What was appended to each dim, if that is all that was done to them.
+fn appended_to(from: &Sharding, to: &Sharding) -> Option<Vec<Axes>> {
+    from.dims.iter().zip(&to.dims).map(|(before, after)| appended(*before, *after)).collect()
 }
 
 /// The one collective that leads from one sharding to another, if one does.

@@ -245,6 +245,17 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("a `repeat` inside a body is written out, and this makes more than {most} statements")]
+    #[diagnostic(
+        code("repeat-too-long"),
+        help("let the outer block have the large count: its body is planned once, whatever the count")
+    )]
+    WrittenOutTooLong {
+        most: usize,
+        #[label("written out")]
+        at: Span,
+    },
+
     #[error("no collective is called `{name}`")]
     #[diagnostic(code("unknown-collective"))]
     UnknownMove {
@@ -393,12 +404,25 @@ pub(super) enum CheckError {
         second: Span,
     },
 
-    #[error("{array} has a layout on some dims and holes on others")]
-    #[diagnostic(code("partial-hole"), help("either every dim has a layout or every dim a hole: `{free}`"))]
-    PartialHole {
+    #[error("{array} has holes and an open sum")]
+    #[diagnostic(
+        code("partial-hole"),
+        help("drop the braces: what is left to the compiler may stay open; or write the axes of every dim")
+    )]
+    HoleBesideOpenSum {
         array: String,
-        free: String,
-        #[label("a hole among written layouts")]
+        #[label("open sums are part of a layout without holes")]
+        at: Span,
+    },
+
+    #[error("{array} has holes here, and its layout is left to the compiler")]
+    #[diagnostic(
+        code("partial-hole"),
+        help("brackets on a use say the layout that it has: drop them, or write the axes of every dim")
+    )]
+    HoleInUse {
+        array: String,
+        #[label("a hole in a use")]
         at: Span,
     },
 
@@ -509,7 +533,7 @@ pub(super) enum CheckError {
     },
 
     #[error("there is no {operation} of {left} and {right}")]
-    #[diagnostic(code("dtype-mismatch"), help("cast one of them: `f32(..)`"))]
+    #[diagnostic(code("dtype-mismatch"), help("cast {}: `f32(..)`", culprits(*left, *right)))]
     DTypeMismatch {
         operation: &'static str,
         left: DType,
@@ -663,9 +687,11 @@ pub(super) enum CheckError {
     },
 
     #[error("array `{name}` is never used")]
-    #[diagnostic(code("unused-array"), severity(Warning), help("drop it, or add it to the results: `output {name}`"))]
+    #[diagnostic(code("unused-array"), severity(Warning))]
     UnusedArray {
         name: String,
+        #[help]
+        help: String,
         #[label("never used")]
         at: Span,
     },
@@ -691,9 +717,11 @@ pub(super) enum CheckError {
     },
 
     #[error("the statement has {found} products, and a strategy is for one")]
-    #[diagnostic(code("pin-product"), help("write each product as a statement of its own"))]
+    #[diagnostic(code("pin-product"))]
     PinProduct {
         found: usize,
+        #[help]
+        help: &'static str,
         #[label("of which product?")]
         at: Span,
     },
@@ -790,6 +818,11 @@ impl From<CheckError> for Failure {
 
 /// What a part of a program means, if it means something.
 pub(super) type Checked<T> = Result<T, Failure>;
+
+/// Which of two operands have to become others: there is no arithmetic of booleans.
+fn culprits(left: DType, right: DType) -> &'static str {
+    if left == DType::Bool && right == DType::Bool { "both" } else { "one of them" }
+}
 
 /// What an operator works on, in words.
 fn operands(operator: Operator) -> &'static str {

@@ -55,8 +55,8 @@ pub struct ExpectedMove {
     pub kind: String,
     /// Over which axes; `None` for any.
     pub axes: Option<AxisSet>,
-    /// The dim that gets them; `None` for any.
-    pub dim: Option<Vec<DimId>>,
+    /// Which of them go to which dim, or to the dims that it is made of; empty for any.
+    pub onto: Vec<(AxisSet, Vec<DimId>)>,
 }
 
 /// What no plan may exceed.
@@ -117,16 +117,28 @@ impl Checker {
             };
             return Err(CheckError::UnknownMove { name: kind.to_owned(), at, help }.into());
         }
-        let mut words = expected.subscript.as_slice();
-        let mut dim = None;
-        if let ([axes @ .., last], "ReduceScatter" | "AllToAll") = (words, kind)
-            && !axes.is_empty()
-            && self.axes_named(&last.node).is_none()
-        {
-            dim = Some(self.dims_named(&last.node, last.span)?.into_iter().map(|dim| dim.id).collect());
-            words = axes;
+        let words = expected.subscript.as_slice();
+        let (mut axes, mut onto, mut start) = (AxisSet::NONE, Vec::new(), 0);
+        for (at, word) in words.iter().enumerate() {
+            let is_last = at + 1 == words.len();
+            let is_known = self.named_dims.contains_key(&word.node) || self.parts.contains_key(&word.node);
+            let may_be_dim = at > start && self.axes_named(&word.node).is_none();
+            // A dim stands behind its axes; of several, those in between are told from axes by being known.
+            let ends = match kind {
+                "ReduceScatter" => may_be_dim && (is_last || is_known),
+                "AllToAll" => may_be_dim && is_last,
+                _ => false,
+            };
+            if ends {
+                let own: AxisSet = self.axes(&words[start..at])?.into_iter().map(|(axis, _)| axis).collect();
+                let dims = self.dims_named(&word.node, word.span)?.into_iter().map(|dim| dim.id).collect();
+                onto.push((own, dims));
+                axes = axes.union(own);
+                start = at + 1;
+            }
         }
-        let axes: AxisSet = self.axes(words)?.into_iter().map(|(axis, _)| axis).collect();
-        Ok(ExpectedMove { kind: kind.to_owned(), axes: (!words.is_empty()).then_some(axes), dim })
+        let rest: AxisSet = self.axes(&words[start..])?.into_iter().map(|(axis, _)| axis).collect();
+        let axes = (!words.is_empty()).then_some(axes.union(rest));
+        Ok(ExpectedMove { kind: kind.to_owned(), axes, onto })
     }
 }

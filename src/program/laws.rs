@@ -100,6 +100,7 @@ fn random_programs_keep_the_invariants() {
         "AllReduce",
         "AllReduce_Y",
         "ReduceScatter_{X,I}",
+        "ReduceScatter_{X,I,Y,K}",
         "AllToAll_{X,J}",
         "AllGather",
     ];

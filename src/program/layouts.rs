@@ -6,7 +6,7 @@ use super::error::{CheckError, Checked, Failure};
 use super::pad::least_common_multiple;
 use super::{ValueId, Wanted};
 use crate::diag::{Edit, Fix};
-use crate::layout::{Dim, DimId};
+use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::Span;
@@ -56,19 +56,29 @@ impl Checker {
         }
         let (wishes, places) = self.wishes(brackets, array)?;
         let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
-        if holes > 0 {
-            let names: Vec<String> = wishes.iter().map(|wish| format!("{}_?", self.wish_name(*wish))).collect();
-            let text = format!("[{}]", names.join(", "));
-            if holes < brackets.dims.len() || brackets.open.is_some() {
-                let free = format!("{array}{text}");
-                return Err(CheckError::PartialHole { array: quoted(array), free, at: brackets.span }.into());
-            }
-            return Ok(Written { wishes, wanted: Wanted::Free, span: brackets.span, text, places });
+        if let Some(open) = brackets.open.as_ref().filter(|_| holes > 0) {
+            return Err(CheckError::HoleBesideOpenSum { array: quoted(array), at: open.span }.into());
         }
         let lists = self.lists(brackets)?;
         let use_of = Use { array, product, at: brackets.span };
         self.spent_once(&lists, &wishes, &use_of)?;
         let sharding = lists.sharding();
+        if holes > 0 {
+            let written = self.partly(brackets, &sharding)?;
+            let names = wishes.iter().zip(&written).map(|(wish, axes)| {
+                let axes = axes.map_or("_?".to_owned(), |axes| axes.subscript(&self.mesh));
+                format!("{}{axes}", self.wish_name(*wish))
+            });
+            let text = format!("[{}]", names.collect::<Vec<_>>().join(", "));
+            for (axes, wish) in written.iter().zip(&wishes) {
+                if let (Some(axes), Wish::Dim(dim)) = (axes, wish) {
+                    self.note_split(*axes, dim.id);
+                }
+            }
+            let free = written.iter().all(Option::is_none);
+            let wanted = if free { Wanted::Free } else { Wanted::Partly(written) };
+            return Ok(Written { wishes, wanted, span: brackets.span, text, places });
+        }
         let text = self.spell(&wishes, &sharding.dims, sharding.open, sharding.operator);
         for (axes, wish) in sharding.dims.iter().zip(&wishes) {
             if let Wish::Dim(dim) = wish {
@@ -76,6 +86,18 @@ impl Checker {
             }
         }
         Ok(Written { wishes, wanted: Wanted::Exact(sharding), span: brackets.span, text, places })
+    }
+
+    /// The axes of each dim, of those with a hole none; a dim of parts with a hole has one in each.
+    fn partly(&mut self, brackets: &Brackets, sharding: &Sharding) -> Checked<Vec<Option<Axes>>> {
+        let mut written = Vec::new();
+        for item in &brackets.dims {
+            let is_hole = matches!(item.subscript, Some(Subscript::Hole(_)));
+            for _ in self.item_wishes(&item.dim, item.span)? {
+                written.push((!is_hole).then(|| sharding.dims[written.len()]));
+            }
+        }
+        Ok(written)
     }
 
     /// The dims that are asked for, each with its place; a dim of parts stands for these.
@@ -243,15 +265,24 @@ impl Checker {
         let at = written.span;
         match (&written.wanted, &value.wanted) {
             (Wanted::Free, _) if same_dims => Ok(()),
-            (Wanted::Exact(said), Wanted::Exact(has)) if same_dims && said == has => Ok(()),
-            (Wanted::Exact(said), Wanted::Free) if same_dims => {
+            (Wanted::Exact(_) | Wanted::Partly(_), Wanted::Exact(has)) if same_dims && written.wanted.allows(has) => {
+                Ok(())
+            }
+            (Wanted::Partly(said), Wanted::Partly(has)) if same_dims && says_less(said, has) => Ok(()),
+            (Wanted::Partly(_), Wanted::Partly(_) | Wanted::Free) if same_dims => {
+                Err(CheckError::HoleInUse { array: quoted(name), at }.into())
+            }
+            (Wanted::Exact(said), asked @ (Wanted::Free | Wanted::Partly(_))) if same_dims && asked.allows(said) => {
                 let said = said.clone();
                 self.check_open(id, &said, at)?;
                 self.values[id.index()].wanted = Wanted::Exact(said);
                 self.places[id.index()] = at;
                 Ok(())
             }
-            (Wanted::Exact(_) | Wanted::Free, Wanted::Exact(_) | Wanted::Free) => {
+            (
+                Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free,
+                Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free,
+            ) => {
                 let said = format!("{name}{}", written.text);
                 if !self.told_layouts.insert((id, said.clone())) {
                     // The same contradiction again: one place is wrong, and it was shown.
@@ -305,6 +336,11 @@ impl Checker {
     }
 }
 
+/// Whether all that is said of some dims is what they have.
+fn says_less(said: &[Option<Axes>], has: &[Option<Axes>]) -> bool {
+    said.iter().zip(has).all(|(said, has)| said.is_none() || said == has)
+}
+
 impl Lists {
     /// Every axis with its place and dim, `None` for the open sum.
     fn all(&self) -> impl Iterator<Item = (AxisId, Span, Option<usize>)> {
@@ -314,13 +350,10 @@ impl Lists {
     }
 
     /// The sharding; each axis stands in it once.
-    fn sharding(&self) -> crate::layout::Sharding {
+    fn sharding(&self) -> Sharding {
         let list = |list: &Vec<(AxisId, Span)>| list.iter().map(|(axis, _)| *axis).collect::<Axes>();
-        let mut sharding = crate::layout::Sharding {
-            dims: self.dims.iter().map(list).collect(),
-            open: AxisSet::NONE,
-            operator: self.operator,
-        };
+        let mut sharding =
+            Sharding { dims: self.dims.iter().map(list).collect(), open: AxisSet::NONE, operator: self.operator };
         sharding.set_open(self.open.iter().map(|(axis, _)| *axis).collect());
         sharding
     }

@@ -45,7 +45,7 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::{Dim, DimId, Dims, Layout, Sharding};
 use crate::link::DegradedLink;
-use crate::mesh::Mesh;
+use crate::mesh::{Axes, Mesh};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
@@ -198,8 +198,40 @@ pub struct Value {
 pub enum Wanted {
     /// Exactly this one.
     Exact(Sharding),
+    /// One with these axes on the dims that have no hole; an output is closed all the same.
+    Partly(Vec<Option<Axes>>),
     /// Any; an output is closed all the same.
     Free,
+}
+
+impl Wanted {
+    /// Whether this is a layout that is asked for.
+    pub fn allows(&self, sharding: &Sharding) -> bool {
+        match self {
+            Wanted::Exact(exact) => exact == sharding,
+            Wanted::Partly(dims) => {
+                dims.iter().zip(&sharding.dims).all(|(asked, axes)| asked.is_none_or(|asked| asked == *axes))
+            }
+            Wanted::Free => true,
+        }
+    }
+
+    /// The axes that are written for a dim, if they are.
+    pub fn axes(&self, dim: usize) -> Option<Axes> {
+        match self {
+            Wanted::Exact(sharding) => sharding.dims.get(dim).copied(),
+            Wanted::Partly(dims) => dims.get(dim).copied().flatten(),
+            Wanted::Free => None,
+        }
+    }
+
+    /// Whether the compiler chooses anything of the layout.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Wanted::Exact(_) => false,
+            Wanted::Partly(_) | Wanted::Free => true,
+        }
+    }
 }
 
 /// How a value comes about.

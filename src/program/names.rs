@@ -84,6 +84,16 @@ impl Checker {
         (others > 0 && others + 1 == word.node.chars().count()).then_some((letter, span))
     }
 
+    /// `I_X` for `IX`, which text copied from a page may have.
+    fn lost_underscore(&self, name: &str) -> Option<String> {
+        let is_run = |word: &str| word.chars().all(|c| self.axes_named(c.encode_utf8(&mut [0; 4])).is_some());
+        let splits = name.char_indices().skip(1).map(|(at, _)| name.split_at(at));
+        let fits = |(dim, axes): &(&str, &str)| {
+            self.named_dims.get(*dim).is_some_and(Option::is_some) && (self.axes_named(axes).is_some() || is_run(axes))
+        };
+        splits.into_iter().find(fits).map(|(dim, axes)| format!("{dim}_{axes}"))
+    }
+
     /// The dim of that name.
     pub(super) fn dim(&mut self, name: &str, at: Span) -> Checked<Dim> {
         if let Some(dim) = self.named_dims.get(name) {
@@ -99,7 +109,8 @@ impl Checker {
             let parts: Vec<String> = parts.iter().map(|dim| self.dims.name(dim.id)).collect();
             return Err(CheckError::DimOfParts { name: name.to_owned(), parts: parts.join("*"), at }.into());
         }
-        let help = match nearest(name, self.named_dims.keys().map(String::as_str)) {
+        let near = nearest(name, self.named_dims.keys().map(String::as_str));
+        let help = match self.lost_underscore(name).or(near.map(str::to_owned)) {
             Some(near) => format!("did you mean `{near}`? otherwise give it a size: `dims {{{name}: 1024}}`"),
             None => format!("give it a size: `dims {{{name}: 1024}}`"),
         };

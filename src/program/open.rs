@@ -95,10 +95,40 @@ impl Checker {
                     matches!(function, Function::Binary(Binary::Add | Binary::Sub)) && operator == Operator::Sum;
                 let whole = |id: &&ValueId| self.exact(**id).is_some_and(|has| has.open.is_empty());
                 let partner = operands.iter().find(whole).copied().filter(|_| summed);
+                if let (true, [left, right]) = (summed && partner.is_none(), operands)
+                    && let Some(failure) = self.open_apart(*left, *right, operands[*place])
+                {
+                    return Err(failure);
+                }
                 return Err(self.misuse_beside(operands[*place], partner, self.partner_is_whole(function, axis)));
             }
         }
         Ok(())
+    }
+
+    /// A sum of two values that are open over different axes: each can be opened over those of the other.
+    fn open_apart(&self, left: ValueId, right: ValueId, at: ValueId) -> Option<Failure> {
+        let axes = |id| self.exact(id).filter(|has| !has.open.is_empty()).map(|has| has.open);
+        let (of_left, of_right) = (axes(left)?, axes(right)?);
+        let opened = |id, axes: AxisSet| format!("`open_{}({})`", axes.names(&self.mesh), self.show(id));
+        let (to_left, to_right) = (of_right.without(of_left), of_left.without(of_right));
+        let fixes: Vec<String> = [(left, to_left), (right, to_right)]
+            .into_iter()
+            .filter(|(_, axes)| !axes.is_empty())
+            .map(|(id, axes)| opened(id, axes))
+            .collect();
+        let spent = |id: ValueId, more: AxisSet| {
+            self.exact(id).is_some_and(|has| !has.dim_axes().intersection(more).is_empty())
+        };
+        if fixes.is_empty() || spent(left, to_left) || spent(right, to_right) {
+            return None;
+        }
+        let (axes, from) = (axes(at)?, self.place(at));
+        let partner = if at == left { of_right } else { of_left };
+        let reason = format!("the other operand is open over `{}`", partner.names(&self.mesh));
+        let help = format!("open both over the same axes, {}, or close both first", fixes.join(" and "));
+        let axes = axes.names(&self.mesh);
+        Some(CheckError::OpenSumMisuse { fixes: Vec::new(), axes, reason, at: self.use_place(at), from, help }.into())
     }
 
     /// Why operands that are not open alike do not fit.
@@ -196,7 +226,12 @@ impl Checker {
         match self.exact(id) {
             Some(has) if has.operator == operator => has.open,
             Some(_) => AxisSet::NONE,
-            None => self.sums[id.index()].get(&operator).copied().unwrap_or_default(),
+            None => {
+                let value = self.value(id);
+                let spent = (0..value.dims.len()).filter_map(|dim| value.wanted.axes(dim)).map(Axes::set);
+                let sums = self.sums[id.index()].get(&operator).copied().unwrap_or_default();
+                spent.fold(sums, AxisSet::without)
+            }
         }
     }
 

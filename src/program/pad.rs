@@ -15,7 +15,7 @@ use super::error::CheckError;
 use super::{Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
-use crate::layout::{Dim, DimId, Sharding};
+use crate::layout::{Dim, DimId};
 use crate::mesh::Mesh;
 use crate::span::Span;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ pub(super) fn pad(program: Program, places: &[Span], diagnostics: &mut Diagnosti
     };
     if let Some(value) = program.values.iter().find(too_large) {
         let array = quoted(value.name.as_deref().unwrap_or_default());
-        let elements = "2^60 or more, with its padding,".to_owned();
+        let elements = "2^60 or more padded".to_owned();
         diagnostics.push(&CheckError::ArrayTooLarge { array, elements, at: value.span });
         return program;
     }
@@ -70,12 +70,8 @@ fn padded_sizes(program: &Program) -> BTreeMap<DimId, u64> {
 
 /// The dims of a value and in how many shards its layout cuts each.
 fn written<'a>(value: &'a Value, mesh: &'a Mesh) -> impl Iterator<Item = (Dim, u64)> + 'a {
-    let sharding: Option<&Sharding> = match &value.wanted {
-        Wanted::Exact(sharding) => Some(sharding),
-        Wanted::Free => None,
-    };
-    let groups = sharding.into_iter().flat_map(|sharding| &sharding.dims).map(|axes| axes.group_size(mesh));
-    value.dims.iter().copied().zip(groups)
+    let dims = value.dims.iter().copied().enumerate();
+    dims.filter_map(|(place, dim)| Some((dim, value.wanted.axes(place)?.group_size(mesh))))
 }
 
 /// Gives both sides of each rename the splits of the other, there and back; whether that changed any.

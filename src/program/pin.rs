@@ -92,7 +92,11 @@ impl Checker {
         let products: Vec<usize> =
             values.filter(|value| matches!(self.values[*value].definition, Definition::Product { .. })).collect();
         let [product] = products[..] else {
-            return Err(CheckError::PinProduct { found: products.len(), at }.into());
+            let help = match products.len() {
+                0 => "drop it: a strategy says how a product is done",
+                _ => "write each product as a statement of its own",
+            };
+            return Err(CheckError::PinProduct { found: products.len(), help, at }.into());
         };
         let operands = self.values[product].definition.operands().to_vec();
         if strategy.has_operands() == written.operands.is_empty() {

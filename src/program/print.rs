@@ -28,8 +28,11 @@ impl Value {
                 let layout = Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: sharding.clone() };
                 layout.brackets(mesh, dims)
             }
-            Wanted::Free => {
-                let items: Vec<String> = self.dims.iter().map(|dim| format!("{}_?", dims.name(dim.id))).collect();
+            Wanted::Partly(_) | Wanted::Free => {
+                let axes = |place| self.wanted.axes(place).map_or("_?".to_owned(), |axes| axes.subscript(mesh));
+                let items = self.dims.iter().enumerate();
+                let items: Vec<String> =
+                    items.map(|(place, dim)| format!("{}{}", dims.name(dim.id), axes(place))).collect();
                 format!("[{}]", items.join(", "))
             }
         }

@@ -251,7 +251,7 @@ impl Checker {
     pub(super) fn check_local(&self, id: ValueId, fresh: bool, written: &Written, name: &str) -> Checked<()> {
         let value = self.value(id);
         let local = fresh && matches!(value.definition, Definition::Product { local: true, .. });
-        if !local || value.wanted == written.wanted {
+        if !local || self.exact(id).is_some_and(|gives| written.wanted.allows(gives)) {
             return Ok(());
         }
         let (gives, said) = (self.show_as(id, name), format!("{name}{}", written.text));

@@ -1,5 +1,7 @@
 //! `repeat N { .. }`: a body that is checked and planned once, and done N times.
 //!
+//! A block inside a body is written out, so that the body is planned with all of its iterations.
+//!
 //! Names that exist before and are assigned inside are carried from one iteration to the next. Each stands for two
 //! values of the body: the first, at its head, is what an iteration begins with; the last, at its end, is what it
 //! hands on, in the layout of the first. Everything else of the body is local.
@@ -47,6 +49,9 @@ pub struct Carried {
     pub last: ValueId,
 }
 
+/// Blocks inside of bodies are written out up to so many statements in all.
+const MOST_WRITTEN_OUT: usize = 1024;
+
 /// A carried name while the body is checked.
 struct Open {
     name: String,
@@ -92,20 +97,18 @@ impl Checker {
     /// Opens the names that the body assigns and that exist before.
     fn open_body(&mut self, body: &[Statement]) -> Checked<Vec<Open>> {
         let mut names: Vec<&str> = Vec::new();
-        for statement in body {
-            if let StatementKind::Assign { target, .. } = &statement.kind
-                && let Some(name) = target.name.as_ref().map(|name| name.node.as_str())
-                && !names.contains(&name)
-            {
-                names.push(name);
-            }
-        }
+        assigned(body, &mut names);
         let mut opened = Vec::new();
         for name in names {
             let Some(entry) = self.scope.get(name).and_then(|place| self.bindings[*place].value) else { continue };
             self.bindings[self.scope[name]].used = true;
             let value = self.value(entry);
-            let (dtype, dims, wanted) = (value.dtype, value.dims.clone(), value.wanted.clone());
+            let (dtype, dims) = (value.dtype, value.dims.clone());
+            // Holes are filled in where they stand; an iteration may begin with another layout.
+            let wanted = match &value.wanted {
+                Wanted::Exact(sharding) => Wanted::Exact(sharding.clone()),
+                Wanted::Partly(_) | Wanted::Free => Wanted::Free,
+            };
             let (definition, place, span) =
                 (Definition::Move { operand: entry, written: false }, self.place(entry), value.span);
             let first = self.add_value(Value {
@@ -138,9 +141,54 @@ impl Checker {
             StatementKind::Expect(_) => "expect",
             StatementKind::Limit { .. } => "limit",
             StatementKind::Link(_) => "link",
-            StatementKind::Repeat { .. } => "repeat",
+            StatementKind::Repeat { count, body } => {
+                if let Err(failure) = self.write_out(count, body, statement.span) {
+                    self.tell(failure);
+                }
+                return;
+            }
         };
         self.diagnostics.push(&CheckError::NotInRepeat { what, at: statement.span });
+    }
+
+    /// Checks a block inside a body, as if its own body stood there so many times.
+    fn write_out(&mut self, count: &SizeExpr, body: &[Statement], at: Span) -> Checked<()> {
+        let times = self.times(count);
+        let errors = self.diagnostics.count(crate::diag::Severity::Error);
+        let outside: BTreeSet<String> = self.scope.keys().cloned().collect();
+        for iteration in 1..=times.as_ref().copied().unwrap_or(1) {
+            self.written_out += body.len().max(1);
+            if self.written_out > MOST_WRITTEN_OUT {
+                return Err(CheckError::WrittenOutTooLong { most: MOST_WRITTEN_OUT, at }.into());
+            }
+            let start = self.values.len();
+            for statement in body {
+                self.body_statement(statement);
+            }
+            for value in self.values[start..].iter_mut().filter(|value| value.definition == Definition::Input) {
+                value.name = value.name.as_ref().map(|name| format!("{name}.{iteration}"));
+            }
+            self.forget_locals(&outside);
+            if self.diagnostics.count(crate::diag::Severity::Error) > errors {
+                break;
+            }
+        }
+        times.map(|_| ())
+    }
+
+    /// The outputs, with what a repeat hands on brought out of its body: inside it may be an open sum.
+    pub(super) fn bring_out(&mut self) -> Checked<()> {
+        for place in 0..self.outputs.len() {
+            let id = self.outputs[place];
+            let is_handed_on = self.repeats.iter().flat_map(|repeat| &repeat.carried).any(|carried| carried.last == id);
+            let value = self.value(id).clone();
+            if is_handed_on && value.wanted.is_open() {
+                let definition = Definition::Move { operand: id, written: false };
+                self.outputs[place] = self.add_value(Value { definition, ..value })?;
+                self.places[self.outputs[place].index()] = self.place(id);
+            }
+        }
+        Ok(())
     }
 
     /// Hands each carried name on, in the layout that it had at the head.
@@ -177,9 +225,12 @@ impl Checker {
                 Ok(Wanted::Exact(head))
             }
             (None, Some(said)) => {
+                let before = &mut self.values[entry.index()].wanted;
+                if before.allows(&said) {
+                    *before = Wanted::Exact(said.clone());
+                }
                 let wanted = Wanted::Exact(said);
                 self.values[first.index()].wanted = wanted.clone();
-                self.values[entry.index()].wanted = wanted.clone();
                 Ok(wanted)
             }
             (None, None) => Ok(Wanted::Free),
@@ -201,9 +252,30 @@ impl Checker {
             let place = self.scope[&name];
             // A name that was told of stays known, so that it is told of once.
             if self.bindings[place].value.is_some() {
-                self.bindings[place].shadowed = true;
+                (self.bindings[place].shadowed, self.bindings[place].local) = (true, true);
                 self.scope.remove(&name);
             }
+        }
+    }
+}
+
+/// The names that statements assign, each once.
+fn assigned<'a>(body: &'a [Statement], names: &mut Vec<&'a str>) {
+    for statement in body {
+        match &statement.kind {
+            StatementKind::Assign { target, .. } => {
+                let name = target.name.as_ref().map(|name| name.node.as_str());
+                names.extend(name.filter(|name| !names.contains(name)));
+            }
+            StatementKind::Repeat { body, .. } => assigned(body, names),
+            StatementKind::Input { .. }
+            | StatementKind::Mesh { .. }
+            | StatementKind::View { .. }
+            | StatementKind::Dims(_)
+            | StatementKind::Output(_)
+            | StatementKind::Expect(_)
+            | StatementKind::Limit { .. }
+            | StatementKind::Link(_) => {}
         }
     }
 }
@@ -232,7 +304,13 @@ mod tests {
             ("repeat 2 { h = relu(x)\n x = h + x }\ny = relu(h)", "unknown-array"),
             ("repeat 0 { x = relu(x) }\noutput x", "size-zero"),
             ("repeat Q { x = relu(x) }\noutput x", "unknown-dim"),
-            ("repeat 2 { repeat 2 { x = relu(x) } }\noutput x", "not-in-repeat"),
+            ("repeat 2 { repeat 2 { x = relu(x)\n output x } }\noutput x", "not-in-repeat"),
+            ("repeat 2 { repeat 0 { x = relu(x) } }\noutput x", "size-zero"),
+            ("repeat 2 { repeat 9 { h = relu(x) }\n x = h }\noutput x", "unknown-array"),
+            ("repeat 2 { repeat 9 { x = relu(z) } }\noutput x", "unknown-array"),
+            ("repeat 2 { repeat 3 { x[B, D_X] = relu(x) } }\noutput x", "repeat-layout"),
+            ("repeat 2 { repeat 1000000000 { repeat 1000000000 { } } }\noutput x", "repeat-too-long"),
+            ("repeat 2 { repeat 600 { h = relu(x)\n x = h } }\noutput x", "repeat-too-long"),
             ("repeat 2 { x = relu(x)\n output x }\noutput x", "not-in-repeat"),
             ("repeat 2 { x[D, B] = q }\noutput x", "unknown-array"),
             ("repeat 2 { x[B] = A[B] }\noutput x", "rebind-mismatch"),

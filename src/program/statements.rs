@@ -135,6 +135,10 @@ impl Checker {
             return Err(Failure::Told);
         }
         let help = match nearest(&name.node, self.scope.keys().map(String::as_str)) {
+            _ if self.bindings.iter().any(|binding| binding.local && binding.name.as_ref() == Some(&name.node)) => {
+                let name = &name.node;
+                format!("`{name}` is known inside of the body only; a body hands on what has its name from before it")
+            }
             Some(near) => format!("did you mean `{near}`?"),
             None => help.to_owned(),
         };
@@ -264,20 +268,28 @@ impl Checker {
         match &written.wanted {
             Wanted::Free if in_order => Ok(id),
             Wanted::Free => self.map(Function::Identity, &[id], Some(&written.wishes), span),
-            Wanted::Exact(sharding) => {
+            Wanted::Exact(_) | Wanted::Partly(_) => {
                 self.check_local(id, fresh, written, name)?;
-                self.check_open(id, sharding, written.span)?;
+                if let Wanted::Exact(sharding) = &written.wanted {
+                    self.check_open(id, sharding, written.span)?;
+                }
+                let known = self.exact(id).is_some();
                 let settled = match &value.definition {
                     Definition::Product { .. }
                     | Definition::Reduce { .. }
                     | Definition::Map { .. }
                     | Definition::Rename { .. } => fresh && in_order,
-                    Definition::Collective { .. } => fresh && in_order && value.wanted == written.wanted,
+                    Definition::Collective { .. } => {
+                        fresh && in_order && self.exact(id).is_some_and(|gives| written.wanted.allows(gives))
+                    }
                     Definition::Input | Definition::Move { .. } => false,
                 };
-                let wanted = Wanted::Exact(sharding.clone());
+                let wanted = written.wanted.clone();
                 let id = if settled {
-                    self.values[id.index()].wanted = wanted;
+                    // What a collective or a local product gives is known, whatever is left open.
+                    if !known {
+                        self.values[id.index()].wanted = wanted;
+                    }
                     id
                 } else {
                     let definition = Definition::Move { operand: id, written: moves };
@@ -358,6 +370,10 @@ impl Checker {
                 self.warn_unused();
             }
         }
+        if let Err(failure) = self.bring_out() {
+            self.tell(failure);
+        }
+        self.diagnostics.dedup();
         self.diagnostics.sort();
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
@@ -391,7 +407,11 @@ impl Checker {
         for binding in &self.bindings {
             let output = binding.value.is_some_and(|id| outputs.contains(&id));
             if let (false, false, Some(name)) = (binding.used, output, &binding.name) {
-                self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place });
+                let help = match binding.local {
+                    true => "drop it: behind the body it is not known".to_owned(),
+                    false => format!("drop it, or add it to the results: `output {name}`"),
+                };
+                self.diagnostics.push(&CheckError::UnusedArray { name: name.clone(), at: binding.place, help });
             }
         }
     }

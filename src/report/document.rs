@@ -416,12 +416,17 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         StepOp::Map { .. } => ("Map", Vec::new(), None),
         StepOp::Collective(collective) => {
             let from = &plan.step(plan.operands(id)[0]).layout.sharding;
+            let name = |dim: usize| plan.program.dims.name(step.layout.dims[dim].id);
             let dim = match collective {
                 Collective::AllGather { axes } => {
-                    from.dims.iter().position(|on| !on.set().intersection(*axes).is_empty())
+                    from.dims.iter().position(|on| !on.set().intersection(*axes).is_empty()).map(name)
                 }
-                Collective::ReduceScatter { dim, .. } | Collective::Slice { dim, .. } => Some(*dim),
-                Collective::AllToAll { to, .. } => Some(*to),
+                Collective::ReduceScatter { dims } => {
+                    let gaining = dims.iter().enumerate().filter(|(_, axes)| !axes.is_empty());
+                    Some(gaining.map(|(dim, _)| name(dim)).collect::<Vec<_>>().join(","))
+                }
+                Collective::Slice { dim, .. } => Some(name(*dim)),
+                Collective::AllToAll { to, .. } => Some(name(*to)),
                 Collective::AllReduce { .. }
                 | Collective::Permute { .. }
                 | Collective::Broadcast { .. }
@@ -434,7 +439,7 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
     StepDocument {
         op,
         axes,
-        dim: dim.map(|dim| plan.program.dims.name(step.layout.dims[dim].id)),
+        dim,
         operands: plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect(),
         result: plan.array(id),
         case: plan.case(id),

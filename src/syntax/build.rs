@@ -70,6 +70,8 @@ impl Builder {
             if part.as_rule() == Rule::axis_block {
                 let declared = part.into_inner().filter(|pair| pair.as_rule() == Rule::axis);
                 axes = declared.map(|pair| self.axis(pair)).collect::<Result<_>>()?;
+            } else if part.as_rule() == Rule::mesh_call {
+                axes = self.mesh_call(part)?;
             } else if part.as_rule() == Rule::on {
                 hardware = find(part, Rule::hardware).map(|pair| self.name(&pair));
             }
@@ -150,7 +152,7 @@ impl Builder {
     }
 
     /// The name that a declaration begins with.
-    fn declared(&self, pair: Option<Pair<'_, Rule>>) -> Result<Name> {
+    pub(super) fn declared(&self, pair: Option<Pair<'_, Rule>>) -> Result<Name> {
         let named = pair.expect("a declaration begins with its name");
         let named = if named.as_rule() == Rule::quoted { only(named) } else { named };
         let name = self.name(&named);

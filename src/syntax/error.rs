@@ -90,7 +90,7 @@ pub enum SyntaxError {
     #[diagnostic(
         code("unknown-statement"),
         help(
-            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
+            "a statement is an input `A: bf16[I_X, J]`, a result `C[I, K] = ..` or `.. -> C[I, K]`, `mesh {{..}}`, `axis R = {{..}}`, `dims {{..}}`, `repeat 4 {{..}}`, `expect ..`, `limit ..`, `link ..` or `output C`"
         )
     )]
     UnknownStatement {
@@ -141,6 +141,16 @@ pub enum SyntaxError {
     UnknownWiring {
         word: String,
         #[label(primary, "expected `ring`, `line` or `switch`")]
+        at: SourceSpan,
+    },
+    #[error("{why}")]
+    #[diagnostic(
+        code("mesh-shape"),
+        help("write `mesh {{X: 4, Y: 2}}`: each axis with its size; devices are numbered along the last axis first")
+    )]
+    MeshShape {
+        why: String,
+        #[label(primary, "no mesh is like this")]
         at: SourceSpan,
     },
     #[error("`{text}` is no amount of {measure}: {why}")]

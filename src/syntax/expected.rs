@@ -2,6 +2,7 @@
 
 use super::error::SyntaxError;
 use super::grammar::Rule;
+use super::latex::unwrapped;
 use super::split::is_blank;
 use crate::span::Span;
 use itertools::Itertools;
@@ -110,6 +111,12 @@ fn opener_of(closer: char) -> Option<char> {
 }
 
 fn help(text: &str, at: usize, found: &str) -> Option<String> {
+    if is_partition_spec(text, at) {
+        return Some("axes stand behind their dims: for `P('X', None)` write `[I_X, J]`".to_owned());
+    }
+    if is_latex(text, at) {
+        return Some("this is LaTeX: `--lenient` reads the notation in it".to_owned());
+    }
     if at == 0 && ["*", "·", "⋅", "•", "∙", "@", "+", "/", "->", "→", "⟶", "\\to", "\\cdot"].contains(&found)
     {
         return Some(format!("a statement goes on after a newline if the line before ends with `{found}`"));
@@ -119,9 +126,26 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
             Some("names of dims and axes have no `_`: the first `_` after a dim starts its sharding".to_owned())
         }
         "by" | "using" if at > 0 => Some("`by` and then `using` stand behind the whole statement".to_owned()),
+        "[" if text[..at].trim_end().ends_with([']', '}']) => {
+            Some("arrays are not indexed: their brackets name their dims, once".to_owned())
+        }
         "=" if text[..at].ends_with('=') => Some("a result is written with one `=`".to_owned()),
         _ => None,
     }
+}
+
+/// Whether the `P('X', None)` of JAX stands at `at`.
+fn is_partition_spec(text: &str, at: usize) -> bool {
+    ["P(", "PartitionSpec("].iter().any(|call| {
+        let start = text.find(call).filter(|start| !text[..*start].ends_with(|c: char| c.is_ascii_alphanumeric()));
+        start.is_some_and(|start| (start..=start + call.len()).contains(&at))
+    })
+}
+
+/// Whether a wrapper of LaTeX stands at `at`, one that a lenient reading knows.
+fn is_latex(text: &str, at: usize) -> bool {
+    let rest = &text[at..];
+    rest.starts_with(['$', '\\']) && !unwrapped(rest).starts_with('\\')
 }
 
 /// What was expected: at most a few things, the likeliest first, the end of the statement last.
@@ -148,6 +172,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::number | Rule::lost_collective | Rule::lost_head | Rule::collective_word => (0, "an array"),
         Rule::array_statement => (0, "a statement"),
         Rule::mesh_statement | Rule::mesh_word => (0, "`mesh`"),
+        Rule::mesh_call | Rule::mesh_maker | Rule::mesh_variable => (0, "`mesh`"),
+        Rule::mesh_shape | Rule::shape_key | Rule::grid => (1, "sizes such as `(4, 2)`"),
+        Rule::axis_names | Rule::names_key => (1, "names such as `('X', 'Y')`"),
         Rule::axis_statement | Rule::axis_keyword => (0, "`axis`"),
         Rule::dims_statement | Rule::dims_word => (0, "`dims`"),
         Rule::output_statement | Rule::output_word => (0, "`output`"),

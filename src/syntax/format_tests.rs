@@ -35,6 +35,8 @@ fn each_form_has_one_spelling() {
         ("C = A ·_{ N , H } B *_{J} D", "C = A *_{N,H} B *_J D"),
         ("A[I_{XY},J_{X, Y},K_{data},L_{ data , model }]->B", "A[I_XY, J_{X,Y}, K_data, L_{data,model}] -> B"),
         ("A[I] {U.X} + B[I]{ MAX_{X} } -> C[I]{U_{X,Y}}", "A[I]{U_X} + B[I]{MAX_X} -> C[I]{U_{X,Y}}"),
+        ("mesh = jax.make_mesh((4, 2),('X', 'Y'))  on h100", "mesh {X: 4, Y: 2} on h100"),
+        ("{'X' :4}", "mesh {X: 4}"),
         ("Mesh ({'X':4, “Y”: 2 ring,}) on tpu_v5e", "mesh {X: 4, Y: 2 ring} on tpu_v5e"),
         ("dims{ I :8,J: 4 , }", "dims {I: 8, J: 4}"),
         ("dims{\n}", "dims {}"),

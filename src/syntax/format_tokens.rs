@@ -3,6 +3,7 @@
 //! What the grammar matched says what a word is. Subscripts, open sums and what stands in `[..]` are one word each:
 //! no line ends inside them.
 
+use super::build::Builder;
 use super::format_lines::{Comment, Kind, Token};
 use super::grammar::Rule;
 use crate::dtype::DType;
@@ -46,8 +47,12 @@ impl Walk<'_> {
             // `Mesh({'X': 4})` has parentheses that say nothing.
             Rule::mesh_statement => {
                 let said = |part: &Pair<'_, Rule>| !matches!(part.as_rule(), Rule::open_paren | Rule::close_paren);
+                if pair.clone().into_inner().next().is_some_and(|first| first.as_rule() == Rule::axis_block) {
+                    self.tokens.push(Token::new(Kind::Word, "mesh"));
+                }
                 pair.into_inner().filter(said).for_each(|part| self.take(part));
             }
+            Rule::mesh_call => self.word(&pair, Kind::Word, mesh_call(pair.clone())),
             Rule::brackets => self.word(&pair, Kind::Brackets, brackets(pair.clone())),
             // A number and its unit are one word, and so are a size and the ends of a link.
             Rule::amount | Rule::size_sum | Rule::parts | Rule::ends | Rule::share => {
@@ -128,6 +133,13 @@ impl Walk<'_> {
             }
         }
     }
+}
+
+/// `mesh {X: 4, Y: 2}` for a call of JAX.
+fn mesh_call(pair: Pair<'_, Rule>) -> String {
+    let axes = Builder::new(0, false).mesh_call(pair);
+    let axes = axes.expect("what is formatted has been read");
+    format!("mesh {{{}}}", axes.iter().map(|axis| format!("{}: {}", axis.name.node, axis.size)).format(", "))
 }
 
 /// A word that the grammar does not divide.

@@ -5,6 +5,7 @@
 
 mod build;
 mod build_expr;
+mod build_mesh;
 mod error;
 mod expect;
 mod expected;

@@ -268,7 +268,10 @@ pub(super) fn matched(source: &str, piece: Piece) -> Result<Pair<'_, Rule>, Synt
     if is_unknown(word, &text[word.len()..]) {
         return Err(SyntaxError::UnknownStatement { word: word.to_owned(), at: word_span.into() });
     }
-    let rule = statement_rule(word, text[word.len()..].trim_start_matches(is_blank));
+    let rule = match is_jax_mesh(text) {
+        true => Rule::mesh_statement,
+        false => statement_rule(word, text[word.len()..].trim_start_matches(is_blank)),
+    };
     match ShardParser::parse(rule, text) {
         Ok(mut pairs) => Ok(pairs.next().expect("a rule that matches gives its pair")),
         Err(error) => Err(explain(&error, text, start)),
@@ -293,6 +296,18 @@ fn is_unknown(word: &str, rest: &str) -> bool {
     let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{');
     let next = rest.trim_start_matches(is_blank);
     next.is_empty() || next.len() < rest.len() && next.starts_with(begins)
+}
+
+/// `mesh = jax.make_mesh(..)`, `{'X': 4}`: a mesh as JAX writes it, which opens with no word of ours.
+fn is_jax_mesh(text: &str) -> bool {
+    if let Some(inner) = text.strip_prefix('{') {
+        return inner.trim_start_matches(is_blank).starts_with(['\'', '"', '‘', '’', '“', '”']);
+    }
+    let call = text.split_once('=').filter(|(name, _)| first_word(name) == name.trim_end_matches(is_blank));
+    let call = call.map_or(text, |(_, call)| call.trim_start_matches(is_blank));
+    let path = call.split('(').next().unwrap_or_default();
+    let is_path = path.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.'));
+    is_path && path.len() < call.len() && matches!(path.rsplit('.').next(), Some("make_mesh" | "Mesh"))
 }
 
 /// Which rule reads a statement: words such as `mesh` open one only where no array of that name can stand.

@@ -43,7 +43,7 @@ fn collective(kind: &str, mesh: &Mesh, group: AxisSet, other: AxisSet) -> (Colle
     let collective = match kind {
         "AllGather" => Collective::AllGather { axes: group },
         "AllToAll" => Collective::AllToAll { axes, from: 1, to: 2 },
-        "ReduceScatter" => Collective::ReduceScatter { axes, dim: 1 },
+        "ReduceScatter" => Collective::reduce_scatter(axes, 1, 3),
         "Broadcast" => Collective::Broadcast { axes: group },
         _ => Collective::AllReduce { axes: group },
     };

@@ -20,12 +20,12 @@ pub fn compile(source: &str) -> Compiled {
 
 /// Compiles a program that is right, planned by these costs.
 pub fn compile_with(source: &str, costs: CostModel) -> Compiled {
-    compile_by(source, &Options { costs, ..Options::default() })
+    compile_by(source, &Options { costs, alternatives: true, ..Options::default() })
 }
 
 /// Compiles a program that is right, its collectives lowered like this.
 pub fn compile_lowered(source: &str, lowering: Lowering) -> Compiled {
-    compile_by(source, &Options { lowering, ..Options::default() })
+    compile_by(source, &Options { lowering, alternatives: true, ..Options::default() })
 }
 
 fn compile_by(source: &str, options: &Options) -> Compiled {
@@ -71,6 +71,13 @@ pub fn files_of(folder: &str, ending: &str) -> Vec<PathBuf> {
     found.sort();
     assert!(!found.is_empty(), "no .{ending} files in {folder}");
     found
+}
+
+/// The examples whose dims are short enough to be computed; models, questions and rivals have real sizes.
+pub fn small_examples() -> impl Iterator<Item = PathBuf> {
+    let is_large =
+        |path: &PathBuf| ["models", "questions", "rivals"].iter().any(|part| path.iter().any(|p| p == *part));
+    programs("examples").into_iter().filter(move |path| !is_large(path))
 }
 
 fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {

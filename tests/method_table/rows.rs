@@ -17,10 +17,10 @@ pub(crate) struct Machine {
     /// Devices.
     pub(crate) devices: u64,
     /// What the large arrays aim at.
-    pub(crate) targets: [Option<f64>; 4],
+    pub(crate) targets: [Option<f64>; 5],
 }
 
-pub(crate) const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
+pub(crate) const KINDS: [&str; 5] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Broadcast"];
 
 /// How many bytes the whole array has: hops decide, neither, bytes decide.
 pub(crate) const SIZES: [&str; 3] = ["small", "middle", "large"];
@@ -31,7 +31,7 @@ pub(crate) const SIZES: [&str; 3] = ["small", "middle", "large"];
 const COLUMNS: [u64; 3] = [1, 1 << 8, 4099 << 12];
 
 impl Machine {
-    fn new(name: &str, profile: &str, axes: &[(u64, &str)], targets: [Option<f64>; 4]) -> Machine {
+    fn new(name: &str, profile: &str, axes: &[(u64, &str)], targets: [Option<f64>; 5]) -> Machine {
         let names = ["X", "Y", "Z"];
         let declared: Vec<String> =
             axes.iter().zip(names).map(|((size, wiring), name)| format!("{name}: {size} {wiring}")).collect();
@@ -65,6 +65,10 @@ impl Machine {
             "AllReduce" => {
                 (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]"))
             }
+            "Broadcast" => {
+                let line = format!("Broadcast_{axes}(A[I, J]{{ROOT_{axes}}}) -> B[I, J]");
+                (format!("A: i8[I, J]{{ROOT_{axes}}}"), line)
+            }
             _ => (format!("A: i8[I_{axes}, J]"), format!("AllToAll_{{{axes},J}}(A[I_{axes}, J]) -> B[I, J_{axes}]")),
         };
         format!("{}\ndims {{I: {rows}, J: {columns}}}\n{input}\n{line}\n", self.declared)
@@ -73,11 +77,11 @@ impl Machine {
 
 /// All machines of the table. To add one, add a line.
 pub(crate) fn families() -> Vec<Family> {
-    let met = [Some(1.0); 4];
-    let line = [Some(1.0), Some(1.0), Some(1.05), None];
+    let met = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.05)];
+    let line = [Some(1.0), Some(1.0), Some(1.05), None, Some(1.05)];
     let torus = met;
-    let cable = [Some(1.05), Some(1.05), Some(1.05), None];
-    let flat = [Some(1.05), Some(1.05), None, None];
+    let cable = [Some(1.05), Some(1.05), Some(1.05), None, None];
+    let flat = [Some(1.05), Some(1.05), None, None, Some(1.05)];
     let lengths = || (2..=17).chain([64, 256]);
     let along = |wiring: &'static str, targets| {
         lengths()
@@ -102,7 +106,7 @@ pub(crate) fn families() -> Vec<Family> {
         Machine::new("switch of 72", "gb200_nvl72", &[(72, "switch")], met),
         Machine {
             declared: "mesh {X: 4 over ib, Y: 8} on h100".to_owned(),
-            ..Machine::new("4 nodes of 8", "h100", &[(4, ""), (8, "")], [None, None, Some(1.05), None])
+            ..Machine::new("4 nodes of 8", "h100", &[(4, ""), (8, "")], [None, None, Some(1.05), None, Some(1.05)])
         },
     ];
     vec![

@@ -37,7 +37,7 @@ impl Change<'_> {
 /// Which moves there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// Those that can be written: they have one dim from which axes go to another, or to which they go from the open sum.
+    /// Those that can be written: in an exchange, axes go from one dim to one other.
     Written,
     /// All that are one exchange among the devices of a group, each sending each the same share.
     All,
@@ -73,9 +73,7 @@ pub fn moves(from: &Layout, to: &Layout, mesh: &[u64], family: Family) -> Vec<Mo
             }
         }
         (false, true, true) => push(Kind::AllReduce, &closed),
-        (false, true, false) if set(&closed) == set(&gained) && (all || gaining == 1) => {
-            push(Kind::ReduceScatter, &closed)
-        }
+        (false, true, false) if set(&closed) == set(&gained) => push(Kind::ReduceScatter, &closed),
         (false, ..) => {}
     }
     found

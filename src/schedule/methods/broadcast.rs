@@ -3,13 +3,12 @@
 //! In step t a device at depth d of a tree gets chunk t - d from its parent, and sends it on in the next step. Several
 //! trees each carry a part of the value; trees that share no link do so all at once.
 
-use super::super::builder::split;
-use super::super::{Builder, CoordMap, Cut, OpId, Route, Sources};
-use super::place::{Part, range_region};
+use super::super::{Builder, CoordMap, OpId, Route, Sources};
+use super::nodes;
 use super::spanning::{self, Parents, Side};
+use super::spread::{merged, spread};
 use super::{Method, all_gather, gathers};
 use crate::mesh::{Axes, AxisId, Wiring};
-use itertools::Itertools;
 
 /// On longer runs the first device would send too many messages of its own.
 const MOST_DIRECT: u64 = 64;
@@ -58,7 +57,7 @@ pub fn broadcast(
             let gather = gathers(wiring, n)[0];
             all_gather(builder, gather, axes, shard, dim)
         }
-        _ => spread(by, axes, &along(method, size), value, chunks),
+        _ => spread(by, axes, &equal(along(method, size)), 1, value, chunks),
     }
 }
 
@@ -70,8 +69,32 @@ pub fn broadcast_over(builder: &mut Builder<'_>, runs: &[(Axes, bool)], value: O
     };
     let sides: Vec<Side> = runs.iter().map(side).filter(|side| side.size > 1).collect();
     let axes = runs.iter().flat_map(|(run, _)| run.iter()).collect();
-    let trees = spanning::trees(&sides);
-    spread(&mut builder.by(Method::Multiport.name()), axes, &trees, value, chunks)
+    let trees = equal(spanning::trees(&sides));
+    spread(&mut builder.by(Method::Multiport.name()), axes, &trees, 1, value, chunks)
+}
+
+/// The same where `inner` is a switch in each node: every device of a node takes a part to the other nodes, so that all
+/// ports between nodes are busy, and gives it to the others of its node.
+///
+/// `outer` are the runs between the nodes; `closes` says which of them are rings.
+pub fn broadcast_over_nodes(
+    builder: &mut Builder<'_>,
+    outer: &[(Axes, bool)],
+    inner: Axes,
+    value: OpId,
+    chunks: u64,
+) -> OpId {
+    let size = |run: Axes| usize::try_from(run.group_size(builder.mesh())).expect("axes are shorter");
+    let sides: Vec<Side> = outer.iter().map(|(run, ring)| Side { size: size(*run), ring: *ring }).collect();
+    let node = size(inner);
+    let trees = nodes::trees(&spanning::trees(&sides), node);
+    let axes = outer.iter().flat_map(|(run, _)| run.iter()).chain(inner.iter()).collect();
+    spread(&mut builder.by(Method::Multiport.name()), axes, &trees, node, value, chunks)
+}
+
+/// Trees that carry equal parts.
+fn equal(trees: Vec<Parents>) -> Vec<(Parents, u64)> {
+    trees.into_iter().map(|tree| (tree, 1)).collect()
 }
 
 /// The trees of a method along one run.
@@ -101,8 +124,11 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::FuriosaRotation
         | Method::FuriosaDiagonal
         | Method::DirectHalves
+        | Method::DirectParity
+        | Method::Bundled
         | Method::ScatterGather
         | Method::Multiport
+        | Method::IdleAxis
         | Method::TreePacking => vec![tree(&before)],
     }
 }
@@ -124,155 +150,4 @@ fn scatter(builder: &mut Builder<'_>, axes: Axes, value: OpId, dim: usize) -> Op
         })
         .collect();
     merged(builder, &blocks)
-}
-
-/// Blocks of which each device has at most one.
-fn merged(builder: &mut Builder<'_>, blocks: &[OpId]) -> OpId {
-    if let [only] = blocks {
-        return *only;
-    }
-    let extents = builder.extents(blocks[0]).to_vec();
-    let place = vec![Cut::Whole; extents.len()];
-    builder.assemble(extents.clone(), extents, blocks.iter().map(|block| (*block, place.clone())).collect())
-}
-
-/// Down trees, each with a part of the value.
-fn spread(builder: &mut Builder<'_>, axes: Axes, trees: &[Parents], value: OpId, chunks: u64) -> OpId {
-    let extents = builder.extents(value).to_vec();
-    let cut = Cuts::new(&extents, trees.len() as u64, chunks);
-    let mut waves: Vec<Wave> = Vec::new();
-    for (tree, part) in trees.iter().zip(&cut.parts) {
-        let value = match part {
-            Some(part) => builder.slice_range(value, part.dim, part.range.clone()),
-            None => value,
-        };
-        waves.push(Wave::new(axes, tree, value, cut.dim, cut.chunks));
-    }
-    for step in 0..waves.iter().map(Wave::steps).max().unwrap_or(0) {
-        waves.iter_mut().for_each(|wave| wave.step(builder, step));
-    }
-    let mut pieces = Vec::new();
-    for (wave, part) in waves.into_iter().zip(&cut.parts) {
-        let whole = wave.finish(builder);
-        match part {
-            Some(part) => pieces.push((whole, range_region(extents.len(), part))),
-            None => return whole,
-        }
-    }
-    builder.assemble(extents.clone(), extents, pieces)
-}
-
-/// How a value is cut: in parts for the trees, and each of these in chunks along a dim.
-struct Cuts {
-    parts: Vec<Option<Part>>,
-    dim: usize,
-    chunks: u64,
-}
-
-impl Cuts {
-    /// Parts as equal as chunks allow; one part where the value is too small, one chunk where no dim divides.
-    fn new(extents: &[u64], trees: u64, chunks: u64) -> Cuts {
-        let divides = |chunks: u64| {
-            let dims = extents.iter().copied().enumerate();
-            dims.filter(|(_, extent)| extent.is_multiple_of(chunks)).max_by_key(|(_, extent)| *extent)
-        };
-        let (dim, chunks) = divides(chunks).map_or((0, 1), |(dim, _)| (dim, chunks));
-        // Along the chunks' own dim a part has whole chunks.
-        let unit = |at: usize| if at == dim { chunks } else { 1 };
-        let counts = extents.iter().enumerate().map(|(at, extent)| (at, extent / unit(at)));
-        match counts.max_by_key(|(_, count)| *count).filter(|(_, count)| trees > 1 && *count >= trees) {
-            Some((at, count)) => {
-                let bound = |tree: u64| count * tree / trees * unit(at);
-                let part = |tree: u64| Some(Part { dim: at, range: bound(tree)..bound(tree + 1) });
-                Cuts { parts: (0..trees).map(part).collect(), dim, chunks }
-            }
-            None => Cuts { parts: vec![None], dim, chunks },
-        }
-    }
-}
-
-/// A value on its way down a tree.
-struct Wave {
-    axes: Vec<AxisId>,
-    value: OpId,
-    dim: usize,
-    chunks: u64,
-    /// How far each device is from the root.
-    depths: Vec<u64>,
-    /// By place among the children of a device: from whom each device receives.
-    down: Vec<Sources>,
-    /// What each device has of each step.
-    here: Vec<OpId>,
-    /// What is on its way to the next step.
-    fallen: Vec<OpId>,
-}
-
-impl Wave {
-    fn new(axes: Axes, parents: &[Option<usize>], value: OpId, dim: usize, chunks: u64) -> Wave {
-        let axes: Vec<AxisId> = axes.iter().collect();
-        let depth = |at: usize| (1..).zip(std::iter::successors(parents[at], |up| parents[*up])).last();
-        let depths = (0..parents.len()).map(|at| depth(at).map_or(0, |(depth, _)| depth)).collect();
-        let (here, fallen) = (Vec::new(), Vec::new());
-        Wave { down: down(&axes, parents), axes, value, dim, chunks, depths, here, fallen }
-    }
-
-    fn steps(&self) -> u64 {
-        self.chunks + self.depths.iter().max().unwrap_or(&0)
-    }
-
-    /// Gets what has come down, at the root the next chunk, and sends it on.
-    fn step(&mut self, builder: &mut Builder<'_>, step: u64) {
-        if step >= self.steps() {
-            return;
-        }
-        let mut arrived = std::mem::take(&mut self.fallen);
-        if step < self.chunks {
-            let entries = self.depths.iter().map(|depth| (*depth == 0).then_some(step)).collect();
-            let root = CoordMap::Table { axes: self.axes.clone(), entries };
-            arrived.push(builder.slice_block(self.value, self.dim, self.chunks, root));
-        }
-        let here = merged(builder, &arrived);
-        self.here.push(here);
-        if step + 1 < self.steps() {
-            let sent = self.down.iter().map(|sources| builder.shuffle(here, sources.clone(), Route::Shortest));
-            self.fallen = sent.collect();
-        }
-    }
-
-    /// All chunks, each in its place.
-    fn finish(self, builder: &mut Builder<'_>) -> OpId {
-        let extents = builder.extents(self.value).to_vec();
-        let view = split(&extents, self.dim, self.chunks);
-        let mut pieces = Vec::new();
-        for (step, here) in (0..).zip(&self.here) {
-            let chunk = |depth: &u64| u64::checked_sub(step, *depth).filter(|chunk| *chunk < self.chunks);
-            let entries = self.depths.iter().map(chunk).collect();
-            let mut region = vec![Cut::Whole; view.len()];
-            region[self.dim] = Cut::At(CoordMap::Table { axes: self.axes.clone(), entries });
-            pieces.push((*here, region));
-        }
-        builder.assemble(extents, view, pieces)
-    }
-}
-
-/// From whom each device receives, by its place among the children of its parent: who has most below it first.
-fn down(axes: &[AxisId], parents: &[Option<usize>]) -> Vec<Sources> {
-    let mut below = vec![0usize; parents.len()];
-    for at in 0..parents.len() {
-        std::iter::successors(Some(at), |at| parents[*at]).for_each(|at| below[at] += 1);
-    }
-    let children = |parent: usize| {
-        let children = (0..parents.len()).filter(move |at| parents[*at] == Some(parent));
-        children.sorted_by_key(|at| usize::MAX - below[*at])
-    };
-    let mut places: Vec<Vec<Option<u32>>> = Vec::new();
-    for parent in 0..parents.len() {
-        for (place, child) in children(parent).enumerate() {
-            if places.len() == place {
-                places.push(vec![None; parents.len()]);
-            }
-            places[place][child] = Some(u32::try_from(parent).expect("axes are shorter"));
-        }
-    }
-    places.into_iter().map(|entries| Sources::Table { axes: axes.to_vec(), entries }).collect()
 }

@@ -87,6 +87,20 @@ pub(super) struct Exchange {
     pub(super) to: Place,
 }
 
+/// On longer rings even and odd devices are not told apart: no device stands for all of them.
+const LONGEST_BY_PARITY: u64 = 64;
+
+/// The methods for an exchange around a ring of more than two, the usual one first.
+pub(super) fn on_ring(n: u64) -> Vec<Method> {
+    // On an odd ring there is no antipode.
+    let halves = n.is_multiple_of(2).then_some(Method::DirectHalves);
+    // Elsewhere the antipodes of even devices are odd, and as many go one way as the other only on average.
+    let parity = (n.is_multiple_of(4) && n <= LONGEST_BY_PARITY).then_some(Method::DirectParity);
+    // With three all are neighbours.
+    let bundled = (n > 3).then_some(Method::Bundled);
+    halves.into_iter().chain([Method::Direct]).chain(bundled).chain(parity).collect()
+}
+
 /// Blocks that all go the same number of links.
 struct Message {
     /// From the device so much further up.
@@ -95,6 +109,8 @@ struct Message {
     hops: Option<i64>,
     /// Which half of each block.
     half: Option<usize>,
+    /// Only from these devices, by the remainder of their rank by 2.
+    parity: Option<u64>,
 }
 
 impl Exchange {
@@ -110,10 +126,10 @@ impl Exchange {
         let here = CoordMap::along(builder.mesh(), axes, 0, false);
         let own = self.to.slot(builder, value, here.clone(), None);
         let mut pieces = vec![(own, self.from.region(&extents, here, None))];
-        if self.method == Method::Line {
-            pieces.extend(self.forwarded(builder, value, &extents));
-        } else {
-            pieces.extend(self.sent(builder, value, &extents));
+        match self.method {
+            Method::Line => pieces.extend(self.forwarded(builder, value, &extents)),
+            Method::Bundled if n > 3 => pieces.extend(self.bundled(builder, value, &extents)),
+            _ => pieces.extend(self.sent(builder, value, &extents)),
         }
         extents[self.from.dim] *= n;
         let view = self.from.view(&extents, n);
@@ -128,7 +144,10 @@ impl Exchange {
         for message in self.messages(length(builder, axes), halves.is_some()) {
             let part = message.half.zip(halves.as_ref()).map(|(half, parts)| &parts[half]);
             let slot = |builder: &Builder<'_>, shift| CoordMap::along(builder.mesh(), axes, shift, true);
-            let sent = slot(builder, -message.by);
+            let sent = match message.parity {
+                Some(parity) => of_parity(builder.mesh(), axes, -message.by, parity),
+                None => slot(builder, -message.by),
+            };
             let block = self.to.slot(builder, value, sent, None);
             let block = self.from.cut(builder, block, part);
             let sources = Sources::Shift { axes, by: message.by, wrap: true };
@@ -166,19 +185,43 @@ impl Exchange {
 
     /// By falling distance. On an axis of 2 there is only one way.
     fn messages(&self, n: i64, can_halve: bool) -> Vec<Message> {
-        let plain = |by| Message { by, hops: None, half: None };
+        let plain = |by| Message { by, hops: None, half: None, parity: None };
         let halves = self.method == Method::DirectHalves && can_halve && n > 2;
+        let by_parity = self.method == Method::DirectParity && n > 2;
         let at = |far: i64| match 2 * far == n {
             // Both halves come from the antipode; the shift says the way round.
             true if halves => {
-                let half = |(half, hops): (usize, i64)| Message { by: -hops, hops: Some(hops), half: Some(half) };
+                let half = |(half, hops): (usize, i64)| Message {
+                    by: -hops,
+                    hops: Some(hops),
+                    half: Some(half),
+                    parity: None,
+                };
                 [(0, far), (1, -far)].map(half).into_iter().collect()
+            }
+            // What even devices send goes up, what odd ones send goes down.
+            true if by_parity => {
+                let from = |(parity, hops): (u64, i64)| Message {
+                    by: -hops,
+                    hops: Some(hops),
+                    half: None,
+                    parity: Some(parity),
+                };
+                [(0, far), (1, -far)].map(from).into_iter().collect()
             }
             true => vec![plain(far)],
             false => vec![plain(far), plain(n - far)],
         };
         (1..=n / 2).rev().flat_map(at).collect()
     }
+}
+
+/// `(rank + shift) mod n` on those whose rank has this remainder by 2.
+fn of_parity(mesh: &Mesh, axes: Axes, shift: i64, parity: u64) -> CoordMap {
+    let n = axes.group_size(mesh);
+    let shift = shift.rem_euclid(i64::try_from(n).expect("fewer than 2^20 devices")).unsigned_abs();
+    let entries = (0..n).map(|rank| (rank % 2 == parity).then_some((rank + shift) % n)).collect();
+    CoordMap::Table { axes: axes.iter().collect(), entries }
 }
 
 /// In each group that the axes span, major first, rank r gets the whole block of rank `sources[r]`.

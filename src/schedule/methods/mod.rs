@@ -5,20 +5,25 @@
 //! itself is the answer.
 
 mod broadcast;
+mod bundles;
 mod doubling;
 mod exchange;
 mod flows;
+mod idle;
 mod multiport;
+mod nodes;
 mod ordered;
 mod packed;
 mod place;
 mod rotations;
 mod spanning;
+mod spread;
 mod trees;
 mod waves;
 
-pub use broadcast::{broadcast, broadcast_over, broadcasts_in_chunks};
+pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcasts_in_chunks};
 pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
+pub use idle::Borrowed;
 pub use multiport::{Colour, Multiport, Stage};
 pub use packed::Packed;
 
@@ -51,9 +56,9 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             [gathers(wiring, n), doublings(wiring, n), trees(wiring, n), furiosa].concat()
         }
         CollectiveKind::AllToAll => match wiring {
-            Wiring::Ring if n.is_multiple_of(2) => vec![Method::DirectHalves, Method::Direct],
+            Wiring::Ring => exchange::on_ring(n),
             Wiring::Line if n > 2 => vec![Method::Line, Method::Direct],
-            Wiring::Ring | Wiring::Line | Wiring::Switch => vec![Method::Direct],
+            Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
         CollectiveKind::Broadcast => broadcast::candidates(wiring, n),

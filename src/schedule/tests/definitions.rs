@@ -150,7 +150,7 @@ fn an_exchange_over_several_axes_puts_them_down_in_any_order() {
         let (mut schedule, _) = build(&mesh, &extents, Task::Reduce { operator: Operator::Min }, Method::Line);
         let input = schedule.ids().next().unwrap();
         let mut builder = Builder::new(&mut schedule, 1, Span::default());
-        let methods = [Method::Direct, Method::DirectHalves, Method::Line];
+        let methods = [Method::Direct, Method::Bundled, Method::Line];
         let stages: Vec<(Axes, Method)> = axes.map(Axes::one).into_iter().zip(methods).collect();
         let there = Destination { dim: to, order: order.iter().copied().collect() };
         let value = methods::all_to_all_over(&mut builder, &stages, input, from, there);

@@ -135,6 +135,26 @@ fn exchanges_carry_what_the_table_says() {
         let n64 = u64::from(n);
         let half = if n.is_multiple_of(2) { n64 * n64 / 4 } else { (n64 * n64 - 1) / 4 };
         assert_eq!(exchange(n, Method::DirectHalves), (half, half), "{n}");
+        assert_eq!(exchange(n, Method::Bundled), (half, half), "{n}");
+    }
+}
+
+/// By parity the antipodes' blocks are balanced if n divides by 4; else a link has one block more or less than that.
+#[test]
+fn exchanges_by_parity() {
+    for n in (4..=18u32).step_by(2) {
+        let both = |loads: &[u64]| (loads.iter().min().copied(), loads.iter().max().copied());
+        let (schedule, _) =
+            build(&meshes(n)[0], &[2, u64::from(n)], Task::Exchange { from: 0, to: 1 }, Method::DirectParity);
+        let Loads { up, down, .. } = loads(&schedule);
+        // Elements, two to a block.
+        let (least, most) = match u64::from(n) {
+            n if n % 4 == 0 => (n * n / 4, n * n / 4),
+            n => ((n * n - 4) / 4, (n * n + 4) / 4),
+        };
+        for way in [up, down] {
+            assert_eq!(both(&way), (Some(least * 8), Some(most * 8)), "{n}");
+        }
     }
 }
 

@@ -98,8 +98,10 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::AllReduce, switch, 2), ["one_hop", "furiosa_diagonal", "furiosa_rotation"]);
     assert!(names(CollectiveKind::AllReduce, ring, 8).contains(&"swing"));
     assert!(names(CollectiveKind::AllReduce, ring, 6).contains(&"broadcast"));
-    assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct"]);
-    assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct", "bundled"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 8), ["direct_halves", "direct", "bundled", "direct_parity"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 3), ["direct"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct", "bundled"]);
     assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
 }

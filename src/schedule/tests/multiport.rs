@@ -74,7 +74,7 @@ fn exchanges_in_any_order() {
         [&[("X", 2), ("Y", 3)], &[("X", 4), ("Y", 3)], &[("X", 1), ("Y", 4)], &[("X", 2), ("Y", 3), ("Z", 4)]];
     for mesh in meshes.map(Mesh::of) {
         let n = mesh.device_count() as u64;
-        for method in [Method::DirectHalves, Method::Line, Method::Direct] {
+        for method in [Method::DirectHalves, Method::DirectParity, Method::Bundled, Method::Line, Method::Direct] {
             for (extents, chunks) in [([1, n], 1), ([3, 2 * n], 2), ([2, 5 * n], 2)] {
                 for order in mesh.axis_ids().permutations(mesh.axes().len()) {
                     let there = multiport(&mesh, method, 0, chunks);

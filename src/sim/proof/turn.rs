@@ -127,7 +127,7 @@ impl Run<'_> {
         let n = turning.n;
         let turned = parts.turned(&self.terms, |column, range| {
             weights[column].iter().fold(vec![range], |ranges, weight| {
-                ranges.into_iter().flat_map(|range| turned_range(range, *weight, n, steps)).collect()
+                ranges.into_iter().flat_map(|range| turned_set(range, *weight, n, steps)).collect()
             })
         });
         Ok(Rc::new(turned))
@@ -182,6 +182,20 @@ fn turned_range(range: Interval, weight: u64, n: u64, steps: u64) -> Vec<Interva
         start = end;
     }
     ranges
+}
+
+/// The same in any order. A whole period has the same numbers afterwards and stays one range: a sum of many products
+/// has a coordinate for each, and two ranges for each of them would be as many boxes as there are corners.
+fn turned_set(range: Interval, weight: u64, n: u64, steps: u64) -> Vec<Interval> {
+    let period = weight * n;
+    let (first, last) = (range.start.next_multiple_of(period), range.end - range.end % period);
+    if first >= last {
+        return turned_range(range, weight, n, steps);
+    }
+    let whole = Interval { start: first, end: last };
+    let head = turned_range(Interval { start: range.start, end: first }, weight, n, steps);
+    let tail = turned_range(Interval { start: last, end: range.end }, weight, n, steps);
+    head.into_iter().chain([whole]).chain(tail).collect()
 }
 
 /// A piece whose elements have turned in a digit, all by the same number.
@@ -239,6 +253,7 @@ mod tests {
     use crate::sim::proof::block::Holding;
     use crate::sim::proof::boxes;
     use crate::sim::proof::terms::TermId;
+    use itertools::Itertools;
 
     fn turned(index: u64, weight: u64, n: u64, steps: u64) -> u64 {
         let digit = index / weight % n;
@@ -258,6 +273,11 @@ mod tests {
                 turned_range(range, weight, n, steps).iter().flat_map(|range| range.start..range.end).collect();
             let expected: Vec<u64> = (range.start..range.end).map(|index| turned(index, weight, n, steps)).collect();
             assert_eq!(found, expected, "{range:?}, {weight} * {n}, {steps} steps");
+            let set = turned_set(range, weight, n, steps);
+            let numbers = set.iter().flat_map(|range| range.start..range.end);
+            assert_eq!(numbers.sorted().collect::<Vec<u64>>(), expected.into_iter().sorted().collect::<Vec<u64>>());
+            let whole = Interval::whole(length);
+            assert_eq!(turned_set(whole, weight, n, steps), [whole]);
         }
     }
 

@@ -1,0 +1,9 @@
+//! Schedules for other tools: the programs that their runtimes and simulators read.
+//!
+//! A schedule of one collective becomes an [`Algorithm`](ranks::Algorithm): what each rank sends, receives and combines,
+//! chunk by chunk. From that each format is written by a module of its own, which also reads it. What is read is
+//! interpreted on symbols and held against the collective that it claims to be; so is everything that is written,
+//! before it leaves.
+
+pub mod msccl;
+pub mod ranks;

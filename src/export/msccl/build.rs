@@ -1,0 +1,293 @@
+//! The actions of ranks as the steps of thread blocks.
+//!
+//! Each block sends to one rank, or receives from one, or works alone, on one channel. The actions of a rank that touch
+//! the same chunks are kept in order: a step waits for the last step of each other block that it needs, unless that
+//! follows from what it, or its block, waits for anyway.
+
+use super::{
+    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op, Options, Place,
+    Program, Step,
+};
+use crate::export::ranks::{Action, Algorithm, Buffer, Kind, Rank, Span};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// What the format cannot say.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[diagnostic(code("not-exported"))]
+pub enum Unsaid {
+    /// A rank needs more thread blocks than a runtime has.
+    #[error("rank {rank} needs {blocks} thread blocks, and MSCCL has at most {MOST_BLOCKS}")]
+    #[diagnostic(help("take a method with fewer messages, such as a ring"))]
+    Blocks {
+        /// The rank.
+        rank: usize,
+        /// So many.
+        blocks: usize,
+    },
+    /// More channels than a runtime has.
+    #[error("it needs {0} channels, and MSCCL has at most {MOST_CHANNELS}")]
+    #[diagnostic(help("take a method with fewer messages, such as a ring"))]
+    Channels(usize),
+    /// A thread block has more steps than a runtime has room for.
+    #[error("a thread block of rank {rank} has {steps} steps, and MSCCL has at most {MOST_STEPS}")]
+    #[diagnostic(help("take a method with fewer messages, or fewer chunks"))]
+    Steps {
+        /// The rank.
+        rank: usize,
+        /// So many.
+        steps: usize,
+    },
+}
+
+/// What microsoft/msccl takes where nothing is said.
+const MOST_BYTES: u64 = 1 << 27;
+
+/// Who a block works with, and which of several such blocks it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    Local(usize),
+    Send(u32, usize),
+    Receive(u32, usize),
+}
+
+/// The file of an algorithm.
+///
+/// # Errors
+/// If it is beyond a limit of the format.
+pub fn build(algorithm: &Algorithm, name: &str, options: &Options) -> Result<Program, Unsaid> {
+    // So many messages go through a block before the next one takes over; waiting takes steps too.
+    let mut most = MOST_STEPS;
+    loop {
+        match attempt(algorithm, name, options, most) {
+            Err(Unsaid::Steps { .. }) if most > 1 => most /= 2,
+            other => return other,
+        }
+    }
+}
+
+fn attempt(algorithm: &Algorithm, name: &str, options: &Options, most: usize) -> Result<Program, Unsaid> {
+    let n = algorithm.ranks.len();
+    let mut channels = 1;
+    let mut gpus = Vec::with_capacity(n);
+    for (number, rank) in algorithm.ranks.iter().enumerate() {
+        let gpu = Writer::new(algorithm, number, most).write(rank)?;
+        let last = gpu.blocks.iter().map(|block| block.channel + 1).max().unwrap_or(1);
+        channels = channels.max(last);
+        if gpu.blocks.len() > MOST_BLOCKS {
+            return Err(Unsaid::Blocks { rank: number, blocks: gpu.blocks.len() });
+        }
+        gpus.push(gpu);
+    }
+    if channels as usize > MOST_CHANNELS {
+        return Err(Unsaid::Channels(channels as usize));
+    }
+    let shape = algorithm.shape;
+    let chunks_per_loop = match algorithm.kind {
+        Kind::AllGather => shape.output,
+        Kind::ReduceScatter | Kind::AllReduce | Kind::AllToAll | Kind::Broadcast => shape.input,
+    };
+    Ok(Program {
+        name: name.to_owned(),
+        kind: Some(algorithm.kind),
+        protocol: options.protocol,
+        channels,
+        chunks_per_loop,
+        in_place: false,
+        // One dialect demands them.
+        sizes: options.sizes.or((options.dialect == Dialect::Azure).then_some((0, MOST_BYTES))),
+        gpus,
+    })
+}
+
+struct Writer<'a> {
+    algorithm: &'a Algorithm,
+    rank: usize,
+    most: usize,
+    blocks: Vec<(Work, Block)>,
+    by_work: BTreeMap<Work, usize>,
+    /// The messages so far, to and from each rank.
+    messages: [BTreeMap<u32, usize>; 2],
+    local: usize,
+    /// Who wrote a chunk last, and who has read it since.
+    touched: BTreeMap<(Buffer, u64), (Option<At>, Vec<At>)>,
+    /// What is done when a step is: by block, how many of its steps.
+    known: BTreeMap<At, Vec<usize>>,
+    /// What is done before the next step of a block.
+    ahead: Vec<Vec<usize>>,
+}
+
+/// A block and a step of it.
+type At = (usize, usize);
+
+impl<'a> Writer<'a> {
+    fn new(algorithm: &'a Algorithm, rank: usize, most: usize) -> Writer<'a> {
+        Writer {
+            algorithm,
+            rank,
+            most,
+            blocks: Vec::new(),
+            by_work: BTreeMap::new(),
+            messages: [BTreeMap::new(), BTreeMap::new()],
+            local: 0,
+            touched: BTreeMap::new(),
+            known: BTreeMap::new(),
+            ahead: Vec::new(),
+        }
+    }
+
+    fn write(mut self, rank: &Rank) -> Result<Gpu, Unsaid> {
+        for action in &rank.actions {
+            for piece in pieces(*action) {
+                self.action(&piece);
+            }
+        }
+        // Blocks in the order of those that they work with.
+        let shape = self.algorithm.shape;
+        let chunks = [shape.input, shape.output, rank.scratch];
+        let blocks: Vec<Block> = self.blocks.into_iter().map(|(_, block)| block).collect();
+        if let Some(steps) = blocks.iter().map(|block| block.steps.len()).find(|steps| *steps > MOST_STEPS) {
+            return Err(Unsaid::Steps { rank: self.rank, steps });
+        }
+        Ok(Gpu { chunks, blocks })
+    }
+
+    /// The block that does an action.
+    fn block(&mut self, action: &Action) -> usize {
+        let most = self.most;
+        let mut next = |side: usize, peer: u32| {
+            let count = self.messages[side].entry(peer).or_default();
+            *count += 1;
+            (*count - 1) / most
+        };
+        let work = match *action {
+            Action::Send { to, .. } => Work::Send(to, next(0, to)),
+            Action::Receive { from, .. } | Action::ReceiveAdd { from, .. } => Work::Receive(from, next(1, from)),
+            Action::Copy { .. } | Action::Add { .. } => {
+                self.local += 1;
+                Work::Local((self.local - 1) / most)
+            }
+        };
+        if let Some(block) = self.by_work.get(&work) {
+            return *block;
+        }
+        let n = self.algorithm.ranks.len();
+        // Both ends count how far the receiver is above the sender.
+        let lanes = (n - 1).div_ceil(MOST_ON_CHANNEL).max(1);
+        let channel = |distance: usize, turn: usize| {
+            u32::try_from(turn * lanes + distance.saturating_sub(1) / MOST_ON_CHANNEL).unwrap_or(u32::MAX)
+        };
+        let away = |from: usize, to: usize| (to + n - from) % n;
+        let block = match work {
+            Work::Local(turn) => Block { channel: channel(0, turn), ..Block::default() },
+            Work::Send(to, turn) => {
+                Block { send: Some(to), channel: channel(away(self.rank, to as usize), turn), ..Block::default() }
+            }
+            Work::Receive(from, turn) => Block {
+                receive: Some(from),
+                channel: channel(away(from as usize, self.rank), turn),
+                ..Block::default()
+            },
+        };
+        self.blocks.push((work, block));
+        self.ahead.push(Vec::new());
+        self.by_work.insert(work, self.blocks.len() - 1);
+        self.blocks.len() - 1
+    }
+
+    fn action(&mut self, action: &Action) {
+        let block = self.block(action);
+        // The last step of each block that has to be done before.
+        let mut before: BTreeMap<usize, usize> = BTreeMap::new();
+        let mut need = |at: &At| {
+            let last = before.entry(at.0).or_default();
+            *last = (*last).max(at.1);
+        };
+        for chunk in action.reads().flat_map(Span::chunks) {
+            if let Some((Some(writer), _)) = self.touched.get(&chunk) {
+                need(writer);
+            }
+        }
+        for chunk in action.writes().into_iter().flat_map(Span::chunks) {
+            if let Some((writer, readers)) = self.touched.get(&chunk) {
+                writer.iter().chain(readers).for_each(&mut need);
+            }
+        }
+        before.remove(&block);
+        let mut ahead = std::mem::take(&mut self.ahead[block]);
+        // The latest steps say most about others, so they are waited for first.
+        let mut waits: Vec<At> = Vec::new();
+        let mut order: Vec<At> = before.into_iter().collect();
+        let weight = |at: &At| self.known[at].iter().sum::<usize>();
+        order.sort_by_key(|at| std::cmp::Reverse(weight(at)));
+        for at in order {
+            if ahead.get(at.0).is_none_or(|done| *done <= at.1) {
+                waits.push(at);
+                merge(&mut ahead, &self.known[&at]);
+            }
+        }
+        let step = step(action);
+        let last = waits.pop();
+        for wait in waits {
+            self.push(block, Step { op: Op::Nop, after: Some(wait), count: 0, ..step });
+        }
+        self.push(block, Step { after: last, ..step });
+        let at = (block, self.blocks[block].1.steps.len() - 1);
+        set(&mut ahead, block, at.1 + 1);
+        self.known.insert(at, ahead.clone());
+        self.ahead[block] = ahead;
+        for chunk in action.reads().flat_map(Span::chunks) {
+            self.touched.entry(chunk).or_default().1.push(at);
+        }
+        for chunk in action.writes().into_iter().flat_map(Span::chunks) {
+            self.touched.insert(chunk, (Some(at), Vec::new()));
+        }
+    }
+
+    fn push(&mut self, block: usize, step: Step) {
+        if let Some((other, place)) = step.after {
+            self.blocks[other].1.steps[place].awaited = true;
+        }
+        self.blocks[block].1.steps.push(step);
+    }
+}
+
+fn set(done: &mut Vec<usize>, block: usize, count: usize) {
+    if done.len() <= block {
+        done.resize(block + 1, 0);
+    }
+    done[block] = done[block].max(count);
+}
+
+fn merge(done: &mut Vec<usize>, more: &[usize]) {
+    more.iter().enumerate().for_each(|(block, count)| set(done, block, *count));
+}
+
+/// An action on no more chunks than a step takes at once.
+fn pieces(action: Action) -> Vec<Action> {
+    let count = action.writes().or_else(|| action.reads().next()).map_or(0, |span| span.count);
+    let piece = |start: u64| {
+        let part = |span: Span| Span { start: span.start + start, count: (count - start).min(MOST_COUNT), ..span };
+        match action {
+            Action::Send { to, from } => Action::Send { to, from: part(from) },
+            Action::Receive { from, into } => Action::Receive { from, into: part(into) },
+            Action::ReceiveAdd { from, with, into } => Action::ReceiveAdd { from, with: part(with), into: part(into) },
+            Action::Copy { from, into } => Action::Copy { from: part(from), into: part(into) },
+            Action::Add { from, into } => Action::Add { from: part(from), into: part(into) },
+        }
+    };
+    (0..count.div_ceil(MOST_COUNT)).map(|number| piece(number * MOST_COUNT)).collect()
+}
+
+fn step(action: &Action) -> Step {
+    let (op, source, target) = match *action {
+        // What is not there is written as the other one is.
+        Action::Send { from, .. } => (Op::Send, from, from),
+        Action::Receive { into, .. } => (Op::Receive, into, into),
+        Action::ReceiveAdd { with, into, .. } => (Op::ReceiveReduceCopy, with, into),
+        Action::Copy { from, into } => (Op::Copy, from, into),
+        Action::Add { from, into } => (Op::Reduce, from, into),
+    };
+    let place = |span: Span| Place { buffer: span.buffer, chunk: span.start };
+    Step { op, source: place(source), target: place(target), count: target.count, after: None, awaited: false }
+}

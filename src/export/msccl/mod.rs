@@ -1,0 +1,264 @@
+//! MSCCL's XML: what the runtimes of microsoft/msccl, of Azure's executor and of RCCL load.
+//!
+//! A rank's work is done by *thread blocks*, each of which sends to one rank and receives from one at most, step after
+//! step. A step may wait for one step of another block of its rank. Messages on a channel between two ranks arrive in
+//! the order in which they are sent.
+//!
+//! Read in the sources of the parsers: <https://github.com/microsoft/msccl> (`src/graph/` and `src/misc/`),
+//! <https://github.com/Azure/msccl-executor-nccl>. They are written by hand and take no XML declaration, no tabs, and
+//! exactly one space between attributes; so that is what is written.
+
+mod build;
+mod prove;
+mod read;
+mod replay;
+mod write;
+
+pub use build::{Unsaid, build};
+pub use prove::{At, Flaw, Proven, prove};
+pub use read::{Unreadable, Written, is_msccl, read};
+pub use replay::schedule;
+pub use write::write;
+
+use crate::export::ranks::{Buffer, Kind};
+
+/// The most steps in a thread block.
+pub const MOST_STEPS: usize = 256;
+/// The most thread blocks of a rank.
+pub const MOST_BLOCKS: usize = 216;
+/// The most thread blocks of a rank that send, or receive, on one channel.
+pub const MOST_ON_CHANNEL: usize = 32;
+/// The most channels.
+pub const MOST_CHANNELS: usize = 32;
+/// The most chunks in one step.
+pub const MOST_COUNT: u64 = 71;
+/// The most ranks that are read.
+pub const MOST_RANKS: usize = 1 << 12;
+
+/// Who is to read the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Dialect {
+    /// microsoft/msccl
+    #[default]
+    Msccl,
+    /// Azure's executor, and RCCL
+    Azure,
+}
+
+/// How data is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Protocol {
+    /// Large messages, with barriers
+    #[default]
+    Simple,
+    /// Small messages, a flag beside every 4 bytes
+    Ll,
+    /// Small messages over NVLink, a flag beside every 120 bytes
+    Ll128,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Simple => "Simple",
+            Protocol::Ll => "LL",
+            Protocol::Ll128 => "LL128",
+        }
+    }
+}
+
+/// What can be chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Who is to read the file.
+    pub dialect: Dialect,
+    /// How data is sent.
+    pub protocol: Protocol,
+    /// The least and the most bytes for which the runtime takes it.
+    pub sizes: Option<(u64, u64)>,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// A name for people.
+    pub name: String,
+    /// What it claims to do; none if it is `custom`.
+    pub kind: Option<Kind>,
+    /// How data is sent.
+    pub protocol: Protocol,
+    /// How many channels there are.
+    pub channels: u32,
+    /// Chunks of the whole collective that are done in one loop.
+    pub chunks_per_loop: u64,
+    /// Whether the input is a part of the output, or the same buffer.
+    pub in_place: bool,
+    /// The least and the most bytes for which the runtime takes it.
+    pub sizes: Option<(u64, u64)>,
+    /// By rank.
+    pub gpus: Vec<Gpu>,
+}
+
+/// What one rank does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gpu {
+    /// Chunks of its buffers: input, output, scratch.
+    pub chunks: [u64; 3],
+    /// By id.
+    pub blocks: Vec<Block>,
+}
+
+impl Gpu {
+    /// The chunks of a buffer.
+    pub fn size(&self, buffer: Buffer) -> u64 {
+        match buffer {
+            Buffer::Input => self.chunks[0],
+            Buffer::Output => self.chunks[1],
+            Buffer::Scratch => self.chunks[2],
+        }
+    }
+}
+
+/// A thread block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// To whom it sends.
+    pub send: Option<u32>,
+    /// From whom it receives.
+    pub receive: Option<u32>,
+    /// On which channel.
+    pub channel: u32,
+    /// One after the other.
+    pub steps: Vec<Step>,
+}
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is done.
+    pub op: Op,
+    /// What is read, or is in the place of it.
+    pub source: Place,
+    /// What is written.
+    pub target: Place,
+    /// So many chunks.
+    pub count: u64,
+    /// The step, of a thread block of this rank, for which it waits.
+    pub after: Option<(usize, usize)>,
+    /// Whether others wait for it.
+    pub awaited: bool,
+}
+
+/// A chunk of a buffer; a step speaks of `count` of them from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Of the rank.
+    pub buffer: Buffer,
+    /// From 0.
+    pub chunk: u64,
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `s`: sends the source.
+    Send,
+    /// `r`: receives into the target.
+    Receive,
+    /// `rcs`: receives into the target and sends it on.
+    ReceiveCopySend,
+    /// `rrs`: receives, adds the source and sends the sum on; nothing is stored.
+    ReceiveReduceSend,
+    /// `rrc`: receives, adds the source, and stores into the target.
+    ReceiveReduceCopy,
+    /// `rrcs`: the same, and sends the sum on.
+    ReceiveReduceCopySend,
+    /// `cpy`: copies the source to the target.
+    Copy,
+    /// `re`: adds the source to the target.
+    Reduce,
+    /// `nop`: only waits.
+    Nop,
+}
+
+impl Op {
+    /// All of them.
+    pub const ALL: [Op; 9] = [
+        Op::Send,
+        Op::Receive,
+        Op::ReceiveCopySend,
+        Op::ReceiveReduceSend,
+        Op::ReceiveReduceCopy,
+        Op::ReceiveReduceCopySend,
+        Op::Copy,
+        Op::Reduce,
+        Op::Nop,
+    ];
+
+    /// As it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Send => "s",
+            Op::Receive => "r",
+            Op::ReceiveCopySend => "rcs",
+            Op::ReceiveReduceSend => "rrs",
+            Op::ReceiveReduceCopy => "rrc",
+            Op::ReceiveReduceCopySend => "rrcs",
+            Op::Copy => "cpy",
+            Op::Reduce => "re",
+            Op::Nop => "nop",
+        }
+    }
+
+    /// Whether it sends.
+    pub fn sends(self) -> bool {
+        match self {
+            Op::Send | Op::ReceiveCopySend | Op::ReceiveReduceSend | Op::ReceiveReduceCopySend => true,
+            Op::Receive | Op::ReceiveReduceCopy | Op::Copy | Op::Reduce | Op::Nop => false,
+        }
+    }
+
+    /// Whether it receives.
+    pub fn receives(self) -> bool {
+        match self {
+            Op::Receive
+            | Op::ReceiveCopySend
+            | Op::ReceiveReduceSend
+            | Op::ReceiveReduceCopy
+            | Op::ReceiveReduceCopySend => true,
+            Op::Send | Op::Copy | Op::Reduce | Op::Nop => false,
+        }
+    }
+
+    /// Whether it reads its source.
+    pub fn reads_source(self) -> bool {
+        match self {
+            Op::Send
+            | Op::ReceiveReduceSend
+            | Op::ReceiveReduceCopy
+            | Op::ReceiveReduceCopySend
+            | Op::Copy
+            | Op::Reduce => true,
+            Op::Receive | Op::ReceiveCopySend | Op::Nop => false,
+        }
+    }
+
+    /// Whether it writes its target.
+    pub fn writes_target(self) -> bool {
+        match self {
+            Op::Receive
+            | Op::ReceiveCopySend
+            | Op::ReceiveReduceCopy
+            | Op::ReceiveReduceCopySend
+            | Op::Copy
+            | Op::Reduce => true,
+            Op::Send | Op::ReceiveReduceSend | Op::Nop => false,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The chunks of a schedule: the largest pieces that all of its operations leave whole.
+//!
+//! Each dim of the array is measured in units that every block, view and range of it divides by. The same schedule on an
+//! array with one element a unit does the same to chunks as the schedule does to them.
+
+use super::place::Refused;
+use crate::schedule::{Cut, OpId, OpKind, Region, Schedule};
+
+/// A schedule of one array whose elements are chunks, and the units in which its dims were measured.
+///
+/// # Errors
+/// If it does more than to move and add the blocks of one array.
+pub(super) fn in_units(schedule: &Schedule) -> Result<(Schedule, Vec<u64>), Refused> {
+    let [array] = schedule.arrays.as_slice() else { return Err(Refused::NotOneArray(schedule.arrays.len())) };
+    let mut units = array.extents.clone();
+    for id in schedule.ids() {
+        for (unit, extent) in units.iter_mut().zip(&schedule.operation(id).extents) {
+            *unit = gcd(*unit, *extent);
+        }
+        for (extents, view, region) in views(schedule, id)? {
+            for (unit, place) in units.iter_mut().zip(innermost(&extents, view)) {
+                let Some(place) = place else { continue };
+                *unit = match &region[place] {
+                    Cut::Whole => gcd(*unit, view[place]),
+                    Cut::Range { start, end } => gcd(gcd(*unit, view[place]), gcd(*start, *end)),
+                    Cut::At(_) => 1,
+                };
+            }
+        }
+    }
+    let mut small = schedule.clone();
+    let shrink = |extents: &mut [u64]| extents.iter_mut().zip(&units).for_each(|(extent, unit)| *extent /= unit);
+    shrink(&mut small.arrays[0].extents);
+    small.arrays[0].valid = small.arrays[0].extents.clone();
+    for id in schedule.ids() {
+        let operands: Vec<Vec<u64>> =
+            schedule.operands(id).iter().map(|operand| schedule.operation(*operand).extents.clone()).collect();
+        let operation = &mut small.operations[id];
+        match &mut operation.kind {
+            OpKind::Slice { view, region } => shrink_view(&operands[0], view, std::slice::from_mut(region), &units),
+            OpKind::Assemble { view, places } => shrink_view(&schedule.operation(id).extents, view, places, &units),
+            OpKind::Input { .. }
+            | OpKind::Shuffle { .. }
+            | OpKind::Add { .. }
+            | OpKind::AllGather { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => {}
+        }
+        shrink(&mut operation.extents);
+    }
+    Ok((small, units))
+}
+
+/// A view of a block of these extents, and what is taken of it.
+type View<'s> = (Vec<u64>, &'s [u64], &'s Region);
+
+/// The views that an operation speaks of.
+fn views(schedule: &Schedule, id: OpId) -> Result<Vec<View<'_>>, Refused> {
+    let operation = schedule.operation(id);
+    Ok(match &operation.kind {
+        OpKind::Input { .. } | OpKind::Shuffle { .. } | OpKind::Add { .. } => Vec::new(),
+        OpKind::Slice { view, region } => {
+            let operand = schedule.operands(id)[0];
+            vec![(schedule.operation(operand).extents.clone(), view.as_slice(), region)]
+        }
+        OpKind::Assemble { view, places } => {
+            places.iter().map(|place| (operation.extents.clone(), view.as_slice(), place)).collect()
+        }
+        OpKind::AllGather { .. } => return Err(Refused::Operation { id, what: "an AllGather that is kept whole" }),
+        OpKind::MatMul { .. } => return Err(Refused::Operation { id, what: "a product" }),
+        OpKind::Reduce { .. } => return Err(Refused::Operation { id, what: "a reduction over dims" }),
+        OpKind::Map { .. } => return Err(Refused::Operation { id, what: "an elementwise function" }),
+        OpKind::Fill { .. } => return Err(Refused::Operation { id, what: "a filler of padding" }),
+        OpKind::Mask { .. } => return Err(Refused::Operation { id, what: "zeros for what a device has" }),
+    })
+}
+
+/// For each dim the place in the view of the innermost of its parts that is longer than 1. The view refines the extents.
+fn innermost(extents: &[u64], view: &[u64]) -> Vec<Option<usize>> {
+    let mut parts = view.iter().enumerate();
+    let innermost = |extent: &u64| {
+        let (mut product, mut found) = (1, None);
+        for (place, part) in parts.by_ref() {
+            product *= part;
+            found = if *part > 1 { Some(place) } else { found };
+            if product == *extent {
+                break;
+            }
+        }
+        found
+    };
+    extents.iter().map(innermost).collect()
+}
+
+fn shrink_view(extents: &[u64], view: &mut [u64], regions: &mut [Region], units: &[u64]) {
+    for (unit, place) in units.iter().zip(innermost(extents, view)) {
+        let Some(place) = place else { continue };
+        view[place] /= unit;
+        for region in &mut *regions {
+            if let Cut::Range { start, end } = &mut region[place] {
+                *start /= unit;
+                *end /= unit;
+            }
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,0 +1,130 @@
+//! Exchanges around a ring from neighbour to neighbour, in bundles.
+//!
+//! A device makes one bundle for each way round, of all blocks that go this way, the nearest first. A bundle goes one
+//! link a step; where it arrives its first blocks are at home, and the rest goes on. So ⌊n/2⌋ messages each way are
+//! enough, and no link carries more than if each block went by itself.
+//!
+//! Around an even ring the block of the antipode goes in two halves, one each way; then all blocks are cut in halves, so
+//! that the parts of a bundle are alike. Where halves are not equal it goes up as it is.
+
+use super::super::builder::split;
+use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
+use super::exchange::Exchange;
+use super::place::{Part, halves};
+use super::rotations::length;
+
+/// A part of a bundle: for the device so far away, which half of its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Unit {
+    distance: i64,
+    half: Option<usize>,
+}
+
+/// What goes one way round.
+struct Bundle {
+    /// 1 for up, -1 for down.
+    sign: i64,
+    /// The nearest first.
+    units: Vec<Unit>,
+    value: OpId,
+}
+
+impl Exchange {
+    /// All that arrives, and where it goes in the result; at least 4 devices.
+    pub(super) fn bundled(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
+        let n = length(builder, self.from.axes);
+        let parts = halves(&self.from.shard_view(extents)).filter(|[first, second]| {
+            n % 2 == 0 && first.range.end - first.range.start == second.range.end - second.range.start
+        });
+        let mut bundles: Vec<Bundle> = Vec::new();
+        for sign in [1, -1] {
+            let units = units(n, sign, parts.is_some());
+            let value = self.tied(builder, value, sign, &units, parts.as_ref());
+            bundles.push(Bundle { sign, units, value });
+        }
+        let mut pieces = Vec::new();
+        for step in 1..=n / 2 {
+            for bundle in &mut bundles {
+                self.advance(builder, bundle, step, extents, parts.as_ref(), &mut pieces);
+            }
+        }
+        pieces
+    }
+
+    /// The blocks of a bundle, one after the other along the dim where they end up.
+    fn tied(
+        &self,
+        builder: &mut Builder<'_>,
+        value: OpId,
+        sign: i64,
+        units: &[Unit],
+        parts: Option<&[Part; 2]>,
+    ) -> OpId {
+        let mut tied: Vec<OpId> = Vec::new();
+        for unit in units {
+            let slot = CoordMap::along(builder.mesh(), self.from.axes, sign * unit.distance, true);
+            let block = self.to.slot(builder, value, slot, None);
+            tied.push(self.from.cut(builder, block, part(*unit, parts)));
+        }
+        let mut extents = builder.extents(tied[0]).to_vec();
+        extents[self.from.dim] *= units.len() as u64;
+        let view = split(&extents, self.from.dim, units.len() as u64);
+        let places =
+            (0..).zip(&tied).map(|(place, unit)| (*unit, self.at(view.len(), Cut::At(CoordMap::constant(place)))));
+        let places = places.collect();
+        builder.assemble(extents, view, places)
+    }
+
+    /// One link on: what is at home becomes pieces.
+    fn advance(
+        &self,
+        builder: &mut Builder<'_>,
+        bundle: &mut Bundle,
+        step: i64,
+        extents: &[u64],
+        parts: Option<&[Part; 2]>,
+        pieces: &mut Vec<(OpId, Region)>,
+    ) {
+        if bundle.units.is_empty() {
+            return;
+        }
+        let axes = self.from.axes;
+        let sources = Sources::Shift { axes, by: -bundle.sign, wrap: true };
+        let arrived = builder.shuffle(bundle.value, sources, Route::Hops(bundle.sign));
+        let view = split(builder.extents(arrived), self.from.dim, bundle.units.len() as u64);
+        let home = bundle.units.iter().take_while(|unit| unit.distance == step).count();
+        for (place, unit) in (0..).zip(&bundle.units[..home]) {
+            let block = builder.slice(arrived, view.clone(), self.at(view.len(), Cut::At(CoordMap::constant(place))));
+            let slot = CoordMap::along(builder.mesh(), axes, -bundle.sign * step, true);
+            pieces.push((block, self.from.region(extents, slot, part(*unit, parts))));
+        }
+        let rest = Cut::Range { start: home as u64, end: bundle.units.len() as u64 };
+        bundle.units.drain(..home);
+        if !bundle.units.is_empty() {
+            bundle.value = builder.slice(arrived, view.clone(), self.at(view.len(), rest));
+        }
+    }
+
+    /// A cut of the dim along which the blocks of a bundle follow each other.
+    fn at(&self, rank: usize, cut: Cut) -> Region {
+        let mut region = vec![Cut::Whole; rank];
+        region[self.from.dim] = cut;
+        region
+    }
+}
+
+fn part(unit: Unit, parts: Option<&[Part; 2]>) -> Option<&Part> {
+    unit.half.zip(parts).map(|(half, parts)| &parts[half])
+}
+
+/// What goes up or down around a ring of n.
+fn units(n: i64, sign: i64, halved: bool) -> Vec<Unit> {
+    let both = if halved { vec![Some(0), Some(1)] } else { vec![None] };
+    let antipode = match (n % 2 == 0, halved, sign > 0) {
+        (true, true, up) => vec![Some(usize::from(!up))],
+        (true, false, true) => vec![None],
+        (true, false, false) | (false, ..) => Vec::new(),
+    };
+    let of = |distance, halves: Vec<Option<usize>>| halves.into_iter().map(move |half| Unit { distance, half });
+    (1..=(n - 1) / 2).flat_map(|distance| of(distance, both.clone())).chain(of(n / 2, antipode)).collect()
+}
