@@ -1,4 +1,5 @@
 //! Schedules of one collective by one method.
+#![allow(unreachable_pub)]
 
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
