@@ -8,6 +8,7 @@ use common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
 use shardc::export::msccl::{self, Dialect, Protocol};
+use shardc::export::mscclpp;
 use shardc::export::ranks::{self, Kind, Shape};
 use shardc::mesh::Wiring;
 use shardc::method::Method;
@@ -68,6 +69,25 @@ fn msccl_comes_back_and_is_proven() {
         });
     }
     assert!(proven > 1000, "{proven}");
+}
+
+#[test]
+fn mscclpp_comes_back_and_is_proven() {
+    let mut proven = 0;
+    for n in 2..=16 {
+        schedules(n, |name, _, _, schedule| {
+            let algorithm = ranks::algorithm(schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+            let plan = mscclpp::build(&algorithm, "it").unwrap_or_else(|unsaid| panic!("{name}: {unsaid}"));
+            let text = mscclpp::write(&plan);
+            assert!(mscclpp::is_mscclpp(&text));
+            let back = mscclpp::read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+            assert_eq!(back, plan, "{name}");
+            let proof = mscclpp::prove(&back, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
+            assert_eq!(proof.kind, algorithm.kind, "{name}");
+            proven += 1;
+        });
+    }
+    assert!(proven > 500, "{proven}");
 }
 
 /// The command, in a folder for the files of this test.
@@ -280,6 +300,170 @@ fn wrong_files_are_refused() {
     println!(
         "{unreadable} unreadable, {refused} wrong and refused, {same} as right as before, {careful} refused by care"
     );
+    assert!(refused > 300 && same > 50, "{refused} {same}");
+    assert!(careful * 10 < refused, "{careful}");
+}
+
+/// Runs a plan of MSCCL++ on numbers, the thread blocks in some order: whether all outputs are right. An own
+/// interpreter of what our files are made of; anything else counts as wrong.
+fn executes(plan: &mscclpp::Plan, kind: Kind, random: &mut fastrand::Rng) -> Option<bool> {
+    let n = plan.gpus.len();
+    let chunks = |gpu: &mscclpp::Gpu| [gpu.input_chunks, gpu.output_chunks, gpu.scratch_chunks];
+    let mut buffers: Vec<[Vec<i64>; 3]> = Vec::new();
+    for gpu in &plan.gpus {
+        buffers.push(chunks(gpu).map(|count| (0..count).map(|_| random.i64(1 << 40..1 << 50)).collect()));
+    }
+    let inputs: Vec<Vec<i64>> = buffers.iter().map(|buffers| buffers[0].clone()).collect();
+    let mut next: Vec<Vec<usize>> = plan.gpus.iter().map(|gpu| vec![0; gpu.threadblocks.len()]).collect();
+    let mut signals: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut semaphores: HashMap<(usize, usize), usize> = HashMap::new();
+    let peer = |rank: usize, block: usize, op: &mscclpp::Operation| -> Option<usize> {
+        let gpu = &plan.gpus[rank];
+        let id = gpu.threadblocks[block].channels[0].channel_ids.get(*op.channel_ids.first()?)?;
+        Some(*gpu.channels[0].connected_to.get(*id)? as usize).filter(|peer| *peer < n && *peer != rank)
+    };
+    let place = |rank: usize, block: usize, chunks: &mscclpp::Chunks| -> Option<(usize, usize, usize, usize)> {
+        let gpu = &plan.gpus[rank];
+        let (rank, letter) = match (&chunks.kind, chunks.buffer_id) {
+            (Some(kind), None) => (rank, kind.as_str()),
+            (None, Some(id)) => {
+                let id = gpu.threadblocks[block].remote_buffer_refs[0].remote_buffer_ids.get(id)?;
+                let remote = gpu.remote_buffers.get(*id)?;
+                (remote.rank as usize, remote.kind.as_str())
+            }
+            _ => return None,
+        };
+        let buffer = ["i", "o", "s"].iter().position(|known| *known == letter)?;
+        Some((rank, buffer, chunks.index as usize, chunks.size as usize))
+    };
+    loop {
+        let mut ready = Vec::new();
+        for (rank, gpu) in plan.gpus.iter().enumerate() {
+            for (block, ops) in gpu.threadblocks.iter().enumerate() {
+                let Some(op) = ops.ops.get(next[rank][block]) else { continue };
+                let can = match op.name.as_str() {
+                    "wait" => signals.get(&(peer(rank, block, op)?, rank)).is_some_and(|count| *count > 0),
+                    "sem_acquire" => {
+                        semaphores.get(&(rank, *op.semaphore_ids.first()?)).is_some_and(|count| *count > 0)
+                    }
+                    _ => true,
+                };
+                if can {
+                    ready.push((rank, block));
+                }
+            }
+        }
+        let Some((rank, block)) = random.choice(&ready).copied() else { break };
+        let op = &plan.gpus[rank].threadblocks[block].ops[next[rank][block]];
+        next[rank][block] += 1;
+        match op.name.as_str() {
+            "wait" => *signals.get_mut(&(peer(rank, block, op)?, rank))? -= 1,
+            "signal" => *signals.entry((rank, peer(rank, block, op)?)).or_default() += 1,
+            "sem_acquire" => *semaphores.get_mut(&(rank, op.semaphore_ids[0]))? -= 1,
+            "sem_release" => *semaphores.entry((rank, *op.semaphore_ids.first()?)).or_default() += 1,
+            _ => {
+                let mut sum: Vec<i64> = Vec::new();
+                for source in &op.src_buff {
+                    let (rank, buffer, start, count) = place(rank, block, source)?;
+                    let values = buffers[rank][buffer].get(start..start + count)?;
+                    if sum.is_empty() {
+                        sum = values.to_vec();
+                    } else if sum.len() == count {
+                        sum.iter_mut().zip(values).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+                    } else {
+                        return None;
+                    }
+                }
+                let (rank, buffer, start, count) = place(rank, block, op.dst_buff.first()?)?;
+                let target = buffers[rank][buffer].get_mut(start..start + count)?;
+                if sum.len() != count {
+                    return None;
+                }
+                target.copy_from_slice(&sum);
+            }
+        }
+    }
+    let finished = plan
+        .gpus
+        .iter()
+        .zip(&next)
+        .all(|(gpu, next)| gpu.threadblocks.iter().zip(next).all(|(block, next)| block.ops.len() == *next));
+    let shape = Shape { ranks: n as u64, input: plan.gpus[0].input_chunks, output: plan.gpus[0].output_chunks };
+    let right = (0..n).all(|rank| {
+        (0..shape.output).all(|chunk| {
+            let wanted = kind.wanted(shape, rank as u64, chunk).unwrap_or_default();
+            let part = |(rank, at): (u64, u64)| inputs[rank as usize].get(at as usize).copied().unwrap_or_default();
+            let sum = wanted.iter().fold(0i64, |sum, from| sum.wrapping_add(part(*from)));
+            !wanted.is_empty() && buffers[rank][1].get(chunk as usize) == Some(&sum)
+        })
+    });
+    Some(finished && right && signals.values().all(|count| *count == 0))
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "how many mutants were caught is worth reading")]
+fn wrong_plans_are_refused() {
+    let mut random = fastrand::Rng::with_seed(2);
+    let (mut refused, mut same, mut careful) = (0, 0, 0);
+    for n in [2, 3, 4, 5] {
+        schedules(n, |name, _, _, schedule| {
+            let algorithm = ranks::algorithm(schedule).expect("a collective");
+            let right = mscclpp::build(&algorithm, "it").expect("a file");
+            for _ in 0..12 {
+                let mut plan = right.clone();
+                let count = plan.gpus.len();
+                let gpu = &mut plan.gpus[random.usize(..count)];
+                let count = gpu.threadblocks.len();
+                let ops = &mut gpu.threadblocks[random.usize(..count)].ops;
+                if ops.is_empty() {
+                    continue;
+                }
+                let at = random.usize(..ops.len());
+                let by = |random: &mut fastrand::Rng, value: u64| {
+                    value.saturating_add_signed(random.choice([-1, 1, 2]).unwrap_or(1))
+                };
+                match random.u8(..7) {
+                    0 => drop(ops.remove(at)),
+                    1 if at + 1 < ops.len() => ops.swap(at, at + 1),
+                    2 => ops
+                        .iter_mut()
+                        .skip(at)
+                        .take(1)
+                        .flat_map(|op| &mut op.dst_buff)
+                        .for_each(|to| to.index = by(&mut random, to.index)),
+                    3 => ops
+                        .iter_mut()
+                        .skip(at)
+                        .take(1)
+                        .flat_map(|op| &mut op.src_buff)
+                        .for_each(|from| from.index = by(&mut random, from.index)),
+                    4 => ops
+                        .iter_mut()
+                        .skip(at)
+                        .take(1)
+                        .flat_map(|op| &mut op.channel_ids)
+                        .for_each(|id| *id = 1 - (*id).min(1)),
+                    5 => ops.insert(at, ops[at].clone()),
+                    _ => ops
+                        .iter_mut()
+                        .skip(at)
+                        .take(1)
+                        .flat_map(|op| &mut op.dst_buff)
+                        .for_each(|to| to.buffer_id = to.buffer_id.map(|id| 1 - id.min(1))),
+                }
+                let runs: Vec<Option<bool>> = (0..6).map(|_| executes(&plan, algorithm.kind, &mut random)).collect();
+                let is_right = runs.iter().all(|run| *run == Some(true));
+                match (mscclpp::prove(&plan, None), is_right) {
+                    (Ok(_), true) => same += 1,
+                    (Ok(_), false) => panic!("{name}: proven, and wrong:\n{}", mscclpp::write(&plan)),
+                    (Err(_), false) => refused += 1,
+                    // A race that did not show.
+                    (Err(_), true) => careful += 1,
+                }
+            }
+        });
+    }
+    println!("{refused} wrong and refused, {same} as right as before, {careful} refused by care");
     assert!(refused > 300 && same > 50, "{refused} {same}");
     assert!(careful * 10 < refused, "{careful}");
 }

@@ -149,3 +149,37 @@ fn random_machines_with_degraded_links() {
     }
     assert!(loads.len() > 100, "{}", loads.len());
 }
+
+/// Broadcasts on machines with links that are down or slow: right, and with a cable out as fast as the bound allows.
+#[test]
+fn broadcasts_on_degraded_machines() {
+    let program = |machine: &Machine, [rows, columns]: [u64; 2]| {
+        let axes = &"XYZ"[..machine.sizes.len()];
+        let declared = machine.sizes.iter().zip(&machine.wirings).zip(axes.chars());
+        let declared = declared.map(|((size, wiring), name)| format!("{name}: {size} {wiring}")).join(", ");
+        let (input, line) =
+            (format!("A: i32[I, J]{{ROOT_{axes}}}"), format!("Broadcast_{axes}(A[I, J]{{ROOT_{axes}}}) -> B[I, J]"));
+        let links = machine.links.join("\n");
+        format!("mesh {{{declared}}} on tpu_v5p\n{links}\ndims {{I: {rows}, J: {columns}}}\n{input}\n{line}\n")
+    };
+    let mut random = fastrand::Rng::with_seed(8);
+    let mut tried = 0;
+    for machine in (0..30).map(|_| Machine::random(&mut random)) {
+        let small = program(&machine, [12, 6]);
+        let Some(checked) = shardc::compiler::check(&small).0 else { continue };
+        let options = Options { costs: CostModel::Book, ..Options::default() };
+        let Ok(compiled) = shardc::compiler::compile(&checked, &options) else { continue };
+        proof::prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{small}"));
+        equals_the_dense_result(&small, &compiled);
+        tried += 1;
+    }
+    assert!(tried > 10, "{tried}");
+    let machine = Machine {
+        sizes: vec![4, 4],
+        wirings: vec!["ring", "ring"],
+        links: vec!["link (0,0)<->(1,0) down".to_owned()],
+        both_ways: true,
+    };
+    let (time, _, bound) = timed(&program(&machine, [48, 1 << 20]));
+    assert!(time.ratio(bound.time()) < 1.05, "{}", time.ratio(bound.time()));
+}

@@ -117,11 +117,7 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
             let demand = Demand::new(collective, from, &topology.mesh);
             irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
         }
-        Shape::Rest => {
-            let bound = parts::bound(collective, from, topology);
-            let reason = if bound.latency > bound.bandwidth { Reason::Hops } else { Reason::Shared };
-            Certificate { bound, reason, largest: false }
-        }
+        Shape::Rest => parts::certificate(collective, from, topology),
     }
 }
 

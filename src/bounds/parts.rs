@@ -1,33 +1,58 @@
 //! Bounds on a mesh with axes in parts: the parts share the links of their axis.
 
-use super::Bound;
+use super::{Bound, Certificate, Reason};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::topology::{AxisLinks, Topology};
-use crate::units::{Rate, Time};
+use crate::units::{Bytes, Rate, Time};
+
+/// Bytes, a fraction of these, over what links carry in a second.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    bytes: u128,
+    divisor: u128,
+    capacity: u128,
+}
+
+/// The bound of one collective, and what it counts.
+pub(super) fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+    let (bound, load) = bound_and_load(collective, from, topology);
+    let reason = match load {
+        _ if bound.latency > bound.bandwidth => Reason::Hops,
+        Some(Load { bytes, divisor, capacity }) => Reason::Shared {
+            bytes: Bytes(u64::try_from(bytes / divisor).unwrap_or(u64::MAX)),
+            capacity: Bytes(u64::try_from(capacity).unwrap_or(u64::MAX)),
+        },
+        None => Reason::Nothing,
+    };
+    Certificate { bound, reason, largest: false }
+}
 
 /// The bound of one collective.
 pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
+    bound_and_load(collective, from, topology).0
+}
+
+fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -> (Bound, Option<Load>) {
     let mesh = &topology.mesh;
     let axes: AxisSet = collective.axes(&from.sharding, mesh).iter().filter(|axis| mesh.size(*axis) > 1).collect();
     if axes.is_empty() || !collective.kind().sends() {
-        return Bound::default();
+        return (Bound::default(), None);
     }
     let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
     let idle = all.without(from.sharding.used()).without(axes);
     let n = u128::from(axes.group_size(mesh));
     let replicas = u128::from(idle.group_size(mesh));
     let local = u128::from(from.local_bytes(mesh).0);
-    let bandwidth = match collective {
+    let load = |bytes, divisor, capacity| Some(Load { bytes, divisor, capacity });
+    let heaviest = match collective {
         // The weakest device needs all shards but its own, over its own links.
         Collective::AllGather { .. } => {
-            load(topology, (n - 1) * local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
+            load((n - 1) * local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
         }
         // A device with all its replicas must send out its part of every block but its own.
-        Collective::ReduceScatter { .. } => {
-            load(topology, (n - 1) * local, n, leaving_a_device(topology, axes, idle) * replicas)
-        }
+        Collective::ReduceScatter { .. } => load((n - 1) * local, n, leaving_a_device(topology, axes, idle) * replicas),
         // 2(n-1) sends of every element, over all links between the devices of a group and its replicas; of an axis
         // in parts, over those of all groups that share its links.
         Collective::AllReduce { .. } => {
@@ -35,21 +60,20 @@ pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology)
             let groups = u128::from(sharing.without(idle).group_size(mesh));
             let outside = u128::from(idle.without(sharing).group_size(mesh));
             let capacity = leaving(topology, wired(topology, axes)) * outside;
-            load(topology, 2 * (n - 1) * local * groups, 1, capacity)
+            load(2 * (n - 1) * local * groups, 1, capacity)
         }
         Collective::AllToAll { .. } => {
             let runs = mesh.runs(axes.in_order()).into_iter();
             let per_run = runs.map(|run| all_to_all(topology, run, local, replicas, idle));
-            per_run.max().unwrap_or_default()
+            per_run.max_by_key(|load| load.time(topology))
         }
         // Somebody receives a whole shard, over its own links.
-        Collective::Permute { .. } => load(topology, local, 1, strongest_device(topology, wired(topology, all))),
+        Collective::Permute { .. } => load(local, 1, strongest_device(topology, wired(topology, all))),
         // The weakest device needs all, over its own links.
-        Collective::Broadcast { .. } => {
-            load(topology, local, 1, weakest_device(topology, wired(topology, axes.union(idle))))
-        }
-        Collective::Slice { .. } | Collective::Open { .. } => Time::ZERO,
+        Collective::Broadcast { .. } => load(local, 1, weakest_device(topology, wired(topology, axes.union(idle)))),
+        Collective::Slice { .. } | Collective::Open { .. } => None,
     };
+    let bandwidth = heaviest.map_or(Time::ZERO, |load: Load| load.time(topology));
     let latency = match collective {
         Collective::Permute { .. } => {
             axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default()
@@ -69,14 +93,16 @@ pub(super) fn bound(collective: &Collective, from: &Layout, topology: &Topology)
             })
             .sum(),
     };
-    Bound { latency, bandwidth }
+    (Bound { latency, bandwidth }, heaviest)
 }
 
-/// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
-fn load(topology: &Topology, bytes: u128, divisor: u128, capacity: u128) -> Time {
-    let second = topology.scale.at_rate(1, Rate::new(1).expect("one")).ticks();
-    // A product beyond 128 bits saturates, which makes the bound lower and keeps it true.
-    Time::from_ticks(bytes.saturating_mul(second) / (divisor * capacity).max(1))
+impl Load {
+    /// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
+    fn time(self, topology: &Topology) -> Time {
+        let second = topology.scale.at_rate(1, Rate::new(1).expect("one")).ticks();
+        // A product beyond 128 bits saturates, which makes the bound lower and keeps it true.
+        Time::from_ticks(self.bytes.saturating_mul(second) / (self.divisor * self.capacity).max(1))
+    }
 }
 
 /// The axes of the machine on which axes lie.
@@ -129,7 +155,7 @@ fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
 
 /// The middle links of one axis, or of a run of parts, in an AllToAll; `local` bytes a device, replicas share the
 /// work.
-fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Time {
+fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Load {
     let (links, size) = (topology.links(run), u128::from(run.group_size(&topology.mesh)));
     let one_way = u128::from(links.one_way.per_second()) * replicas;
     let whole = topology.axes[physical(topology, run).index()].wiring;
@@ -140,13 +166,12 @@ fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle:
         Some(_) => (whole == Wiring::Ring, u128::from(links.apart)),
         None => (links.wiring == Wiring::Ring, 1),
     };
+    let load = |bytes, divisor, capacity| Load { bytes, divisor, capacity };
     match links.wiring {
         // Mean distance times bytes over the links of the ring: (n² - n mod 2) / 4n of the shard, two ways.
-        Wiring::Ring | Wiring::Line if ring => {
-            load(topology, local * apart * (size * size - size % 2), 8 * size, one_way)
-        }
-        Wiring::Ring | Wiring::Line => load(topology, local * apart * (size / 2) * size.div_ceil(2), size, one_way),
-        Wiring::Switch => load(topology, local * (size - 1), size, one_way),
+        Wiring::Ring | Wiring::Line if ring => load(local * apart * (size * size - size % 2), 8 * size, one_way),
+        Wiring::Ring | Wiring::Line => load(local * apart * (size / 2) * size.div_ceil(2), size, one_way),
+        Wiring::Switch => load(local * (size - 1), size, one_way),
     }
 }
 

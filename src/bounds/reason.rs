@@ -28,7 +28,12 @@ pub enum Reason {
         links: u64,
     },
     /// Bytes that must cross the links of an axis in parts, which the groups of all parts share.
-    Shared,
+    Shared {
+        /// So many.
+        bytes: Bytes,
+        /// What these links carry together in a second.
+        capacity: Bytes,
+    },
     /// Bytes times the links that each byte must cross.
     Along {
         /// Which links: `the links along X`, `all links`.
@@ -72,7 +77,9 @@ impl fmt::Display for Reason {
         match self {
             Reason::Nothing => f.write_str("nothing has to move"),
             Reason::Hops => f.write_str("hops, not bytes, take the time"),
-            Reason::Shared => f.write_str("the groups of all parts of an axis share its links"),
+            Reason::Shared { bytes, capacity } => {
+                write!(f, "{bytes} over {capacity}/s: the groups of all parts of an axis share its links")
+            }
             Reason::Into(region) => region.show(f, "takes in", "take in"),
             Reason::OutOf(region) => region.show(f, "sends out", "send out"),
             Reason::Between { sends, parts, single, links } => {

@@ -47,6 +47,8 @@ struct Regular<'a> {
     rate: u128,
     /// Pieces of the full form in one group.
     full: u128,
+    /// Whether the first device of a group has everything, so that a box is at the other end.
+    from_first: bool,
 }
 
 /// The bound alone; no words are made.
@@ -87,7 +89,8 @@ impl<'a> Regular<'a> {
             | Collective::Slice { .. }
             | Collective::Open { .. } => n,
         };
-        Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, common_divisor).max(1), full })
+        let from_first = matches!(collective, Collective::Broadcast { .. });
+        Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, common_divisor).max(1), full, from_first })
     }
 
     /// Pieces are n-th parts of what a device has.
@@ -340,6 +343,7 @@ impl<'a> Regular<'a> {
         let ends = fixed.iter().any(|axis| self.topology.links(axis).wiring == Wiring::Line && mesh.size(axis) > 2);
         let (place, devices) = (self.place(fixed), self.devices(whole));
         let name = match devices {
+            1 if !ends && self.from_first => "each device but the first".to_owned(),
             1 if !ends => "each device".to_owned(),
             1 => format!("the device at {place}"),
             _ => format!("the {devices} devices at {place}"),
@@ -366,7 +370,9 @@ impl<'a> Regular<'a> {
 
     /// `X=0, Y=0`
     fn place(&self, axes: AxisSet) -> String {
-        axes.iter().map(|axis| format!("{}=0", self.topology.mesh.axis(axis).name)).join(", ")
+        let mesh = &self.topology.mesh;
+        let at = |axis: AxisId| if self.from_first { mesh.size(axis) - 1 } else { 0 };
+        axes.iter().map(|axis| format!("{}={}", mesh.axis(axis).name, at(axis))).join(", ")
     }
 
     fn with_share(&self, name: String, devices: u128, links: u128, load: Load, units: Units) -> Region {

@@ -7,6 +7,7 @@ use crate::compiler;
 use crate::costs;
 use crate::diag::Diagnostics;
 use crate::export::msccl::{self, Dialect, Protocol};
+use crate::export::mscclpp;
 use crate::export::ranks;
 use crate::lower::Lowering;
 use crate::picture::graph::Graph;
@@ -61,6 +62,8 @@ enum To {
     Trace,
     /// One collective as the XML that MSCCL's runtimes load
     Msccl,
+    /// One collective as the JSON that MSCCL++'s executor loads
+    Mscclpp,
 }
 
 /// A schedule on its machine, and the plan that it was made of, if it was.
@@ -123,20 +126,33 @@ impl Export {
                 svg::timeline(&timeline, topology.scale)
             }
             To::Trace => trace::trace(schedule, topology, &recorded()?.1, &steps),
-            To::Msccl => self.msccl(made)?,
+            To::Msccl | To::Mscclpp => self.foreign(made)?,
         })
     }
 
     /// The file of one collective; it is read back and proven before it leaves.
-    fn msccl(&self, made: &Made) -> Result<String, Failure> {
+    fn foreign(&self, made: &Made) -> Result<String, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (schedule, name) = self.collective(made)?;
         let algorithm = ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
-        let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None };
-        let program = msccl::build(&algorithm, &name, &options).map_err(|error| refused(Diagnostics::of(&error)))?;
-        let text = msccl::write(&program, &options);
-        let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
-        msccl::prove(&back.program, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        let text = match self.to {
+            To::Mscclpp => {
+                let plan = mscclpp::build(&algorithm, &name).map_err(|error| refused(Diagnostics::of(&error)))?;
+                let text = mscclpp::write(&plan);
+                let back = mscclpp::read(&text).map_err(|error| Failure::Call(error.to_string()))?;
+                mscclpp::prove(&back, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+                text
+            }
+            _ => {
+                let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None };
+                let program = msccl::build(&algorithm, &name, &options);
+                let program = program.map_err(|error| refused(Diagnostics::of(&error)))?;
+                let text = msccl::write(&program, &options);
+                let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
+                msccl::prove(&back.program, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+                text
+            }
+        };
         if !algorithm.contiguous {
             input::say("note: the array is not cut along its first dim: pack it in the order of the ranks\n");
         }

@@ -7,6 +7,7 @@ use crate::compiler;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::dtype::DType;
 use crate::export::msccl::{self, At, Program, Proven, Written};
+use crate::export::mscclpp;
 use crate::export::ranks::Kind;
 use crate::mesh::{Axis, Mesh};
 use crate::schedule::Schedule;
@@ -66,11 +67,14 @@ struct Document<'a> {
 
 /// Whether a text is the file of another tool.
 pub(super) fn is_foreign(text: &str) -> bool {
-    msccl::is_msccl(text)
+    msccl::is_msccl(text) || mscclpp::is_mscclpp(text)
 }
 
 /// Proves a file and says what was shown.
 pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
+    if mscclpp::is_mscclpp(&source.text) {
+        return prove_plan(source, foreign, output);
+    }
     let (written, proof) = proven(source, foreign, output.format)?;
     match output.format {
         Format::Text => input::print(&shown(&written.program, &proof)),
@@ -89,8 +93,42 @@ pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Resul
     }
 }
 
+/// The same of a plan of MSCCL++.
+fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
+    let plan = mscclpp::read(&source.text)
+        .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
+    let wrong = |flaw: mscclpp::Flaw| input::fault(source, &Diagnostics::of(&flaw), output.format);
+    let proof = mscclpp::prove(&plan, foreign.collective.map(Collective::kind)).map_err(wrong)?;
+    let shape = proof.shape;
+    match output.format {
+        Format::Text => {
+            let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
+            input::print(&format!(
+                "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} operations in {blocks} \
+                 thread blocks send {} signals; in whatever order they come, the result is right\n",
+                proof.kind, shape.ranks, shape.input, shape.output, proof.operations, proof.signals,
+            ))
+        }
+        Format::Json => input::print_json(&Document {
+            schema: "shardc.algorithm/1",
+            file: &source.name,
+            collective: proof.kind.name(),
+            ranks: shape.ranks,
+            input_chunks: shape.input,
+            output_chunks: shape.output,
+            steps: proof.operations,
+            messages: proof.signals,
+            unused: 0,
+            proven: true,
+        }),
+    }
+}
+
 /// A proven file as a schedule on a mesh of its ranks.
 pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Result<Schedule, Failure> {
+    if mscclpp::is_mscclpp(&source.text) {
+        return Err(Failure::Call("plans of MSCCL++ are proven by `shardc prove`, but not timed".to_owned()));
+    }
     let (written, proof) = proven(source, foreign, format)?;
     let ranks = written.program.gpus.len();
     let mesh = foreign.mesh(ranks)?;

@@ -12,6 +12,7 @@ mod input;
 mod pictures;
 mod plan;
 pub mod render;
+mod report;
 mod run;
 mod schedule;
 mod show;
@@ -47,6 +48,8 @@ enum Command {
     Show(show::Show),
     /// Print what a stage makes of a program
     Compile(compile::Compile),
+    /// Write a page that shows everything: layouts, plan, schedule, links, timeline and the collectives to step through
+    Report(report::Report),
     /// Write a picture, a graph or a trace
     Export(export::Export),
     /// Prove, compute, compare with the dense result, and tell the time
@@ -190,6 +193,7 @@ pub fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Show(show) => show.run(),
         Command::Compile(compile) => compile.run(),
+        Command::Report(report) => report.run(),
         Command::Export(export) => export.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),

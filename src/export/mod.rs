@@ -6,4 +6,5 @@
 //! before it leaves.
 
 pub mod msccl;
+pub mod mscclpp;
 pub mod ranks;

@@ -2,6 +2,7 @@
 
 use super::auto::{Trial, along, best_chunks, simulate};
 use super::collective::{MethodFlaw, Stages};
+use super::packing;
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, Wiring};
@@ -20,6 +21,8 @@ pub(super) enum Way {
     Staged(Vec<(Axes, Method, u64)>),
     /// On all at once, in so many chunks.
     AtOnce(u64),
+    /// Down trees for the links there are, with their weights, in so many chunks.
+    Packed(Vec<(Vec<Option<usize>>, u64)>, u64),
 }
 
 impl Stages<'_, '_, '_, '_> {
@@ -60,21 +63,35 @@ impl Stages<'_, '_, '_, '_> {
             stages.push(best_method(topology, *run, *dtype, extents, &candidates, *frugal));
         }
         let staged = Way::Staged(stages);
-        if runs.len() < 2 || method.is_some_and(|method| method != Method::Multiport) {
-            return staged;
-        }
+        let (part, numbered) = along(topology, runs);
         let trial = |way: &Way| {
-            let (part, numbered) = along(topology, runs);
             simulate(&part, *dtype, extents, |builder, input| {
                 build(builder, &part, &renumbered(way, &numbered), &numbered, input);
             })
         };
-        let Some(first) = trial(&Way::AtOnce(1)) else { return staged };
-        let chunks = |chunks| Some(trial(&Way::AtOnce(chunks))?.time);
-        let (time, chunks) = if *frugal { (first.time, 1) } else { best_chunks(extents, first.time, chunks) };
-        let asked = *method == Some(Method::Multiport);
-        let faster = trial(&staged).is_none_or(|staged| time < staged.time);
-        if asked || faster { Way::AtOnce(chunks) } else { staged }
+        let best_of = |way: &dyn Fn(u64) -> Way| -> Option<(Time, Way)> {
+            let first = trial(&way(1))?.time;
+            let time = |chunks| Some(trial(&way(chunks))?.time);
+            let (time, chunks) = if *frugal { (first, 1) } else { best_chunks(extents, first, time) };
+            Some((time, way(chunks)))
+        };
+        let several = runs.len() > 1;
+        match method {
+            Some(Method::Multiport) if several => best_of(&Way::AtOnce).map_or(staged, |(_, way)| way),
+            Some(_) => staged,
+            None => {
+                let at_once = if several { best_of(&Way::AtOnce) } else { None };
+                let axes: Axes = numbered.iter().flat_map(|run| run.iter()).collect();
+                let trees = if part.is_degraded() { packing::from_first(&part, axes) } else { None };
+                let packed = trees.and_then(|trees| best_of(&|chunks| Way::Packed(trees.clone(), chunks)));
+                // The first of equals is the simplest.
+                let others = [at_once, packed].into_iter().flatten().min_by_key(|(time, _)| *time);
+                match others {
+                    Some((time, way)) if trial(&staged).is_none_or(|staged| time < staged.time) => way,
+                    Some(_) | None => staged,
+                }
+            }
+        }
     }
 }
 
@@ -85,7 +102,7 @@ fn renumbered(way: &Way, runs: &[Axes]) -> Way {
             let stages = stages.iter().zip(runs).map(|((_, method, chunks), run)| (*run, *method, *chunks));
             Way::Staged(stages.collect())
         }
-        Way::AtOnce(chunks) => Way::AtOnce(*chunks),
+        Way::AtOnce(_) | Way::Packed(..) => way.clone(),
     }
 }
 
@@ -94,6 +111,10 @@ fn build(builder: &mut Builder<'_>, topology: &Topology, way: &Way, runs: &[Axes
         Way::Staged(stages) => stages.iter().fold(value, |value, (run, method, chunks)| {
             methods::broadcast(builder, *method, *run, topology.links(*run).wiring, value, *chunks)
         }),
+        Way::Packed(trees, chunks) => {
+            let axes = runs.iter().flat_map(|run| run.iter()).collect();
+            methods::broadcast_packed(builder, axes, trees, value, *chunks)
+        }
         Way::AtOnce(chunks) => {
             let wiring = |run: Axes| topology.links(run).wiring;
             let closes = |run: &Axes| (*run, wiring(*run) == Wiring::Ring);

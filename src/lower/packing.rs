@@ -39,6 +39,15 @@ pub(super) fn packed(topology: &Topology, moved: &Moved) -> Option<Packed> {
     Some(Packed { axes, dims: moved.dims.clone(), trees, chunks: 1 })
 }
 
+/// The trees of a broadcast from the first device of each group, with their weights; devices are numbered by rank.
+pub(super) fn from_first(topology: &Topology, axes: Axes) -> Option<Vec<(Vec<Option<usize>>, u64)>> {
+    if !(2..=MOST_DEVICES).contains(&axes.group_size(&topology.mesh)) {
+        return None;
+    }
+    let Packing { trees, .. } = packing::gather(&network(topology, axes)?, &[vec![0]])?;
+    Some(trees.into_iter().map(|tree| (tree.parents, tree.weight)).collect())
+}
+
 /// The dim that is cut into chunks, of a block from which the collective starts: how long it is.
 pub(super) fn longest(mesh: &Mesh, moved: &Moved, extents: &[u64]) -> u64 {
     let scattered = moved.kind == CollectiveKind::ReduceScatter;

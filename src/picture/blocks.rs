@@ -31,13 +31,17 @@ pub struct Split {
 
 /// What an axis of the mesh is to a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// It cuts a dim: the block's index along that dim, over this, modulo the length of the axis, is the coordinate.
+pub enum Role {
+    /// It cuts a dim: the block's index along that dim, over `minor`, modulo the length of the axis, is the coordinate.
     Cuts {
+        /// Which dim of the array.
         dim: usize,
+        /// How many blocks there are between neighbours along the axis.
         minor: u64,
     },
+    /// Each device along it has a copy.
     Copies,
+    /// Each device along it has a part of the sum.
     Adds,
 }
 
@@ -96,6 +100,11 @@ impl Blocks {
             dims: layout.dims.iter().zip(&layout.sharding.dims).map(split).collect(),
             axes: mesh.axis_ids().map(|axis| (mesh.size(axis), role(axis))).collect(),
         }
+    }
+
+    /// What each axis of the mesh is to the layout, in order.
+    pub fn roles(&self) -> impl Iterator<Item = Role> + '_ {
+        self.axes.iter().map(|(_, role)| *role)
     }
 
     /// How many blocks there are.

@@ -4,6 +4,7 @@
 
 pub mod document;
 pub mod given;
+pub mod html;
 pub mod snapshot;
 pub mod text;
 pub mod why;

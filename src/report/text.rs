@@ -92,7 +92,7 @@ pub fn methods(plan: &Plan, topology: &Topology, lowering: Lowering) -> String {
     text
 }
 
-fn step_name(plan: &Plan, id: StepId) -> String {
+pub(super) fn step_name(plan: &Plan, id: StepId) -> String {
     let name = match &plan.step(id).op {
         StepOp::Product { .. } => "product".to_owned(),
         StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => {
@@ -106,7 +106,7 @@ fn step_name(plan: &Plan, id: StepId) -> String {
 }
 
 /// `A[I, J] * B[J, K_X] -> C[I, K_X]`
-fn step_layouts(plan: &Plan, id: StepId) -> String {
+pub(super) fn step_layouts(plan: &Plan, id: StepId) -> String {
     let sign = match plan.step(id).op {
         StepOp::Product { .. } => " * ",
         StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => ", ",
@@ -115,7 +115,7 @@ fn step_layouts(plan: &Plan, id: StepId) -> String {
     format!("{operands} -> {}", plan.array(id))
 }
 
-fn totals(plan: &Plan, topology: &Topology) -> String {
+pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
     let totals = plan.totals();
     let show = |time| topology.scale.show(time);
     let mut text = format!(

@@ -80,7 +80,7 @@ pub(crate) fn families() -> Vec<Family> {
     let met = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.05)];
     let line = [Some(1.0), Some(1.0), Some(1.05), None, Some(1.05)];
     let torus = met;
-    let cable = [Some(1.05), Some(1.05), Some(1.05), None, None];
+    let cable = [Some(1.05), Some(1.05), Some(1.05), None, Some(1.05)];
     let flat = [Some(1.05), Some(1.05), None, None, Some(1.05)];
     let lengths = || (2..=17).chain([64, 256]);
     let along = |wiring: &'static str, targets| {

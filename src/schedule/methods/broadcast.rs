@@ -92,6 +92,17 @@ pub fn broadcast_over_nodes(
     spread(&mut builder.by(Method::Multiport.name()), axes, &trees, node, value, chunks)
 }
 
+/// The same down trees that are given, with their weights; devices are numbered by their rank along the axes.
+pub fn broadcast_packed(
+    builder: &mut Builder<'_>,
+    axes: Axes,
+    trees: &[(Vec<Option<usize>>, u64)],
+    value: OpId,
+    chunks: u64,
+) -> OpId {
+    spread(&mut builder.by(Method::TreePacking.name()), axes, trees, 1, value, chunks)
+}
+
 /// Trees that carry equal parts.
 fn equal(trees: Vec<Parents>) -> Vec<(Parents, u64)> {
     trees.into_iter().map(|tree| (tree, 1)).collect()

@@ -21,7 +21,7 @@ mod spread;
 mod trees;
 mod waves;
 
-pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcasts_in_chunks};
+pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcast_packed, broadcasts_in_chunks};
 pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
 pub use idle::Borrowed;
 pub use multiport::{Colour, Multiport, Stage};

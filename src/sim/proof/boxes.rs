@@ -118,13 +118,14 @@ fn subtract(from: &[Interval], cut: &[Interval]) -> Vec<Cuboid> {
     left
 }
 
+/// The points of a box that no box of the list has, as disjoint boxes.
+pub(super) fn outside(from: &[Interval], boxes: &[&[Interval]]) -> Vec<Cuboid> {
+    boxes.iter().fold(vec![from.to_vec()], |left, cut| left.iter().flat_map(|from| subtract(from, cut)).collect())
+}
+
 /// The first box of points of `whole` that no box of the list has.
 pub(super) fn first_gap(whole: &[Interval], boxes: &[&[Interval]]) -> Option<Cuboid> {
-    let mut left = vec![whole.to_vec()];
-    for cut in boxes {
-        left = left.iter().flat_map(|from| subtract(from, cut)).collect();
-    }
-    left.into_iter().min_by(|left, right| {
+    outside(whole, boxes).into_iter().min_by(|left, right| {
         let starts = |cuboid: &Cuboid| cuboid.iter().map(|interval| interval.start).collect::<Vec<_>>();
         starts(left).cmp(&starts(right))
     })

@@ -14,6 +14,7 @@
 //! block   pieces of a block: box, elements, contributions      cut   regions of blocks
 //! ways    every message on links that are there
 //! symmetry  along which axes one device stands for all      claims  why, operation by operation
+//! holdings  what devices hold on the way, for those who want to see it
 //! turn    the blocks of the others      digits  what turns in a dim
 //! run     one operation after another      compute   products and functions      outputs   the end
 //! ```
@@ -25,6 +26,7 @@ mod compute;
 mod cut;
 mod digits;
 mod flaw;
+mod holdings;
 mod outputs;
 mod padding;
 mod parts;
@@ -37,6 +39,7 @@ mod volume;
 mod ways;
 
 pub use flaw::{Flaw, Site};
+pub use holdings::{Contributions, Held, Holdings, holdings};
 pub use terms::Slot;
 pub use ways::ways;
 

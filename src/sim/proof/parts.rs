@@ -80,6 +80,12 @@ impl Parts {
         volume::is_share(&boxes::whole(&lengths), &self.boxes, n)
     }
 
+    /// What is held, with the length of each coordinate, so that it can be told without the terms.
+    pub(super) fn told(&self, terms: &Terms) -> (Vec<(CoordinateId, u64)>, Vec<Cuboid>) {
+        let lengths = self.coordinates.iter().map(|id| (*id, terms.coordinate_length(*id)));
+        (lengths.collect(), self.boxes.clone())
+    }
+
     /// The same contributions under other coordinates.
     pub(super) fn renamed(
         &self,

@@ -79,7 +79,15 @@ pub(super) fn run_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
     })
 }
 
+/// What is told of each value while it is followed.
+pub(super) type Seen<'s> = &'s mut dyn FnMut(&mut Run<'_>, OpId, &Value) -> Result<(), Stop>;
+
 fn follow(schedule: &Schedule, symmetry: Symmetry) -> Result<Proof, Stop> {
+    follow_telling(schedule, symmetry, &mut |_, _, _| Ok(()))
+}
+
+/// Follows all operations and tells each value before it is forgotten.
+pub(super) fn follow_telling(schedule: &Schedule, symmetry: Symmetry, seen: Seen<'_>) -> Result<Proof, Stop> {
     let (operations, devices) = (schedule.operations.node_count(), schedule.mesh.device_count());
     let (operands, followed) = (schedule.operations.edge_count(), symmetry.orbits.representatives().len());
     if (operations + operands).saturating_mul(followed) > MOST_VALUES {
@@ -96,6 +104,7 @@ fn follow(schedule: &Schedule, symmetry: Symmetry) -> Result<Proof, Stop> {
         let given: Vec<&Value> = operands.iter().map(|operand| &values[operand.index()]).collect();
         let value = run.operation(id, &given)?;
         run.spend(value.blocks.iter().flatten().map(|block| block.pieces.len()).sum())?;
+        seen(&mut run, id, &value)?;
         values.push(value);
         for operand in operands {
             uses[operand.index()] -= 1;

@@ -1,0 +1,81 @@
+//! Schedules in the formats of other tools, and back: `cargo bench --bench export`.
+
+use divan::Bencher;
+use shardc::collective::CollectiveKind;
+use shardc::dtype::DType;
+use shardc::export::{msccl, mscclpp, ranks};
+use shardc::mesh::Wiring;
+use shardc::method::Method;
+use shardc::schedule::Schedule;
+
+#[allow(unreachable_pub, reason = "shared with the tests")]
+#[path = "../tests/common/single.rs"]
+mod single;
+
+/// The allocator of the command.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() {
+    divan::main();
+}
+
+const CASES: [&str; 4] = ["AllReduce, ring of 32", "AllReduce, ring of 64", "AllReduce, ring of 128", "AllToAll of 64"];
+
+fn schedule(case: &str) -> Schedule {
+    let ring = |n: u32| {
+        let extents = [u64::from(n), 64];
+        single::one_axis(
+            CollectiveKind::AllReduce,
+            Method::ClockwiseRing,
+            single::axis(Wiring::Ring, n),
+            extents,
+            DType::F32,
+            1,
+        )
+    };
+    match case {
+        "AllReduce, ring of 32" => ring(32),
+        "AllReduce, ring of 64" => ring(64),
+        "AllReduce, ring of 128" => ring(128),
+        _ => {
+            let mesh = single::axis(Wiring::Switch, 64);
+            single::one_axis(CollectiveKind::AllToAll, Method::OneHop, mesh, [64, 64], DType::F32, 1)
+        }
+    }
+}
+
+fn program(schedule: &Schedule) -> msccl::Program {
+    let algorithm = ranks::algorithm(schedule).expect("a collective");
+    msccl::build(&algorithm, "it", &msccl::Options::default()).expect("within the limits")
+}
+
+/// From a schedule to the text.
+#[divan::bench(args = CASES)]
+fn write_msccl(bencher: Bencher<'_, '_>, case: &str) {
+    let schedule = schedule(case);
+    bencher.bench(|| msccl::write(&program(&schedule), &msccl::Options::default()));
+}
+
+/// From the text to the proof.
+#[divan::bench(args = CASES)]
+fn prove_msccl(bencher: Bencher<'_, '_>, case: &str) {
+    let text = msccl::write(&program(&schedule(case)), &msccl::Options::default());
+    bencher.bench(|| msccl::prove(&msccl::read(&text).expect("a file").program, None).expect("right"));
+}
+
+/// The same of MSCCL++.
+#[divan::bench(args = CASES)]
+fn write_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
+    let schedule = schedule(case);
+    let plan = |schedule| mscclpp::build(&ranks::algorithm(schedule).expect("a collective"), "it").expect("a plan");
+    bencher.bench(|| mscclpp::write(&plan(&schedule)));
+}
+
+/// From the text to the proof.
+#[divan::bench(args = CASES)]
+fn prove_mscclpp(bencher: Bencher<'_, '_>, case: &str) {
+    let algorithm = ranks::algorithm(&schedule(case)).expect("a collective");
+    let text = mscclpp::write(&mscclpp::build(&algorithm, "it").expect("a plan"));
+    bencher.bench(|| mscclpp::prove(&mscclpp::read(&text).expect("a file"), None).expect("right"));
+}

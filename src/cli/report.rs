@@ -1,0 +1,56 @@
+//! `shardc report`
+
+use super::{Common, Failure, Format, input};
+use crate::compiler;
+use crate::diag::Diagnostics;
+use crate::report::html::{self, Source};
+use crate::sim::clock;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(super) struct Report {
+    /// A program; `-` is standard input
+    file: String,
+    /// The page to write: one file that needs no other, and no network
+    #[arg(short, long, value_name = "OUT.html")]
+    output: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Report {
+    /// Of a program that is wrong the page shows why.
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        if self.common.output.format == Format::Json {
+            return Err(Failure::Call("a report is a page; `shardc time --format json` has its figures".to_owned()));
+        }
+        let options = self.common.options()?;
+        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
+        let refused = |found: Diagnostics| self.refused(&source, &found);
+        let (program, diagnostics) = source.check()?;
+        let Some(program) = program else { return Err(refused(diagnostics)) };
+        if options.strict {
+            source.check_strict(&program, &options).map_err(refused)?;
+        }
+        let compiled = compiler::compile(&program, &options).map_err(refused)?;
+        let recorded = clock::run_recorded(&compiled.schedule, &compiled.topology);
+        let (timing, record) = recorded.map_err(|error| Failure::Call(error.to_string()))?;
+        let breaches = crate::expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
+        let mut all = diagnostics;
+        all.extend(breaches.clone());
+        let assumed = program.hardware.is_none() && options.hardware.is_none();
+        let text = Source { name: &source.name, text: &source.text, diagnostics: &all };
+        let page = html::report(text, &compiled, (&timing, &record), options.lowering, assumed);
+        input::write(&self.output, &page)?;
+        input::judged(&source, &breaches, Format::Text)
+    }
+
+    fn refused(&self, source: &input::Source, found: &Diagnostics) -> Failure {
+        let text = Source { name: &source.name, text: &source.text, diagnostics: found };
+        match input::write(&self.output, &html::refused(text)) {
+            Ok(()) => input::fault(source, found, Format::Text),
+            Err(failure) => failure,
+        }
+    }
+}

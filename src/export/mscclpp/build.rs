@@ -1,0 +1,243 @@
+//! The actions of ranks as operations of thread blocks.
+//!
+//! A rank does its actions in order; where they are more than a thread block has room for, the next block goes on, and
+//! a semaphore tells it when. A message is a put into the place where the receiver wants it, and a signal. Each place
+//! is written once, so that a put never comes too early.
+
+use super::{
+    Block, ChannelRefs, Channels, Chunks, Gpu, MOST_CHANNELS, MOST_OPERATIONS, Operation, Plan, RemoteBuffer,
+    RemoteRefs, Semaphore, letter, word,
+};
+use crate::export::ranks::{Action, Algorithm, Buffer, Span};
+use std::collections::{BTreeSet, VecDeque};
+use thiserror::Error;
+
+/// What the format cannot say.
+#[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
+#[diagnostic(code("not-exported"))]
+pub enum Unsaid {
+    /// A message has no receiver; an algorithm of ours has none such.
+    #[error("a message from rank {from} to rank {to} is never received")]
+    Unreceived {
+        /// The sender.
+        from: usize,
+        /// The receiver.
+        to: u32,
+    },
+}
+
+/// The only type of channels that is used.
+const MEMORY: &str = "memory";
+/// Room that the start and the end of a thread block take.
+const AROUND: usize = 2;
+
+/// The file of an algorithm.
+///
+/// # Errors
+/// If a message is not received.
+pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
+    let n = algorithm.ranks.len();
+    // Where the messages between two ranks go, in order; a sum on arrival needs a place of its own.
+    let mut scratch: Vec<u64> = algorithm.ranks.iter().map(|rank| rank.scratch).collect();
+    let mut targets: Vec<Vec<VecDeque<Span>>> = vec![vec![VecDeque::new(); n]; n];
+    for (rank, actions) in algorithm.ranks.iter().enumerate() {
+        for action in &actions.actions {
+            match *action {
+                Action::Receive { from, into } => targets[from as usize][rank].push_back(into),
+                Action::ReceiveAdd { from, into, .. } => {
+                    let start = scratch[rank];
+                    scratch[rank] += into.count;
+                    targets[from as usize][rank].push_back(Span { buffer: Buffer::Scratch, start, count: into.count });
+                }
+                Action::Send { .. } | Action::Copy { .. } | Action::Add { .. } => {}
+            }
+        }
+    }
+    let arrived = targets.clone();
+    let mut gpus = Vec::with_capacity(n);
+    for rank in 0..n {
+        let mut writer = Writer { steps: Vec::new() };
+        let mut inbox: Vec<VecDeque<Span>> = (0..n).map(|from| arrived[from][rank].clone()).collect();
+        for action in &algorithm.ranks[rank].actions {
+            writer.action(action, (rank, &mut targets[rank], &mut inbox))?;
+        }
+        let blocks = writer.blocks();
+        let peers: BTreeSet<u32> = blocks.iter().flat_map(|block| block.peers.iter().copied()).collect();
+        let peers: Vec<u32> = peers.into_iter().collect();
+        let remotes: BTreeSet<(u32, Buffer)> = blocks.iter().flat_map(|block| block.remotes.iter().copied()).collect();
+        let remotes: Vec<(u32, Buffer)> = remotes.into_iter().collect();
+        let count = blocks.len();
+        gpus.push(Gpu {
+            id: u32::try_from(rank).unwrap_or(u32::MAX),
+            input_chunks: algorithm.shape.input,
+            output_chunks: algorithm.shape.output,
+            scratch_chunks: scratch[rank],
+            threadblocks: blocks
+                .into_iter()
+                .enumerate()
+                .map(|(number, block)| block.finish((number, count), &peers, &remotes))
+                .collect(),
+            channels: vec![Channels { channel_type: MEMORY.to_owned(), connected_to: peers }],
+            remote_buffers: remotes
+                .iter()
+                .map(|(rank, buffer)| RemoteBuffer {
+                    rank: *rank,
+                    kind: letter(*buffer).to_owned(),
+                    access_channel_types: vec![MEMORY.to_owned()],
+                })
+                .collect(),
+            semaphores: vec![Semaphore { init_value: 0 }; count.saturating_sub(1)],
+        });
+    }
+    Ok(Plan {
+        name: name.to_owned(),
+        collective: word(algorithm.kind).to_owned(),
+        protocol: "Simple".to_owned(),
+        inplace: false,
+        reuse_resources: false,
+        gpus,
+        num_threads_per_block: 1024,
+        use_double_scratch_buffer: false,
+        buffer_alignment: 16,
+        min_message_size: 0,
+        max_message_size: u64::MAX,
+    })
+}
+
+/// An operation, and whom it needs.
+struct Step {
+    name: &'static str,
+    sources: Vec<Span>,
+    /// Here, or on another rank.
+    target: Option<(Option<u32>, Span)>,
+    peer: Option<u32>,
+}
+
+struct Writer {
+    steps: Vec<Step>,
+}
+
+impl Writer {
+    fn local(&mut self, name: &'static str, sources: Vec<Span>, target: Span) {
+        self.steps.push(Step { name, sources, target: Some((None, target)), peer: None });
+    }
+
+    fn action(
+        &mut self,
+        action: &Action,
+        (rank, outbox, inbox): (usize, &mut [VecDeque<Span>], &mut [VecDeque<Span>]),
+    ) -> Result<(), Unsaid> {
+        match *action {
+            Action::Send { to, from } => {
+                let target = outbox[to as usize].pop_front().ok_or(Unsaid::Unreceived { from: rank, to })?;
+                let put = Step { name: "put", sources: vec![from], target: Some((Some(to), target)), peer: Some(to) };
+                self.steps.push(put);
+                self.steps.push(Step { name: "signal", sources: Vec::new(), target: None, peer: Some(to) });
+            }
+            Action::Receive { from, .. } => {
+                inbox[from as usize].pop_front();
+                self.steps.push(Step { name: "wait", sources: Vec::new(), target: None, peer: Some(from) });
+            }
+            Action::ReceiveAdd { from, with, into } => {
+                self.steps.push(Step { name: "wait", sources: Vec::new(), target: None, peer: Some(from) });
+                if let Some(arrived) = inbox[from as usize].pop_front() {
+                    self.local("re", vec![with, arrived], into);
+                }
+            }
+            Action::Copy { from, into } => self.local("copy", vec![from], into),
+            Action::Add { from, into } => self.local("re", vec![into, from], into),
+        }
+        Ok(())
+    }
+
+    /// The steps in thread blocks, as many in each as there is room for.
+    fn blocks(self) -> Vec<Draft> {
+        let mut blocks = vec![Draft::default()];
+        for step in self.steps {
+            let block = blocks.last().expect("never empty");
+            let more = step.peer.is_some_and(|peer| !block.peers.contains(&peer));
+            let is_full = block.steps.len() + AROUND == MOST_OPERATIONS || more && block.peers.len() == MOST_CHANNELS;
+            if is_full {
+                blocks.push(Draft::default());
+            }
+            let block = blocks.last_mut().expect("never empty");
+            block.peers.extend(step.peer);
+            if let Some((Some(rank), span)) = step.target {
+                block.remotes.insert((rank, span.buffer));
+            }
+            block.steps.push(step);
+        }
+        blocks
+    }
+}
+
+/// A thread block before the lists of its rank are known.
+#[derive(Default)]
+struct Draft {
+    steps: Vec<Step>,
+    peers: BTreeSet<u32>,
+    remotes: BTreeSet<(u32, Buffer)>,
+}
+
+impl Draft {
+    fn finish(self, (number, count): (usize, usize), peers: &[u32], remotes: &[(u32, Buffer)]) -> Block {
+        let own_peers: Vec<u32> = self.peers.into_iter().collect();
+        let own_remotes: Vec<(u32, Buffer)> = self.remotes.into_iter().collect();
+        let local = |span: &Span| Chunks {
+            kind: Some(letter(span.buffer).to_owned()),
+            buffer_id: None,
+            index: span.start,
+            size: span.count,
+        };
+        let semaphore = |name: &str, id: usize| Operation {
+            name: name.to_owned(),
+            semaphore_ids: vec![id],
+            ..Operation::default()
+        };
+        let mut ops = Vec::with_capacity(self.steps.len() + AROUND);
+        if number > 0 {
+            ops.push(semaphore("sem_acquire", number - 1));
+        }
+        for step in &self.steps {
+            let target = step.target.map(|(rank, span)| match rank {
+                None => local(&span),
+                Some(rank) => Chunks {
+                    kind: None,
+                    buffer_id: own_remotes.iter().position(|known| *known == (rank, span.buffer)),
+                    index: span.start,
+                    size: span.count,
+                },
+            });
+            ops.push(Operation {
+                name: step.name.to_owned(),
+                src_buff: step.sources.iter().map(local).collect(),
+                dst_buff: target.into_iter().collect(),
+                channel_ids: step
+                    .peer
+                    .and_then(|peer| own_peers.iter().position(|known| *known == peer))
+                    .into_iter()
+                    .collect(),
+                channel_type: step.peer.map(|_| MEMORY.to_owned()),
+                reduce_op: (step.name == "re").then(|| "sum".to_owned()),
+                ..Operation::default()
+            });
+        }
+        if number + 1 < count {
+            ops.push(semaphore("sem_release", number));
+        }
+        let place = |peer: &u32| peers.iter().position(|known| known == peer);
+        let remote = |own: &(u32, Buffer)| remotes.iter().position(|known| known == own);
+        Block {
+            id: u32::try_from(number).unwrap_or(u32::MAX),
+            ops,
+            channels: vec![ChannelRefs {
+                channel_type: MEMORY.to_owned(),
+                channel_ids: own_peers.iter().filter_map(place).collect(),
+            }],
+            remote_buffer_refs: vec![RemoteRefs {
+                access_channel_type: MEMORY.to_owned(),
+                remote_buffer_ids: own_remotes.iter().filter_map(remote).collect(),
+            }],
+        }
+    }
+}

@@ -1,0 +1,451 @@
+//! What a report shows, as a document.
+
+use super::Source;
+use super::player::{self, Player};
+use crate::compiler::Compiled;
+use crate::layout::Layout;
+use crate::lower::Lowering;
+use crate::mesh::{AxisSet, Wiring};
+use crate::picture::blocks::{Blocks, Role};
+use crate::picture::graph::Graph;
+use crate::picture::timeline::{Lane, Scope, Timeline, step_names};
+use crate::plan::{Choice, StepId};
+use crate::report::document::{self, DiagnosticDocument};
+use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason, text};
+use crate::sim::clock::{Record, Timing};
+use crate::topology::{Link, LinkSide, Topology};
+use crate::units::Time;
+use itertools::Itertools;
+use serde::Serialize;
+
+/// Lines of a program that are shown.
+const MOST_LINES: usize = 5000;
+/// Operations whose graph is drawn, and operations that are listed.
+const MOST_DRAWN: usize = 400;
+/// Bars of a timeline with all its lanes.
+const MOST_BARS: usize = 20_000;
+/// Lanes of it.
+const MOST_LANES: usize = 64;
+/// Links whose loads are told one by one.
+const MOST_LINKS: usize = 1 << 17;
+
+/// The report of a program that is wrong.
+#[derive(Debug, Serialize)]
+pub struct Refused {
+    schema: &'static str,
+    program: ProgramDocument,
+}
+
+impl Refused {
+    pub(super) fn new(source: Source<'_>) -> Refused {
+        Refused { schema: "shardc.page/1", program: ProgramDocument::new(source) }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct ProgramDocument {
+    file: String,
+    lines: Vec<String>,
+    /// How many lines are left out.
+    left: usize,
+    diagnostics: Vec<DiagnosticDocument>,
+}
+
+impl ProgramDocument {
+    fn new(source: Source<'_>) -> ProgramDocument {
+        let lines = source.text.lines();
+        ProgramDocument {
+            file: source.name.to_owned(),
+            lines: lines.clone().take(MOST_LINES).map(str::to_owned).collect(),
+            left: lines.count().saturating_sub(MOST_LINES),
+            diagnostics: document::list(source.text, source.diagnostics),
+        }
+    }
+}
+
+/// The report of a program that was compiled.
+#[derive(Debug, Serialize)]
+pub(super) struct Document {
+    schema: &'static str,
+    program: ProgramDocument,
+    /// Lines about the machine, the proof and the time.
+    summary: Vec<String>,
+    mesh: MeshDocument,
+    arrays: Vec<ArrayDocument>,
+    steps: Vec<StepDocument>,
+    totals: Vec<String>,
+    graph: GraphDocument,
+    operations: OperationsDocument,
+    timeline: TimelineDocument,
+    players: Vec<Player>,
+    /// Collectives for which there is no player, because the page would grow too large.
+    unplayed: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct MeshDocument {
+    axes: Vec<AxisDocument>,
+    /// The axes that are wired.
+    wired: Vec<AxisDocument>,
+    /// For each wired axis and each side: how busy the links are, in device order, or one number for all.
+    loads: Vec<LoadDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct AxisDocument {
+    name: String,
+    size: u32,
+    wiring: String,
+    rate: String,
+}
+
+#[derive(Debug, Serialize)]
+struct LoadDocument {
+    axis: usize,
+    side: &'static str,
+    /// Tenths of a percent of the whole time; none where there is no such link.
+    busy: Vec<Option<u32>>,
+    /// How long the busiest one is busy.
+    most: String,
+    /// What passes it.
+    bytes: String,
+    /// Which it is.
+    link: String,
+}
+
+#[derive(Debug, Serialize)]
+struct ArrayDocument {
+    name: String,
+    note: String,
+    dims: Vec<DimDocument>,
+    /// For each axis of the mesh the dim that it cuts and the number of blocks between neighbours along it, `*` or `+`.
+    roles: Vec<RoleDocument>,
+}
+
+#[derive(Debug, Serialize)]
+struct DimDocument {
+    name: String,
+    size: u64,
+    padded: u64,
+    blocks: usize,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum RoleDocument {
+    Cuts { dim: usize, minor: u64 },
+    Mark(&'static str),
+}
+
+#[derive(Debug, Serialize)]
+struct StepDocument {
+    name: String,
+    layouts: String,
+    received: String,
+    time: String,
+    /// Of the sum of all steps.
+    part: f64,
+    bound: String,
+    limit: &'static str,
+    method: String,
+    case: Option<u8>,
+    times: u64,
+    line: usize,
+    /// What the bound counts.
+    reason: Option<String>,
+    /// The ways to do a product: which moves, how long; the chosen one first.
+    ways: Vec<WayDocument>,
+    /// The methods of a collective, the chosen one first.
+    methods: Vec<WayDocument>,
+    /// What a pin costs.
+    pinned: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct WayDocument {
+    what: String,
+    time: String,
+    /// As a multiple of the chosen one.
+    ratio: f64,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct GraphDocument {
+    nodes: Vec<NodeDocument>,
+    edges: Vec<(usize, usize)>,
+}
+
+#[derive(Debug, Serialize)]
+struct NodeDocument {
+    lines: Vec<String>,
+    kind: &'static str,
+}
+
+/// The schedule.
+#[derive(Debug, Serialize)]
+struct OperationsDocument {
+    count: usize,
+    /// As many as are listed.
+    lines: Vec<(usize, String, String)>,
+    /// Empty where there are too many.
+    graph: GraphDocument,
+    steps: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TimelineDocument {
+    /// The whole time in nanoseconds.
+    total: f64,
+    shown: String,
+    steps: Vec<String>,
+    /// The busiest lane of each kind.
+    lanes: Vec<LaneDocument>,
+    /// All lanes, if they are not too many.
+    all: Vec<LaneDocument>,
+    note: String,
+}
+
+#[derive(Debug, Serialize)]
+struct LaneDocument {
+    kind: String,
+    name: String,
+    alike: usize,
+    busy: f64,
+    /// Step, start and end; neighbours of one step are one.
+    bars: Vec<(u32, f64, f64)>,
+}
+
+impl Document {
+    pub(super) fn new(
+        source: Source<'_>,
+        compiled: &Compiled,
+        (timing, record): (&Timing, &Record),
+        lowering: Lowering,
+        assumed: bool,
+    ) -> Document {
+        let Compiled { topology, plan, .. } = compiled;
+        let summary =
+            [text::machine(topology, assumed), text::proof(compiled), text::timing(compiled, timing)].concat();
+        let arrays = plan.own_layouts().into_iter().map(|id| array(compiled, &plan.array(id), &plan.step(id).layout));
+        let names = step_names(plan);
+        let (players, unplayed) = player::all(compiled, timing);
+        Document {
+            schema: "shardc.page/1",
+            program: ProgramDocument::new(source),
+            summary: summary.lines().map(str::to_owned).collect(),
+            mesh: mesh(topology, timing),
+            arrays: arrays.collect(),
+            steps: steps(compiled, source.text, lowering),
+            totals: totals(compiled, timing),
+            graph: Graph::of_plan(plan).into(),
+            operations: operations(compiled, &names),
+            timeline: timeline(compiled, (timing, record), names.clone()),
+            players,
+            unplayed: unplayed.into_iter().map(|id: StepId| names[id.index()].clone()).collect(),
+        }
+    }
+}
+
+fn mesh(topology: &Topology, timing: &Timing) -> MeshDocument {
+    let axis = |axis: &crate::mesh::Axis, wiring: Wiring, rate: u64| AxisDocument {
+        name: axis.name.clone(),
+        size: axis.size,
+        wiring: wiring.to_string(),
+        rate: format!("{}/s", crate::units::Bytes(rate)),
+    };
+    let axes = topology.mesh.axis_ids().map(|id| {
+        let links = topology.links(id);
+        axis(topology.mesh.axis(id), links.wiring, links.one_way.per_second())
+    });
+    let wired = topology.machine.axes().iter().zip(&topology.axes);
+    let sides = |wiring| match wiring {
+        Wiring::Ring | Wiring::Line => [(LinkSide::Up, "up"), (LinkSide::Down, "down")],
+        Wiring::Switch => [(LinkSide::Out, "out"), (LinkSide::In, "in")],
+    };
+    let directions = topology.machine.axis_ids().flat_map(|id| {
+        let wiring = topology.axes[id.index()].wiring;
+        sides(wiring).map(|side| (id, side))
+    });
+    let load = |(id, (side, name)): (crate::mesh::AxisId, (LinkSide, &'static str))| {
+        let links = topology.machine.devices().map(|device| Link { axis: id, side, device });
+        let links = links.map(|link| topology.exists(link).then(|| topology.link_id(link))).collect_vec();
+        let busiest =
+            links.iter().flatten().copied().max_by_key(|link| (timing.link(*link).busy, std::cmp::Reverse(*link)))?;
+        let part = |time: Time| per_mille(time, timing.makespan);
+        let mut busy = links.iter().map(|link| link.map(|link| part(timing.link(link).busy))).collect_vec();
+        if busy.iter().all_equal() || busy.len() > MOST_LINKS {
+            busy.truncate(1);
+        }
+        Some(LoadDocument {
+            axis: id.index(),
+            side: name,
+            busy,
+            most: topology.scale.show(timing.link(busiest).busy),
+            bytes: timing.link(busiest).bytes.to_string(),
+            link: topology.show_link(busiest).to_string(),
+        })
+    };
+    MeshDocument {
+        axes: axes.collect(),
+        wired: wired.map(|(of, links)| axis(of, links.wiring, links.one_way.per_second())).collect(),
+        loads: directions.filter_map(load).collect(),
+    }
+}
+
+/// A part of a time in thousandths, rounded up: what is busy at all is not 0.
+fn per_mille(part: Time, all: Time) -> u32 {
+    let thousand = part.ticks().saturating_mul(1000);
+    u32::try_from(thousand.div_ceil(all.ticks().max(1))).unwrap_or(u32::MAX)
+}
+
+fn array(compiled: &Compiled, name: &str, layout: &Layout) -> ArrayDocument {
+    let (mesh, dims) = (&compiled.plan.program.mesh, &compiled.plan.program.dims);
+    let blocks = Blocks::new(layout, mesh, dims);
+    let role = |role: Role| match role {
+        Role::Cuts { dim, minor } => RoleDocument::Cuts { dim, minor },
+        Role::Copies => RoleDocument::Mark("*"),
+        Role::Adds => RoleDocument::Mark("+"),
+    };
+    ArrayDocument {
+        name: name.to_owned(),
+        note: match blocks.count() {
+            1 => format!("{}, {} a device, one block", layout.dtype, layout.local_bytes(mesh)),
+            count => format!("{}, {} a device, {count} blocks", layout.dtype, layout.local_bytes(mesh)),
+        },
+        dims: blocks
+            .dims
+            .iter()
+            .zip(&layout.dims)
+            .map(|(split, dim)| DimDocument {
+                name: split.name.clone(),
+                size: split.size,
+                padded: dim.size,
+                blocks: split.ranges.len(),
+            })
+            .collect(),
+        roles: blocks.roles().map(role).collect(),
+    }
+}
+
+fn steps(compiled: &Compiled, source: &str, lowering: Lowering) -> Vec<StepDocument> {
+    let Compiled { topology, plan, schedule, .. } = compiled;
+    let index = crate::span::LineIndex::new(source);
+    let total = plan.totals().time();
+    let show = |time| topology.scale.show(time);
+    let step = |id| {
+        let step = plan.step(id);
+        let choice = plan.choice(step.value).filter(|_| plan.case(id).is_some());
+        let methods = step_method_times(plan, id, topology, lowering);
+        let methods = methods.iter().flat_map(|times| {
+            let chosen = times.chosen.time;
+            std::iter::once(&times.chosen).chain(&times.others).map(move |way| WayDocument {
+                what: way.name.clone(),
+                time: show(way.time),
+                ratio: way.time.ratio(chosen),
+            })
+        });
+        StepDocument {
+            name: text::step_name(plan, id),
+            layouts: text::step_layouts(plan, id),
+            received: if step.received.0 == 0 { "-".to_owned() } else { step.received.to_string() },
+            time: show(step.cost.time),
+            part: if total == Time::ZERO { 0.0 } else { (step.cost.time * plan.times(id)).ratio(total) },
+            bound: show(step_bound(plan, id, topology).time()),
+            limit: step.cost.limit.name(),
+            method: step_methods(schedule, id),
+            case: plan.case(id),
+            times: plan.times(id),
+            line: index.line_column(source, plan.span(id).start).0,
+            reason: step_reason(plan, id, topology),
+            ways: choice.map(|choice| ways(choice, topology)).unwrap_or_default(),
+            methods: methods.collect(),
+            pinned: choice.and_then(|choice| choice.pinned.as_ref()).map(|pinned| {
+                let moves = pinned.best.moves.join(", ");
+                format!("pinned {}; the best would be {} with {moves}", pinned.text, show(pinned.best.time))
+            }),
+        }
+    };
+    plan.ids().filter(|id| plan.is_done(*id)).map(step).collect()
+}
+
+fn ways(choice: &Choice, topology: &Topology) -> Vec<WayDocument> {
+    let chosen = choice.alternatives.first().map_or(Time::ZERO, |chosen| chosen.time);
+    let way = |alternative: &crate::plan::Alternative| WayDocument {
+        what: if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") },
+        time: format!("{}{}", if alternative.is_bound { ">= " } else { "" }, topology.scale.show(alternative.time)),
+        ratio: if chosen == Time::ZERO { 1.0 } else { alternative.time.ratio(chosen) },
+    };
+    choice.alternatives.iter().map(way).collect()
+}
+
+fn totals(compiled: &Compiled, timing: &Timing) -> Vec<String> {
+    let Compiled { topology, plan, .. } = compiled;
+    let bound = plan_bound(plan, topology);
+    let mut lines: Vec<String> = text::totals(plan, topology).lines().map(str::to_owned).collect();
+    lines.push(format!(
+        "on the simulated links {}, where no schedule of these steps takes less than {}: {:.2}x",
+        topology.scale.show(timing.makespan),
+        topology.scale.show(bound),
+        timing.makespan.ratio(bound)
+    ));
+    lines
+}
+
+impl From<Graph> for GraphDocument {
+    fn from(graph: Graph) -> GraphDocument {
+        let node = |node: crate::picture::graph::Node| NodeDocument { lines: node.lines, kind: node.kind.name() };
+        GraphDocument { nodes: graph.nodes.into_iter().map(node).collect(), edges: graph.edges }
+    }
+}
+
+fn operations(compiled: &Compiled, names: &[String]) -> OperationsDocument {
+    let schedule = &compiled.schedule;
+    let count = schedule.operations.node_count();
+    let line = |id: crate::schedule::OpId| {
+        let operation = schedule.operation(id);
+        let extents = operation.extents.iter().join(", ");
+        let operands = schedule.operands(id).iter().map(|operand| format!(" %{}", operand.index())).join("");
+        let text = format!("%{} = {}{operands} : {}[{extents}]", id.index(), schedule.brief(id), operation.dtype);
+        (operation.step as usize, text, operation.method.unwrap_or_default().to_owned())
+    };
+    OperationsDocument {
+        count,
+        lines: schedule.ids().take(MOST_DRAWN).map(line).collect(),
+        graph: if count <= MOST_DRAWN { Graph::of_schedule(schedule, names).into() } else { GraphDocument::default() },
+        steps: names.to_vec(),
+    }
+}
+
+fn timeline(compiled: &Compiled, (timing, record): (&Timing, &Record), names: Vec<String>) -> TimelineDocument {
+    let (topology, schedule) = (&compiled.topology, &compiled.schedule);
+    let nanoseconds = |time| topology.scale.seconds(time) * 1e9;
+    let made = |scope| Timeline::new(schedule, topology, (timing, record), names.clone(), scope);
+    let lane = |lane: &Lane| {
+        let bars = lane.bars.iter().map(|bar| (bar.step, bar.start, bar.finish));
+        let joined = bars.coalesce(|left, right| {
+            if left.0 == right.0 && left.2 == right.1 { Ok((left.0, left.1, right.2)) } else { Err((left, right)) }
+        });
+        LaneDocument {
+            kind: lane.kind.clone(),
+            name: lane.name.clone(),
+            alike: lane.alike,
+            busy: lane.busy.ratio(timing.makespan),
+            bars: joined.map(|(step, start, end)| (step, nanoseconds(start), nanoseconds(end))).collect(),
+        }
+    };
+    let all = made(Scope::All).lanes.iter().map(lane).collect_vec();
+    let few = all.len() <= MOST_LANES && all.iter().map(|lane| lane.bars.len()).sum::<usize>() <= MOST_BARS;
+    let alike = names_of(topology, record.collapsed);
+    TimelineDocument {
+        total: nanoseconds(timing.makespan),
+        shown: topology.scale.show(timing.makespan),
+        steps: names.clone(),
+        lanes: made(Scope::Kinds).lanes.iter().map(lane).collect(),
+        all: if few { all } else { Vec::new() },
+        note: if alike.is_empty() { String::new() } else { format!("one device stands for all along {alike}") },
+    }
+}
+
+fn names_of(topology: &Topology, axes: AxisSet) -> String {
+    axes.iter().map(|axis| topology.mesh.axis(axis).name.as_str()).join(", ")
+}

@@ -1,0 +1,363 @@
+//! What moves in a collective, event by event, and what each device holds then.
+//!
+//! When something happens is said by the clock, and what devices hold by the proof. A value counts as held from the end
+//! of its operation until the last operation that takes it ends; of several that hold the same cell it is told what
+//! they have of its sum together. The cells are the array, cut wherever a block of these values begins or ends.
+
+use crate::compiler::Compiled;
+use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
+use crate::picture::timeline::step_names;
+use crate::plan::{StepId, StepOp};
+use crate::schedule::{OpId, OpKind, Schedule};
+use crate::sim::clock::Timing;
+use crate::sim::proof::{Contributions, Held, Holdings, holdings};
+use crate::topology::Topology;
+use crate::units::Time;
+use itertools::Itertools;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Devices that are shown.
+const MOST_DEVICES: usize = 16;
+/// Players of a page.
+const MOST_PLAYERS: usize = 48;
+/// Events of a player.
+const MOST_FRAMES: usize = 200;
+/// Cells of an array.
+const MOST_CELLS: usize = 256;
+/// Numbers of a player: cells that change, over all events and devices.
+const MOST_NUMBERS: usize = 60_000;
+/// The same of all players together.
+const MOST_NUMBERS_IN_ALL: usize = 200_000;
+/// Operations times devices of all players together.
+const MOST_FOLLOWED: usize = 1 << 16;
+
+/// A collective to step through.
+#[derive(Debug, Serialize)]
+pub(super) struct Player {
+    name: String,
+    method: String,
+    /// The layouts before and after.
+    layouts: String,
+    array: String,
+    dims: Vec<String>,
+    /// Where each dim is cut: the starts of its cells, and its end.
+    cuts: Vec<Vec<u64>>,
+    devices: Vec<DeviceDocument>,
+    /// The axes along which the devices that are shown differ, with their sizes.
+    axes: Vec<(String, u32)>,
+    /// Of how many devices these are some.
+    of: usize,
+    frames: Vec<Frame>,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceDocument {
+    place: String,
+    /// Along each of the axes.
+    at: Vec<u32>,
+}
+
+/// What has happened when something has arrived.
+#[derive(Debug, Serialize)]
+struct Frame {
+    /// For people, since the start of the program.
+    time: String,
+    /// Messages that have arrived since the last frame.
+    messages: Vec<Message>,
+    /// What the device receives that receives most.
+    bytes: String,
+    /// For each device the cells that have become others: which, how many contributions, of how many; 0 of them is none.
+    cells: Vec<Vec<(usize, u64, u64)>>,
+}
+
+/// By places among the devices; `path` leads through all devices between, none for one that is not shown.
+#[derive(Debug, Serialize)]
+struct Message {
+    path: Vec<Option<usize>>,
+    /// What is sent.
+    cells: Vec<usize>,
+}
+
+/// The players of a program, and the collectives that have none because there would be too much to show.
+pub(super) fn all(compiled: &Compiled, timing: &Timing) -> (Vec<Player>, Vec<StepId>) {
+    let Compiled { topology, plan, schedule, .. } = compiled;
+    let mut wanted = Vec::new();
+    let (mut unplayed, mut followed) = (Vec::new(), 0);
+    for id in plan.ids().filter(|id| plan.communicates(*id)) {
+        let operations = operations_of(schedule, id);
+        let shown = shown(&topology.mesh, compiled, id);
+        let cost = operations.len() * shown.len();
+        if operations.is_empty() || wanted.len() >= MOST_PLAYERS || followed + cost > MOST_FOLLOWED {
+            unplayed.push(id);
+            continue;
+        }
+        followed += cost;
+        wanted.push((id, operations, shown));
+    }
+    let values: BTreeSet<OpId> = wanted
+        .iter()
+        .flat_map(|(_, operations, _)| operations)
+        .flat_map(|id| schedule.operands(*id).into_iter().chain([*id]))
+        .collect();
+    let devices: Vec<DeviceId> = wanted.iter().flat_map(|(.., shown)| shown.iter().copied()).sorted().dedup().collect();
+    // The schedule is proven already; one that is too large for it is not followed.
+    let Ok(held) = holdings(schedule, &values, &devices) else {
+        return (Vec::new(), plan.ids().filter(|id| plan.communicates(*id)).collect());
+    };
+    let names = step_names(plan);
+    let (mut players, mut numbers) = (Vec::new(), 0);
+    for (id, operations, shown) in wanted {
+        let scene = Scene { schedule, topology, timing, operations, shown, all: &devices, held: &held };
+        let played = scene.cells().and_then(|cells| Some((scene.frames(&cells)?, cells)));
+        let Some(((frames, size), cells)) = played.filter(|((_, size), _)| numbers + size <= MOST_NUMBERS_IN_ALL)
+        else {
+            unplayed.push(id);
+            continue;
+        };
+        numbers += size;
+        let axes = scene.axes();
+        let place = |device: &DeviceId| DeviceDocument {
+            place: topology.mesh.place(*device),
+            at: axes.iter().map(|axis| topology.mesh.coordinate(*device, *axis)).collect(),
+        };
+        players.push(Player {
+            name: names[id.index()].clone(),
+            method: super::super::step_methods(schedule, id),
+            layouts: format!("{} -> {}", plan.array(plan.operands(id)[0]), plan.array(id)),
+            array: plan.program.name(plan.step(id).value),
+            dims: plan.step(id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect(),
+            cuts: cells.cuts,
+            devices: scene.shown.iter().map(place).collect(),
+            axes: axes
+                .iter()
+                .map(|axis| (topology.mesh.axis(*axis).name.clone(), topology.mesh.axis(*axis).size))
+                .collect(),
+            of: topology.mesh.device_count(),
+            frames,
+        });
+    }
+    unplayed.sort_unstable();
+    (players, unplayed)
+}
+
+/// The operations of a step: in a repeat, those of its first iteration.
+fn operations_of(schedule: &Schedule, step: StepId) -> Vec<OpId> {
+    let of_step = |id: &OpId| schedule.operation(*id).step as usize == step.index();
+    schedule.ids().skip_while(|id| !of_step(id)).take_while(of_step).collect()
+}
+
+/// The devices that are shown: all, those of the first group, or the first ones of that.
+fn shown(mesh: &Mesh, compiled: &Compiled, step: StepId) -> Vec<DeviceId> {
+    if mesh.device_count() <= MOST_DEVICES {
+        return mesh.devices().collect();
+    }
+    let plan = &compiled.plan;
+    let axes = match &plan.step(step).op {
+        StepOp::Collective(collective) => collective.axes(&plan.step(plan.operands(step)[0]).layout.sharding, mesh),
+        StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+            AxisSet::NONE
+        }
+    };
+    let first = DeviceId(0);
+    let group = axes.group_size(mesh);
+    let members = (0..group.min(MOST_DEVICES as u64)).map(|rank| mesh.with_rank(first, axes.iter(), rank));
+    members.collect()
+}
+
+/// One collective being looked at.
+struct Scene<'a> {
+    schedule: &'a Schedule,
+    topology: &'a Topology,
+    timing: &'a Timing,
+    operations: Vec<OpId>,
+    shown: Vec<DeviceId>,
+    /// The devices of which is known what they hold, in order.
+    all: &'a [DeviceId],
+    held: &'a Holdings,
+}
+
+/// An array in cells, row-major.
+struct Cells {
+    array: String,
+    cuts: Vec<Vec<u64>>,
+}
+
+impl Cells {
+    /// The cells of a box, which begins and ends where cells do.
+    fn of(&self, held: &Held) -> Vec<usize> {
+        let ranges = held.region.iter().zip(&self.cuts).map(|(range, cuts)| {
+            let place = |at| cuts.partition_point(|cut| *cut < at);
+            place(range.start)..place(range.end)
+        });
+        let counts: Vec<usize> = self.cuts.iter().map(|cuts| cuts.len() - 1).collect();
+        let number = |at: Vec<usize>| at.iter().zip(&counts).fold(0, |number, (at, count)| number * count + at);
+        ranges.multi_cartesian_product().map(number).collect()
+    }
+}
+
+impl Scene<'_> {
+    /// The axes along which the devices that are shown differ.
+    fn axes(&self) -> Vec<AxisId> {
+        let mesh = &self.topology.mesh;
+        let differs = |axis: &AxisId| !self.shown.iter().map(|device| mesh.coordinate(*device, *axis)).all_equal();
+        mesh.axis_ids().filter(differs).collect()
+    }
+
+    /// What a device holds of a value; of what is not known nothing.
+    fn holds(&self, id: OpId, device: DeviceId) -> &[Held] {
+        let place = self.all.binary_search(&device).ok();
+        let held = place.and_then(|place| self.held.get(&id)?.get(place)?.as_ref());
+        held.map_or(&[], Vec::as_slice)
+    }
+
+    /// The values of the step: what it begins with and what its operations make.
+    fn values(&self) -> impl Iterator<Item = OpId> {
+        let operands = self.operations.iter().flat_map(|id| self.schedule.operands(*id));
+        operands.chain(self.operations.iter().copied()).sorted().dedup()
+    }
+
+    /// The cells of the array that the step ends with; `None` if there are too many, or blocks of several arrays.
+    fn cells(&self) -> Option<Cells> {
+        let last = *self.operations.last()?;
+        let first = self.shown.iter().flat_map(|device| self.holds(last, *device)).next()?;
+        let mut cuts: Vec<BTreeSet<u64>> = first.extents.iter().map(|extent| BTreeSet::from([0, *extent])).collect();
+        for (id, device) in self.values().cartesian_product(&self.shown) {
+            for held in self.holds(id, *device) {
+                if held.array != first.array || held.extents != first.extents {
+                    return None;
+                }
+                for (cuts, range) in cuts.iter_mut().zip(&held.region) {
+                    cuts.extend([range.start, range.end]);
+                }
+            }
+            if cuts.iter().map(|cuts| cuts.len() - 1).product::<usize>() > MOST_CELLS {
+                return None;
+            }
+        }
+        let cuts = cuts.into_iter().map(|cuts| cuts.into_iter().collect()).collect();
+        Some(Cells { array: first.array.to_string(), cuts })
+    }
+
+    /// The end of the last operation of the step that takes a value; of what it ends with, never.
+    fn until(&self, value: OpId) -> Time {
+        let users = self.operations.iter().filter(|id| self.schedule.operands(**id).contains(&value));
+        users.map(|id| self.timing.operation(*id).finish).max().unwrap_or(Time::MAX)
+    }
+
+    /// Everything that happens, and how many numbers tell it; `None` if these are too many.
+    fn frames(&self, cells: &Cells) -> Option<(Vec<Frame>, usize)> {
+        let sends = |id: &&OpId| {
+            matches!(self.schedule.operation(**id).kind, OpKind::Shuffle { .. } | OpKind::AllGather { .. })
+        };
+        let mut times: BTreeSet<Time> =
+            self.operations.iter().filter(sends).map(|id| self.timing.operation(*id).finish).collect();
+        let end = self.operations.iter().map(|id| self.timing.operation(*id).finish).max()?;
+        times.insert(end);
+        if times.len() > MOST_FRAMES {
+            return None;
+        }
+        let lives: Vec<(OpId, Time, Time)> = self
+            .values()
+            .map(|id| {
+                let own = self.operations.contains(&id);
+                let from = if own { self.timing.operation(id).finish } else { Time::ZERO };
+                (id, from, self.until(id))
+            })
+            .collect();
+        let mut frames = Vec::new();
+        let mut before: Vec<BTreeMap<usize, (u64, u64)>> = vec![BTreeMap::new(); self.shown.len()];
+        let mut numbers = 0;
+        let begin = self.operations.iter().map(|id| self.timing.operation(*id).start).min()?;
+        let starts = std::iter::once((None, begin)).chain(times.iter().map(|time| (Some(*time), *time)));
+        let mut last: Option<Time> = None;
+        for (at, time) in starts {
+            // Before anything happens only what the step begins with is there.
+            let lives_then = |(id, from, until): &(OpId, Time, Time)| match at {
+                None => !self.operations.contains(id),
+                Some(at) => *from <= at && at < *until,
+            };
+            let live: Vec<OpId> = lives.iter().filter(|life| lives_then(life)).map(|(id, ..)| *id).collect();
+            let mut changes = Vec::with_capacity(self.shown.len());
+            for (device, before) in self.shown.iter().zip(&mut before) {
+                let now = self.together(cells, &live, *device);
+                let gone = before.keys().filter(|cell| !now.contains_key(cell)).map(|cell| (*cell, 0, 0));
+                let new = now.iter().filter(|(cell, share)| before.get(cell) != Some(share));
+                let changed: Vec<(usize, u64, u64)> =
+                    gone.chain(new.map(|(cell, (of, all))| (*cell, *of, *all))).collect();
+                numbers += changed.len();
+                changes.push(changed);
+                *before = now;
+            }
+            let arrived = at.map(|at| {
+                let arrives = |id: &&OpId| {
+                    let finish = self.timing.operation(**id).finish;
+                    finish <= at && last.is_none_or(|last| finish > last)
+                };
+                self.operations.iter().filter(sends).filter(arrives).copied().collect_vec()
+            });
+            let (messages, bytes) = self.messages(cells, &arrived.unwrap_or_default());
+            numbers += messages.iter().map(|message: &Message| message.cells.len() + message.path.len()).sum::<usize>();
+            if numbers > MOST_NUMBERS {
+                return None;
+            }
+            let bytes = crate::units::Bytes(bytes).to_string();
+            frames.push(Frame { time: self.topology.scale.show(time), messages, bytes, cells: changes });
+            last = at;
+        }
+        Some((frames, numbers))
+    }
+
+    /// What a device has of the sum of each cell, in all values together.
+    fn together(&self, cells: &Cells, live: &[OpId], device: DeviceId) -> BTreeMap<usize, (u64, u64)> {
+        let mut found: BTreeMap<usize, Vec<&Rc<Contributions>>> = BTreeMap::new();
+        let held = live.iter().flat_map(|id| self.holds(*id, device)).filter(|held| *held.array == *cells.array);
+        for held in held {
+            for cell in cells.of(held) {
+                let sets = found.entry(cell).or_default();
+                if !sets.contains(&&held.contributions) {
+                    sets.push(&held.contributions);
+                }
+            }
+        }
+        let share = |sets: Vec<&Rc<Contributions>>| match sets.iter().any(|set| set.is_all()) {
+            true => (1, 1),
+            false => reduced(Contributions::share(&sets.iter().map(|set| &***set).collect_vec())),
+        };
+        found.into_iter().map(|(cell, sets)| (cell, share(sets))).collect()
+    }
+
+    /// The messages of some operations to the devices that are shown, and the most that one of them receives.
+    fn messages(&self, cells: &Cells, operations: &[OpId]) -> (Vec<Message>, u64) {
+        let (mesh, mut messages) = (&self.topology.mesh, Vec::new());
+        let place = |device: DeviceId| self.shown.iter().position(|shown| *shown == device);
+        let mut received = vec![0u64; self.shown.len()];
+        for id in operations {
+            let operation = self.schedule.operation(*id);
+            let OpKind::Shuffle { sources, route } = &operation.kind else { continue };
+            let route = self.topology.in_links(sources, *route);
+            for (destination, received) in self.shown.iter().zip(&mut received) {
+                let source = sources.of(mesh, *destination).filter(|source| source != destination);
+                let held = self.holds(*id, *destination);
+                let Some(source) = source.filter(|_| !held.is_empty()) else { continue };
+                *received = received.saturating_add(operation.bytes());
+                let hops = self.topology.route(source, *destination, route).unwrap_or_default();
+                let path = std::iter::once(source).chain(hops.into_iter().filter_map(|hop| hop.to)).map(place);
+                let cells = held.iter().flat_map(|held| cells.of(held)).collect();
+                messages.push(Message { path: path.collect(), cells });
+            }
+        }
+        (messages, received.into_iter().max().unwrap_or_default())
+    }
+}
+
+/// A part of a sum in small numbers.
+fn reduced((of, all): (u128, u128)) -> (u64, u64) {
+    let (mut a, mut b) = (of, all);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    let small = |number: u128| u64::try_from(number / a.max(1)).unwrap_or(u64::MAX);
+    (small(of), small(all))
+}
