@@ -86,7 +86,7 @@ fn edited(name: &str, costs: CostModel, edits: &[(&str, &str)]) -> Planned {
 fn planned(source: &str, costs: CostModel) -> Planned {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
-    let options = Options { costs, ..Options::default() };
+    let options = Options { costs, alternatives: true, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("a machine");
     let plan = compiler::plan(&program, &topology, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
     Planned { plan, topology }
@@ -246,6 +246,7 @@ fn questions(claims: &mut Claims) {
     let book = plan(name, Book);
     claims.is("1.07 GFLOP", book.flops());
     claims.is("2.34 us", book.compute());
+    claims.is("38.51 us", plan(name, Exact).links());
 
     let name = "questions/6_shared_contraction";
     claims.example(name);
