@@ -1,5 +1,5 @@
-//! How long plans take: the corpus, a model of 96 layers, and what statements and mesh axes cost, as the tables of
-//! `docs/planning.md`: `cargo bench --bench planner`.
+//! How long plans take: the corpus, a model of 96 layers, and what statements and mesh axes cost, as tables:
+//! `cargo bench --bench planner`.
 #![allow(clippy::print_stdout)]
 
 use shardc::compiler::{self, Options};

@@ -65,7 +65,7 @@ impl Time {
     pub const MAX: Time = Time(u128::MAX);
 
     /// A number of ticks.
-    pub fn from_ticks(ticks: u128) -> Time {
+    pub const fn from_ticks(ticks: u128) -> Time {
         Time(ticks)
     }
 

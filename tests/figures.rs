@@ -246,6 +246,7 @@ fn questions(claims: &mut Claims) {
     let book = plan(name, Book);
     claims.is("1.07 GFLOP", book.flops());
     claims.is("2.34 us", book.compute());
+    claims.is("38.51 us", plan(name, Exact).links());
 
     let name = "questions/6_shared_contraction";
     claims.example(name);

@@ -95,6 +95,7 @@ pub const PAGES: &[Page] = pages![
     "pin-impossible",
     "pin-operand",
     "pin-product",
+    "plan-too-large",
     "proof-counted-twice",
     "proof-filled-twice",
     "proof-filler-place",

@@ -36,7 +36,7 @@ pub(super) fn alternatives(
     lazy: &Lazy<'_>,
     prices: &mut usize,
 ) -> (Vec<Alternative>, Option<Pinned>) {
-    let most = if search.terms.alternatives { MOST_ALTERNATIVES } else { 1 };
+    let most = if search.terms.alternatives && !search.made.is_cut() { MOST_ALTERNATIVES } else { 1 };
     let ways = search.ways(id);
     let (onward, before) = (FxHashMap::default(), FxHashMap::default());
     let mut ranking = Ranking { search, id, target, lazy, ways, waiting: BinaryHeap::new(), onward, before };

@@ -33,7 +33,35 @@ pub(super) struct OpenWay {
     pub(super) result: Operator,
 }
 
-/// Every assignment of the axes of the mesh.
+/// Which assignments are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listed {
+    /// All of them.
+    All,
+    /// Those in which the axes on an index are in the order of the mesh.
+    InOrder,
+    /// None: even those are too many.
+    Nothing,
+}
+
+/// So many assignments are listed.
+const MOST_LISTED: usize = 400_000;
+
+/// Which of the assignments of the axes of a mesh in a space of so many indices are few enough.
+pub(super) fn listed(indices: usize, ways: &[OpenWay], mesh: &Mesh) -> Listed {
+    let axes = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).count();
+    let others = 1 + ways.len();
+    let count = |more: &dyn Fn(usize) -> usize| {
+        (0..axes).try_fold(1usize, |count, placed| count.checked_mul(others + more(placed))).unwrap_or(usize::MAX)
+    };
+    match (count(&|placed| indices + placed), count(&|_| indices)) {
+        (all, _) if all <= MOST_LISTED => Listed::All,
+        (_, in_order) if in_order <= MOST_LISTED => Listed::InOrder,
+        (_, _) => Listed::Nothing,
+    }
+}
+
+/// Every assignment of the axes of the mesh, as far as they are listed.
 ///
 /// - `lengths`: global size of each index; a split must divide it.
 /// - `sums`: the operator of what is left open where a contracted index is split.
@@ -43,7 +71,11 @@ pub(super) fn assignments(
     ways: &[OpenWay],
     sums: Operator,
     mesh: &Mesh,
+    listed: Listed,
 ) -> Vec<Assignment> {
+    if listed == Listed::Nothing {
+        return Vec::new();
+    }
     let start = Partial {
         lists: vec![Axes::NONE; lengths.len()],
         open: vec![AxisSet::NONE; einsum.operands.len()],
@@ -51,7 +83,7 @@ pub(super) fn assignments(
     };
     let mut partial = vec![start];
     for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1) {
-        partial = partial.iter().flat_map(|partial| partial.grow(axis, lengths, ways, mesh)).collect();
+        partial = partial.iter().flat_map(|partial| partial.grow(axis, lengths, ways, mesh, listed)).collect();
     }
     partial.iter().filter_map(|partial| partial.finish(einsum, sums)).collect()
 }
@@ -69,7 +101,7 @@ struct Partial {
 
 impl Partial {
     /// The same with one more axis: idle, in open sums, or at any place on any index.
-    fn grow(&self, axis: AxisId, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh) -> Vec<Partial> {
+    fn grow(&self, axis: AxisId, lengths: &[u64], ways: &[OpenWay], mesh: &Mesh, listed: Listed) -> Vec<Partial> {
         let mut grown = vec![self.clone()];
         for way in ways.iter().filter(|way| way.axes.contains(axis)) {
             let operators = (way.operator, way.result);
@@ -86,7 +118,8 @@ impl Partial {
             if !lengths[index].is_multiple_of(list.group_size(mesh) * mesh.size(axis)) {
                 continue;
             }
-            for place in 0..=list.len() {
+            let first = if listed == Listed::All { 0 } else { list.len() };
+            for place in first..=list.len() {
                 let mut next = self.clone();
                 next.lists[index] = list.iter().take(place).chain([axis]).chain(list.iter().skip(place)).collect();
                 grown.push(next);
@@ -132,17 +165,29 @@ mod tests {
     #[test]
     fn one_axis_does_one_thing() {
         let mesh = Mesh::of(&[("X", 4)]);
-        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh).len(), 4);
-        assert_eq!(assignments(&matmul(), &[8, 6, 8], &[], Operator::Sum, &mesh).len(), 3);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh, Listed::All).len(), 4);
+        assert_eq!(assignments(&matmul(), &[8, 6, 8], &[], Operator::Sum, &mesh, Listed::All).len(), 3);
         let (operator, result) = (Operator::Sum, Operator::Sum);
         let left = OpenWay { operands: vec![0], axes: AxisSet::one(AxisId::new(0)), operator, result };
-        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[left], Operator::Sum, &mesh).len(), 5);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[left], Operator::Sum, &mesh, Listed::All).len(), 5);
+    }
+
+    /// In the order of the mesh, two axes are 16 assignments; the number that is listed is that of all.
+    #[test]
+    fn many_are_listed_in_order() {
+        let mesh = Mesh::of(&[("X", 2), ("Y", 2)]);
+        let count = |listed| assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh, listed).len();
+        assert_eq!([Listed::All, Listed::InOrder, Listed::Nothing].map(count), [19, 16, 0]);
+        let of = |axes: usize| Mesh::of(&["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2))[..axes]);
+        let listed = [5, 6, 8].map(|axes| listed(8, &[], &of(axes)));
+        assert_eq!(listed, [Listed::All, Listed::Nothing, Listed::Nothing]);
+        assert_eq!(super::listed(5, &[], &of(7)), Listed::InOrder);
     }
 
     /// Two axes: each on one of 3 indices or idle is 16, and the 3 pairs on one index come in two orders.
     #[test]
     fn orders_count() {
         let mesh = Mesh::of(&[("X", 2), ("Y", 2)]);
-        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh).len(), 19);
+        assert_eq!(assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh, Listed::All).len(), 19);
     }
 }

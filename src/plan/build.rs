@@ -100,9 +100,11 @@ impl<'a> Built<'a> {
         let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node, lazy)).collect();
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
+        // Where not all moves are looked at, what is found is a plan, and no bound.
+        let is_cut = builder.search.made.is_cut();
         let lower_bound = match costs.objective() {
-            Objective::Time => Time::from_ticks(least).max(computing),
-            Objective::Bytes => computing,
+            Objective::Time if !is_cut => Time::from_ticks(least).max(computing),
+            Objective::Time | Objective::Bytes => computing,
         };
         Plan {
             program: builder.program,
@@ -113,7 +115,8 @@ impl<'a> Built<'a> {
             origins: Vec::new(),
             filled: Vec::new(),
             costs: costs.name(),
-            exact: least >= score.first(),
+            exact: least >= score.first() && !is_cut,
+            in_parts: false,
             lower_bound,
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
         return Ok(filled(program, limits::plan(program, costs, terms)?));
     }
     let mut best: Option<Plan> = None;
-    let (mut bound, mut failure) = (None, None);
+    let (mut bound, mut failure, mut all_exact) = (None, None, true);
     for choice in tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
         let mut chosen = program.clone();
         for ((id, _), sharding) in tried.iter().zip(choice) {
@@ -47,6 +47,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
         match limits::plan(&chosen, costs, terms) {
             Ok(plan) => {
                 bound = bound.into_iter().chain([plan.lower_bound]).min();
+                all_exact &= plan.exact && limits::over(&plan) == 0;
                 let score = |plan: &Plan| (limits::over(plan), score(plan, costs.objective()));
                 if best.as_ref().is_none_or(|best| score(&plan) < score(best)) {
                     best = Some(plan);
@@ -58,7 +59,10 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     match (best, failure) {
         (Some(plan), _) => {
             let lower_bound = bound.unwrap_or(plan.lower_bound);
-            Ok(filled(program, Plan { exact: false, lower_bound, ..plan }))
+            // By time, a plan is the best if none of the others can be below it.
+            let by_bound = costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
+            let exact = all_exact || by_bound && limits::over(&plan) == 0;
+            Ok(filled(program, Plan { exact, lower_bound, ..plan }))
         }
         (None, Some(error)) => Err(error),
         (None, None) => unreachable!("every input has the layout in which its holes are whole"),

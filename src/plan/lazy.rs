@@ -15,7 +15,8 @@ use crate::units::Time;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// So many times a program is planned; then the bound stays below the plan.
+/// So many times a program is planned; then the plan is the best of moves whose prices are known, and the bound stays
+/// below it.
 const MOST_ROUNDS: usize = 48;
 
 /// The cheapest plan on some terms.
@@ -25,7 +26,7 @@ const MOST_ROUNDS: usize = 48;
 pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
     // What a pin asks for is seen on the cheapest ways, which are those by price.
     let is_eager = program.values.iter().any(|value| value.pin.is_some());
-    let lazy = Lazy { costs, is_eager, learned: RefCell::default() };
+    let lazy = Lazy { costs, is_eager, only_known: false, learned: RefCell::default() };
     let mut search = Search::new(program, &lazy, terms);
     let mut round = 0;
     loop {
@@ -39,18 +40,30 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Resul
             lazy.learn(moved, from);
         });
         if round == MOST_ROUNDS {
-            return Ok(built.repriced().finish(least, &lazy));
+            let learned = RefCell::new(lazy.learned.borrow().clone());
+            let known = Lazy { only_known: true, learned, ..lazy };
+            let last = built.repriced();
+            let best = branch::solve(Search::new(program, &known, terms)).ok();
+            return Ok(match best.map(|solved| solved.built).filter(|best| best.score() < last.score()) {
+                Some(best) => best.finish(least, &lazy),
+                None => last.finish(least, &lazy),
+            });
         }
         search = built.into_search();
         wanted.iter().for_each(|(moved, from)| search.reprice(moved, from));
     }
 }
 
+/// Longer than any plan; a few of them can still be added.
+const NEVER: Time = Time::from_ticks(u128::MAX / 1024);
+
 /// Costs of which some are only known as bounds.
 pub(super) struct Lazy<'a> {
     costs: &'a dyn Costs,
     /// Whether every price is found at once.
     is_eager: bool,
+    /// Whether what is not known takes longer than anything.
+    only_known: bool,
     /// By the layout before it: what has been found.
     learned: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
 }
@@ -74,6 +87,7 @@ impl Costs for Lazy<'_> {
             return cost;
         }
         match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
+            Some(_) if self.only_known => Cost { time: NEVER, limit: Limit::Bandwidth },
             Some(time) => Cost { time, limit: Limit::Bandwidth },
             None => self.costs.collective(collective, from),
         }

@@ -8,6 +8,7 @@ mod assignments;
 mod branch;
 mod build;
 mod case;
+mod few;
 mod holes;
 mod lazy;
 mod limits;
@@ -198,6 +199,19 @@ pub enum PlanError {
         #[label("asked for here")]
         span: miette::SourceSpan,
     },
+    /// The layouts are too many to look for a plan.
+    #[error("there are too many layouts and ways to compute `{name}` to look for a plan")]
+    #[diagnostic(
+        code("plan-too-large"),
+        help("a mesh with fewer axes has fewer layouts: neighbouring axes can be one; or split the statement")
+    )]
+    TooLarge {
+        /// The array.
+        name: String,
+        /// The statement.
+        #[label("too many for this")]
+        span: miette::SourceSpan,
+    },
     /// No way to do a product is what its statement asks for.
     #[error("no way to compute `{name}` goes {pin}")]
     #[diagnostic(code("pin-impossible"))]
@@ -249,9 +263,13 @@ pub struct Plan {
     pub filled: Vec<StepId>,
     /// The name of the cost model.
     pub costs: &'static str,
-    /// Whether no plan of whole axes and the moves of [`Collective`] takes less time under the cost model.
+    /// Whether no plan of these axes and the moves of [`Collective`] is better under the cost model; of more than six
+    /// axes that go to one dim at once only two orders are moves here.
     pub exact: bool,
-    /// What no plan takes less than under the cost model; the plan's own time where it is exact.
+    /// Whether plans were looked at in which axes are cut in parts; [`Plan::exact`] speaks of them, too.
+    pub in_parts: bool,
+    /// A time that no plan takes less than under the cost model. Where a plan is chosen by its time and is exact, its
+    /// own; where it is chosen by bytes, or not all layouts were looked at, that of the computation.
     pub lower_bound: Time,
 }
 

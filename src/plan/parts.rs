@@ -36,8 +36,10 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     let Some((mesh, parts)) = program.mesh.cut(&sizes) else { return Ok(whole) };
     let Some(costs) = costs.seen_as(&mesh) else { return Ok(whole) };
     match holes::plan(&cut(program, mesh, &parts), costs.as_ref(), Terms { most, ..terms }) {
-        Ok(found) if figure(&found) < figure(&whole) => Ok(found),
-        Ok(_) | Err(_) => Ok(whole),
+        Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
+        // Nothing is below the plan of whole axes, if all was looked at.
+        Ok(found) => Ok(Plan { in_parts: found.exact, ..whole }),
+        Err(error) => Ok(Plan { in_parts: !matches!(error, PlanError::TooLarge { .. }), ..whole }),
     }
 }
 

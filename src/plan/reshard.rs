@@ -2,6 +2,7 @@
 //!
 //! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
 
+use super::few::{self, Made};
 use super::{Allowed, Costs, Objective};
 use crate::collective::Collective;
 use crate::dtype::DType;
@@ -137,6 +138,10 @@ pub(super) struct Space {
     shardings: Vec<Sharding>,
     nodes: FxHashMap<Sharding, Node>,
     edges: Vec<Option<Vec<Edge>>>,
+    /// The layouts that are written for arrays of this type.
+    written: Vec<Sharding>,
+    /// How many moves there are, of all array types.
+    made: Made,
     /// How many moves have been looked at, in all searches.
     pub(super) work: u64,
 }
@@ -210,8 +215,14 @@ impl<Origin> Distances<Origin> {
 }
 
 impl Space {
-    pub(super) fn new(dtype: DType, dims: Vec<Dim>) -> Space {
-        Space { dtype, dims, shardings: Vec::new(), nodes: FxHashMap::default(), edges: Vec::new(), work: 0 }
+    pub(super) fn new(dtype: DType, dims: Vec<Dim>, made: Made) -> Space {
+        let (shardings, nodes, edges, written) = (Vec::new(), FxHashMap::default(), Vec::new(), Vec::new());
+        Space { dtype, dims, shardings, nodes, edges, written, made, work: 0 }
+    }
+
+    /// Takes note of a layout that is written.
+    pub(super) fn write(&mut self, sharding: &Sharding) {
+        self.written.push(sharding.clone());
     }
 
     /// The node of a sharding.
@@ -314,15 +325,22 @@ impl Space {
         let from = self.layout(node);
         let before = from.local_bytes(mesh).0;
         let mut edges = Vec::new();
-        for collective in moves(&from.sharding, &self.dims, mesh) {
+        let is_cut = self.made.is_cut();
+        let moves = match (is_cut, self.made.is_full()) {
+            (_, true) => Vec::new(),
+            (true, false) => few::moves(&from.sharding, mesh),
+            (false, false) => moves(&from.sharding, &self.dims, mesh),
+        };
+        for collective in moves {
             let Some(to) = collective.apply(&from.sharding, mesh) else { continue };
-            if !to.divides(&self.dims, mesh) {
+            if !to.divides(&self.dims, mesh) || is_cut && !few::is_plain(&to, &self.written) {
                 continue;
             }
             let (time, score) = priced(&collective, &from, mesh, costs);
             let held = before.saturating_add(to.local_bytes(self.dtype, &self.dims, mesh).0);
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
+        self.made.add(edges.len());
         self.edges[node] = Some(edges);
     }
 

@@ -7,7 +7,8 @@
 //! A *relaxed* search leaves that open: each user chooses for itself and pays its part of what the choice costs. That is
 //! never more than a plan costs, whatever is decided.
 
-use super::assignments::{Assignment, OpenWay, assignments};
+use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
+use super::few::Made;
 use super::holes;
 use super::reshard::{Distances, Node, Pricing, Score, Space, Terms};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
@@ -21,6 +22,7 @@ use crate::operator::Operator;
 use crate::passes;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -118,6 +120,8 @@ pub(super) struct Search<'a> {
     ways: Vec<Option<Ways>>,
     /// Who takes each value, as which operand.
     users: Vec<Vec<(ValueId, usize)>>,
+    /// How many moves have been made.
+    pub(super) made: Made,
     /// What the products cost at the least that are not needed for a value, if that is of use.
     others: Vec<u128>,
     /// As far as the search has come.
@@ -127,16 +131,19 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     /// A search that has not begun.
     pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: Terms) -> Search<'a> {
-        let mut spaces: Vec<Space> = Vec::new();
+        let (mut spaces, made): (Vec<Space>, Made) = (Vec::new(), Made::default());
         let mut types = Vec::new();
         let mut space_of = Vec::new();
         for value in &program.values {
             let kind = (value.dtype, &value.dims);
             let place = types.iter().position(|known| *known == kind).unwrap_or_else(|| {
                 types.push(kind);
-                spaces.push(Space::new(value.dtype, value.dims.clone()));
+                spaces.push(Space::new(value.dtype, value.dims.clone(), made.clone()));
                 types.len() - 1
             });
+            if let Wanted::Exact(sharding) = &value.wanted {
+                spaces[place].write(sharding);
+            }
             space_of.push(place);
         }
         let count = program.values.len();
@@ -150,9 +157,28 @@ impl<'a> Search<'a> {
         let (others, found) = (Vec::new(), Vec::new());
         let heeds_pins = true;
         let mut search =
-            Search { program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, others, found };
+            Search { program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, made, others, found };
         search.others = search.least_of_others();
+        // Where the ways to compute a value are too many to be listed, nothing else need be looked at.
+        if program.value_ids().any(|id| listed(search.index_count(id), &[], &program.mesh) == Listed::Nothing) {
+            search.made.fill();
+        }
         search
+    }
+
+    /// The dims that the operands of a local computation have together.
+    fn index_count(&self, id: ValueId) -> usize {
+        let operands = match &self.program.value(id).definition {
+            Definition::Product { local: false, .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
+                self.program.value(id).definition.operands()
+            }
+            Definition::Product { local: true, .. }
+            | Definition::Input
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => return 0,
+        };
+        operands.iter().flat_map(|id| &self.program.value(*id).dims).map(|dim| dim.id).unique().count()
     }
 
     /// Searches the whole program.
@@ -600,7 +626,13 @@ impl<'a> Search<'a> {
             | Definition::Collective { .. }
             | Definition::Rename { .. } => Operator::Sum,
         };
-        let mut assignments = assignments(&einsum, &lengths, open, sums, &program.mesh);
+        let listed = listed(lengths.len(), open, &program.mesh);
+        match listed {
+            Listed::All => {}
+            Listed::InOrder => self.made.cut(),
+            Listed::Nothing => self.made.fill(),
+        }
+        let mut assignments = assignments(&einsum, &lengths, open, sums, &program.mesh, listed);
         if let Some(dim) = whole {
             assignments.retain(|assignment| assignment.result.dims[dim].is_empty());
         }
@@ -672,6 +704,9 @@ impl<'a> Search<'a> {
 
     pub(super) fn unreachable(&self, id: ValueId) -> PlanError {
         let value = self.program.value(id);
+        if self.made.is_full() {
+            return PlanError::TooLarge { name: self.program.name(id), span: value.span.into() };
+        }
         let layout = match &value.wanted {
             Wanted::Exact(_) | Wanted::Partly(_) => value.brackets(&self.program.mesh, &self.program.dims),
             Wanted::Free => "any".to_owned(),

@@ -228,6 +228,10 @@ struct TotalsDocument {
 struct OptimalDocument {
     proven: bool,
     lower_bound_s: f64,
+    /// By which costs: `book`, `bytes` or `exact`.
+    model: &'static str,
+    /// Whether plans with axes in parts were looked at, too.
+    axes_in_parts: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -314,7 +318,12 @@ pub fn plan(
         },
         pinned: plan.choices.iter().filter_map(|choice| pin(plan, choice, topology)).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
-        optimal: OptimalDocument { proven: plan.exact, lower_bound_s: seconds(plan.lower_bound) },
+        optimal: OptimalDocument {
+            proven: plan.exact,
+            lower_bound_s: seconds(plan.lower_bound),
+            model: plan.costs,
+            axes_in_parts: plan.in_parts,
+        },
         time: None,
         proof: None,
         numerics: None,

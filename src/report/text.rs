@@ -127,15 +127,21 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
     );
     writeln!(text, "each device receives {} and holds {} at most", totals.received, totals.peak).expect("a string");
     let optimal = if plan.exact {
+        let axes = if plan.in_parts { "axes in parts included" } else { "on whole axes" };
         match plan.costs {
-            "bytes" => "no plan of these moves receives fewer bytes".to_owned(),
-            _ => "no plan of these moves is faster under these costs".to_owned(),
+            "bytes" => format!("no plan of these moves, {axes}, receives fewer bytes"),
+            "book" => format!("no plan of these moves, {axes}, is faster by the book's formulas"),
+            _ => format!("no plan of these moves, {axes}, takes less simulated time step by step"),
         }
     } else {
         let pinned = plan.choices.iter().any(|choice| choice.pinned.is_some());
         let why =
             if pinned { "products were done as they were pinned" } else { "the search for a cheaper one was given up" };
-        format!("no plan takes less than {}; {why}", show(plan.lower_bound))
+        let gap = match plan.lower_bound {
+            Time::ZERO => String::new(),
+            bound => format!(", this one {:.2}x of that", totals.time().ratio(bound)),
+        };
+        format!("no plan takes less than {}{gap}; {why}", show(plan.lower_bound))
     };
     writeln!(text, "{optimal}").expect("a string");
     text
