@@ -1,5 +1,6 @@
 //! `shardc export`
 
+use super::progress::during;
 use super::{Common, Failure, input, schedule as given};
 use crate::compiler;
 use crate::picture::graph::Graph;
@@ -71,7 +72,8 @@ impl Export {
         let options = self.common.options()?;
         let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, _) = input::checked(&source, &options, format)?;
-        let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let compiled = during("planning and proving", || compiler::preview(&program, &options))
+            .map_err(|found| input::fault(&source, &found, format))?;
         Ok(Made { schedule: compiled.schedule, topology: compiled.topology, plan: Some(compiled.plan) })
     }
 

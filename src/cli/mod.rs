@@ -10,6 +10,7 @@ mod hardware;
 mod input;
 mod pictures;
 mod plan;
+mod progress;
 pub mod render;
 mod report;
 mod run;
