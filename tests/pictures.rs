@@ -18,15 +18,19 @@ use shardc::units::Time;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
-/// The examples that are compiled at once.
-fn examples() -> Vec<(String, Compiled)> {
-    let small = programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/"));
-    let compiled = small.map(|path| {
-        let source = std::fs::read_to_string(&path).expect("an example");
-        (short_name(&path), compile(&source))
+/// The examples that are compiled at once, compiled once for all tests.
+fn examples() -> &'static [(String, Compiled)] {
+    static EXAMPLES: LazyLock<Vec<(String, Compiled)>> = LazyLock::new(|| {
+        let small = programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/"));
+        let compiled = small.map(|path| {
+            let source = std::fs::read_to_string(&path).expect("an example");
+            (short_name(&path), compile(&source))
+        });
+        compiled.collect()
     });
-    compiled.collect()
+    &EXAMPLES
 }
 
 fn example(name: &str) -> Compiled {
@@ -47,7 +51,7 @@ fn timeline(compiled: &Compiled, scope: Scope) -> Timeline {
 #[test]
 fn the_record_is_what_the_clock_did() {
     for (name, compiled) in examples() {
-        let (timing, record) = recorded(&compiled);
+        let (timing, record) = recorded(compiled);
         assert_eq!(timing, clock::run(&compiled.schedule, &compiled.topology).expect("a time"), "{name}");
         assert!(!record.cut, "{name}");
         let mut busy: BTreeMap<Resource, (Time, Time)> = BTreeMap::new();
@@ -94,7 +98,7 @@ fn timelines_are_drawn_in_80_columns() {
 #[test]
 fn traces_are_in_the_trace_event_format() {
     for (name, compiled) in examples() {
-        let (timing, record) = recorded(&compiled);
+        let (timing, record) = recorded(compiled);
         let text = trace(&compiled.schedule, &compiled.topology, &record, &step_names(&compiled.plan));
         let document: Value = serde_json::from_str(&text).expect("JSON");
         let events = document["traceEvents"].as_array().expect("a list of events");
@@ -163,7 +167,7 @@ fn graphviz_draws_the_graphs() {
     for (name, compiled) in examples() {
         graphs.push((format!("plan of {name}"), Graph::of_plan(&compiled.plan)));
         if compiled.schedule.operations.node_count() < 100 {
-            graphs.push((name, Graph::of_schedule(&compiled.schedule, &step_names(&compiled.plan))));
+            graphs.push((name.clone(), Graph::of_schedule(&compiled.schedule, &step_names(&compiled.plan))));
         }
     }
     for (name, graph) in graphs {
@@ -227,11 +231,11 @@ fn pictures_are_well_formed() {
         let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
         let arrays: Vec<Named<'_>> = names.iter().zip(layouts).map(|(name, layout)| Named { name, layout }).collect();
         let text = svg::layouts(&arrays, &plan.program.mesh, &plan.program.dims);
-        well_formed(&name, &text);
+        well_formed(name, &text);
         for array in &arrays {
             assert!(text.contains(&svg::escape(array.name)), "{name}: {}", array.name);
         }
-        well_formed(&name, &svg::timeline(&timeline(&compiled, Scope::Kinds), compiled.topology.scale));
+        well_formed(name, &svg::timeline(&timeline(compiled, Scope::Kinds), compiled.topology.scale));
     }
     assert_eq!(svg::escape("<a b=\"'&\u{1}\">"), "&lt;a b=&quot;&#39;&amp;\u{fffd}&quot;&gt;");
 }

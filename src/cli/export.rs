@@ -1,6 +1,7 @@
 //! `shardc export`
 
 use super::input::Source;
+use super::progress::during;
 use super::{Common, Failure, input, schedule as given};
 use crate::collective::Collective;
 use crate::compiler;
@@ -93,7 +94,8 @@ impl Export {
         let options = self.common.options()?;
         let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, _) = input::checked(&source, &options, format)?;
-        let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let compiled = during("planning and proving", || compiler::preview(&program, &options))
+            .map_err(|found| input::fault(&source, &found, format))?;
         let (schedule, topology) = (compiled.schedule, compiled.topology);
         Ok(Made { schedule, topology, plan: Some(compiled.plan), source })
     }

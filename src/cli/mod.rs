@@ -11,6 +11,7 @@ mod hardware;
 mod input;
 mod pictures;
 mod plan;
+mod progress;
 pub mod render;
 mod report;
 mod run;

@@ -1,5 +1,6 @@
 //! `shardc plan`
 
+use super::progress::during;
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
@@ -34,7 +35,8 @@ impl Plan {
         let options = Options { alternatives: true, ..self.common.options()? };
         let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
         let (program, diagnostics) = input::checked(&source, &options, format)?;
-        let compiled = compiler::preview(&program, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let compiled = during("planning and proving", || compiler::preview(&program, &options))
+            .map_err(|found| input::fault(&source, &found, format))?;
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
         let breaches = expect::judge(plan, topology, None);
         let why = self.why(&program, plan, &options).map_err(|problem| match problem {

@@ -1,5 +1,6 @@
 //! `shardc report`
 
+use super::progress::during;
 use super::{Common, Failure, Format, input};
 use crate::compiler;
 use crate::diag::Diagnostics;
@@ -33,7 +34,7 @@ impl Report {
         if options.strict {
             source.check_strict(&program, &options).map_err(refused)?;
         }
-        let compiled = compiler::compile(&program, &options).map_err(refused)?;
+        let compiled = during("planning and proving", || compiler::compile(&program, &options)).map_err(refused)?;
         let recorded = clock::run_recorded(&compiled.schedule, &compiled.topology);
         let (timing, record) = recorded.map_err(|error| Failure::Call(error.to_string()))?;
         let breaches = crate::expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
@@ -41,7 +42,7 @@ impl Report {
         all.extend(breaches.clone());
         let assumed = program.hardware.is_none() && options.hardware.is_none();
         let text = Source { name: &source.name, text: &source.text, diagnostics: &all };
-        let page = html::report(text, &compiled, (&timing, &record), options.lowering, assumed);
+        let page = during("drawing", || html::report(text, &compiled, (&timing, &record), options.lowering, assumed));
         input::write(&self.output, &page)?;
         input::judged(&source, &breaches, Format::Text)
     }

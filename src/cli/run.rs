@@ -1,6 +1,7 @@
 //! `shardc run` and `shardc time`
 
 use super::foreign::{self, Foreign, is_foreign};
+use super::progress::during;
 use super::schedule::{self, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
@@ -76,13 +77,13 @@ fn report(
     let source = source.with(&common.sizes.set).leniently(common.lenient);
     let (program, diagnostics) = input::checked(&source, &options, format)?;
     let fault = |found| input::fault(&source, &found, format);
-    let compiled = compiler::compile(&program, &options).map_err(fault)?;
+    let compiled = during("planning and proving", || compiler::compile(&program, &options)).map_err(fault)?;
     let timing =
         clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
     let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
     let mut diagnostics = diagnostics;
     diagnostics.extend(breaches.clone());
-    let numerics = seed.map(|seed| schedule::compute(&compiled.schedule, seed)).transpose()?;
+    let numerics = seed.map(|seed| during("computing", || schedule::compute(&compiled.schedule, seed))).transpose()?;
     match format {
         Format::Text => {
             let assumed = program.hardware.is_none() && options.hardware.is_none();

@@ -1,5 +1,6 @@
 //! `shardc snapshot`: programs under test, each with a file beside it that says what it is lowered to.
 
+use super::progress::Progress;
 use super::{Common, Failure, Format, input};
 use crate::compiler;
 use crate::expect;
@@ -80,13 +81,18 @@ impl Snapshot {
         let files = self.files()?;
         let mut wrong = false;
         let mut found = Vec::new();
+        let progress = Progress::of(files.len());
         for file in files {
-            match self.look(file) {
+            progress.begin(&file.to_string_lossy());
+            let looked = self.look(file, &progress);
+            progress.done();
+            match looked {
                 Ok(one) => found.push(one),
                 Err(Failure::Program) => wrong = true,
                 Err(Failure::Call(message)) => return Err(Failure::Call(message)),
             }
         }
+        drop(progress);
         if !wrong && !self.check {
             found.iter().filter(|one| self.takes(&one.state)).try_for_each(take)?;
         }
@@ -130,13 +136,13 @@ impl Snapshot {
     }
 
     /// Lowers a program and compares with what is kept.
-    fn look(&self, program: PathBuf) -> Result<Found, Failure> {
+    fn look(&self, program: PathBuf, progress: &Progress) -> Result<Found, Failure> {
         let snapshot = beside(&program);
         let before = read(&snapshot)?;
         if before.is_some() && !program.exists() {
             return Ok(Found { program, snapshot, state: State::Stale });
         }
-        let text = self.text(&program)?;
+        let text = self.text(&program, progress)?;
         let state = match before {
             None => State::New { text },
             Some(before) => match snapshot::compare(&before, &text) {
@@ -147,18 +153,19 @@ impl Snapshot {
         Ok(Found { program, snapshot, state })
     }
 
-    fn text(&self, program: &Path) -> Result<String, Failure> {
+    fn text(&self, program: &Path, progress: &Progress) -> Result<String, Failure> {
         let format = self.common.output.format;
         let options = self.common.options()?;
         let source = input::source(&program.to_string_lossy())?;
         let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
-        let (checked, _) = input::quietly(&source, &options, format)?;
-        let compiled = compiler::compile(&checked, &options).map_err(|found| input::fault(&source, &found, format))?;
+        let fault = |found| progress.aside(|| input::fault(&source, &found, format));
+        let (checked, _) = progress.aside(|| input::quietly(&source, &options, format))?;
+        let compiled = compiler::compile(&checked, &options).map_err(fault)?;
         let timing =
             clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
         let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
         if !breaches.is_empty() {
-            return Err(input::fault(&source, &breaches, format));
+            return Err(fault(breaches));
         }
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         Ok(snapshot::snapshot(&name, &self.common.words(), &compiled, &timing))

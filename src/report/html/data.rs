@@ -1,7 +1,7 @@
 //! What a report shows, as a document.
 
 use super::Source;
-use super::player::{self, Player};
+use super::player::{self, Player, Summary};
 use crate::compiler::Compiled;
 use crate::layout::Layout;
 use crate::lower::Lowering;
@@ -9,7 +9,7 @@ use crate::mesh::{AxisSet, Wiring};
 use crate::picture::blocks::{Blocks, Role};
 use crate::picture::graph::Graph;
 use crate::picture::timeline::{Lane, Scope, Timeline, step_names};
-use crate::plan::{Choice, StepId};
+use crate::plan::Choice;
 use crate::report::document::{self, DiagnosticDocument};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason, text};
 use crate::sim::clock::{Record, Timing};
@@ -79,7 +79,7 @@ pub(super) struct Document {
     timeline: TimelineDocument,
     players: Vec<Player>,
     /// Collectives for which there is no player, because the page would grow too large.
-    unplayed: Vec<String>,
+    unplayed: Vec<Summary>,
 }
 
 #[derive(Debug, Serialize)]
@@ -241,7 +241,10 @@ impl Document {
             operations: operations(compiled, &names),
             timeline: timeline(compiled, (timing, record), names.clone()),
             players,
-            unplayed: unplayed.into_iter().map(|id: StepId| names[id.index()].clone()).collect(),
+            unplayed: unplayed
+                .into_iter()
+                .map(|id| player::summary(compiled, timing, id, &names[id.index()]))
+                .collect(),
         }
     }
 }

@@ -5,10 +5,10 @@
 //! they have of its sum together. The cells are the array, cut wherever a block of these values begins or ends.
 
 use crate::compiler::Compiled;
-use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
 use crate::picture::timeline::step_names;
 use crate::plan::{StepId, StepOp};
-use crate::schedule::{OpId, OpKind, Schedule};
+use crate::schedule::{OpId, OpKind, Schedule, Sources};
 use crate::sim::clock::Timing;
 use crate::sim::proof::{Contributions, Held, Holdings, holdings};
 use crate::topology::Topology;
@@ -78,6 +78,63 @@ struct Message {
     path: Vec<Option<usize>>,
     /// What is sent.
     cells: Vec<usize>,
+}
+
+/// A collective of which there would be too much to show: what is sent until when.
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    name: String,
+    operations: usize,
+    /// Until when, on which ways how many messages a device gets, and how much it has received at most.
+    rows: Vec<(String, String, String)>,
+}
+
+/// Rows of a summary.
+const MOST_ROWS: u128 = 16;
+
+/// What is sent in a collective, in equal times.
+pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: &str) -> Summary {
+    let (schedule, mesh) = (&compiled.schedule, &compiled.topology.mesh);
+    let operations = operations_of(schedule, step);
+    let interval = |id: &OpId| timing.operation(*id);
+    let begin = operations.iter().map(|id| interval(id).start).min().unwrap_or_default();
+    let end = operations.iter().map(|id| interval(id).finish).max().unwrap_or_default();
+    let length = (end - begin).ticks().max(1);
+    let row_of = |id: &OpId| {
+        let after = (interval(id).finish - begin).ticks();
+        (after.saturating_mul(MOST_ROWS)).div_ceil(length).saturating_sub(1)
+    };
+    let mut rows: BTreeMap<u128, (BTreeMap<String, usize>, u64)> = BTreeMap::new();
+    for id in &operations {
+        let way = match &schedule.operation(*id).kind {
+            OpKind::Shuffle { sources: Sources::Shift { axes, by, .. }, .. } => {
+                format!("{} {}", axes.names(mesh), if *by < 0 { "up" } else { "down" })
+            }
+            OpKind::Shuffle { sources: Sources::Table { axes, .. }, .. } | OpKind::AllGather { axes, .. } => {
+                axes.iter().copied().collect::<Axes>().names(mesh)
+            }
+            OpKind::Input { .. }
+            | OpKind::Slice { .. }
+            | OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => continue,
+        };
+        let (ways, bytes) = rows.entry(row_of(id)).or_default();
+        *ways.entry(way).or_default() += 1;
+        *bytes = bytes.saturating_add(schedule.operation(*id).bytes());
+    }
+    let mut received = 0u64;
+    let rows = rows.into_iter().map(|(row, (ways, bytes))| {
+        received = received.saturating_add(bytes);
+        let until = begin + Time::from_ticks(length.saturating_mul(row + 1) / MOST_ROWS);
+        let ways = ways.iter().map(|(way, count)| format!("{count} along {way}")).join(", ");
+        (compiled.topology.scale.show(until), ways, crate::units::Bytes(received).to_string())
+    });
+    Summary { name: name.to_owned(), operations: operations.len(), rows: rows.collect() }
 }
 
 /// The players of a program, and the collectives that have none because there would be too much to show.

@@ -21,10 +21,15 @@ const joined = (cells, counts) => {
   return boxes;
 };
 
+// Of what is too large: what is sent until when.
+const summaries = () => data.unplayed.map(({ name, operations, rows }, place) =>
+  fold([el("strong", {}, name), `: ${operations} operations, too many to be stepped through`],
+    () => scroll(`what is sent in ${name}`, table(["until", "messages to each device", "received so far, at most"], rows)), place === 0 && data.players.length === 0));
+
 const showPlayer = () => {
   const players = data.players;
   if (players.length === 0) {
-    section("player", "Collectives", el("p", { class: "soft" }, data.unplayed.length > 0 ? `too large to be stepped through: ${data.unplayed.join(", ")}` : "nothing is communicated"));
+    section("player", "Collectives", data.unplayed.length > 0 ? summaries() : el("p", { class: "soft" }, "nothing is communicated"));
     return;
   }
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -212,7 +217,7 @@ const showPlayer = () => {
       button("to the start", "start", by(() => 0, false)), button("one event back", "back", by(() => frame - 1, false)), play,
       button("one event on", "on", by(() => frame + 1, true)), button("to the end", "end", by(() => player.frames.length - 1, false)), slider),
     status, stage, el("details", { id: "holdings" }, el("summary", {}, "what each device holds, as text"), table_),
-    data.unplayed.length > 0 && el("p", { class: "soft" }, `too large to be stepped through here: ${data.unplayed.join(", ")}`));
+    data.unplayed.length > 0 && fold(`${data.unplayed.length} more, too large to be stepped through`, summaries, false));
   load(players[0]);
   let width = stage.clientWidth;
   new ResizeObserver(() => { if (stage.clientWidth !== width) { width = stage.clientWidth; go(frame, false); } }).observe(stage);
