@@ -8,7 +8,6 @@ use shardc::mesh::Wiring;
 use shardc::method::Method;
 use shardc::schedule::Schedule;
 
-#[allow(unreachable_pub, reason = "shared with the tests")]
 #[path = "../tests/common/single.rs"]
 mod single;
 
