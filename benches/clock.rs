@@ -35,12 +35,26 @@ fn ring_gather(mesh: &Mesh) -> Schedule {
     schedule
 }
 
-#[divan::bench(args = [8, 64, 512])]
-fn ring_all_gather(bencher: divan::Bencher<'_, '_>, devices: u32) {
+/// The schedule, its machine, and how many messages there are.
+fn ring(devices: u32) -> (Schedule, Topology, u64) {
     let axis = Axis { name: "X".to_owned(), size: devices, wiring: Some(Wiring::Ring), over: None };
     let mesh = Mesh::new(vec![axis]).expect("a small mesh");
     let schedule = ring_gather(&mesh);
     let topology = Topology::new(mesh, Hardware::named(Hardware::DEFAULT).expect("shipped")).expect("a common tick");
-    let messages = u64::from(devices) * (u64::from(devices) - 1);
+    (schedule, topology, u64::from(devices) * (u64::from(devices) - 1))
+}
+
+/// Message by message, with the load of every link.
+#[divan::bench(args = [8, 64, 512])]
+fn message_by_message(bencher: divan::Bencher<'_, '_>, devices: u32) {
+    let (schedule, topology, messages) = ring(devices);
+    let run = || clock::run_uncollapsed(&schedule, &topology).expect("a sound schedule");
+    bencher.counter(ItemsCount::new(messages)).bench(run);
+}
+
+/// The same messages where one device stands for all.
+#[divan::bench(args = [8, 64, 512])]
+fn one_device_for_all(bencher: divan::Bencher<'_, '_>, devices: u32) {
+    let (schedule, topology, messages) = ring(devices);
     bencher.counter(ItemsCount::new(messages)).bench(|| clock::run(&schedule, &topology).expect("a sound schedule"));
 }
