@@ -7,16 +7,18 @@ mod common;
 use common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
+use shardc::export::messages::{self, What};
 use shardc::export::msccl::{self, Dialect, Protocol};
-use shardc::export::mscclpp;
 use shardc::export::ranks::{self, Kind, Shape};
+use shardc::export::{chakra, goal, mscclpp};
 use shardc::mesh::Wiring;
 use shardc::method::Method;
 use shardc::schedule::methods::{broadcasts_in_chunks, candidates};
 use shardc::schedule::{Schedule, verify};
 use shardc::sim;
 use std::collections::{HashMap, VecDeque};
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::AllGather,
@@ -466,4 +468,134 @@ fn wrong_plans_are_refused() {
     println!("{refused} wrong and refused, {same} as right as before, {careful} refused by care");
     assert!(refused > 300 && same > 50, "{refused} {same}");
     assert!(careful * 10 < refused, "{careful}");
+}
+
+/// Messages alone: of every method they are matched, nothing waits for ever, and traces say the same.
+#[test]
+fn messages_come_back_from_traces() {
+    for n in 2..=16 {
+        schedules(n, |name, _, _, schedule| {
+            let algorithm = ranks::algorithm(schedule).expect("a collective");
+            let sent = messages::messages(&algorithm, 4 * algorithm.chunk);
+            messages::check(&sent, Some(algorithm.kind)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+            let traces = chakra::write(&sent, |bytes| bytes);
+            let back = chakra::read(&traces.files).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(back, sent, "{name}");
+            let text = goal::write(&sent, |bytes| bytes);
+            let count = |word: &str| text.matches(word).count();
+            assert_eq!(count("send "), count("recv "), "{name}");
+            assert_eq!(count("rank "), n as usize, "{name}");
+        });
+    }
+}
+
+/// Nodes dropped, doubled, sent elsewhere, of another length, waiting for each other: refused, as is damage to files.
+#[test]
+fn wrong_messages_are_refused() {
+    let mut random = fastrand::Rng::with_seed(3);
+    schedules(4, |name, _, _, schedule| {
+        let algorithm = ranks::algorithm(schedule).expect("a collective");
+        let right = messages::messages(&algorithm, 4);
+        let is_message = |node: &messages::Node| !matches!(node.what, What::Compute { .. });
+        for _ in 0..20 {
+            let mut wrong = right.clone();
+            let rank = random.usize(..4);
+            let nodes = &mut wrong.ranks[rank];
+            let Some(at) = (0..nodes.len()).rfind(|at| is_message(&nodes[*at])) else {
+                continue;
+            };
+            match (random.u8(..4), &mut nodes[at].what) {
+                (0, What::Send { bytes, .. } | What::Receive { bytes, .. }) => *bytes += 1,
+                (1, What::Send { tag, .. } | What::Receive { tag, .. }) => *tag += 1000,
+                (2, What::Send { to: peer, .. } | What::Receive { from: peer, .. }) => *peer = 4,
+                (_, what) => *what = What::Compute { bytes: 1 },
+            }
+            assert!(messages::check(&wrong, None).is_err(), "{name}: {:?}", wrong.ranks[rank][at]);
+        }
+        let mut circle = right.clone();
+        let nodes = &mut circle.ranks[0];
+        if nodes.len() > 1 {
+            let last = nodes.len() - 1;
+            nodes[0].after.push(last);
+            nodes[last].after.push(0);
+            assert!(messages::check(&circle, None).is_err(), "{name}");
+        }
+        // A file that ends too early has no length that fits.
+        let files = chakra::write(&right, |bytes| bytes).files;
+        for file in files.iter().filter(|file| !file.is_empty()) {
+            let cut = vec![file[..file.len() - 1].to_vec()];
+            assert!(file.len() < 12 || chakra::read(&cut).is_err(), "{name}");
+        }
+    });
+    let hostile: [&[u8]; 5] = [&[], &[0], &[0xff; 11], &[0xff, 0xff, 0xff, 0xff, 0x0f], &[0x7f, 1, 2]];
+    for file in hostile {
+        assert!(chakra::read(&[file.to_vec()]).is_err(), "{file:?}");
+    }
+}
+
+/// What the stock compiler of protobuf reads in a message.
+fn decoded(kind: &str, message: &[u8]) -> String {
+    let mut protoc = Command::new("protoc")
+        .args([&format!("--decode=ChakraProtoMsg.{kind}"), "--proto_path=tests/chakra", "et.proto"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("protoc");
+    protoc.stdin.take().expect("a pipe").write_all(message).expect("protoc reads");
+    let output = protoc.wait_with_output().expect("protoc ends");
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Each message of a file is what the hand-typed description says, with all fields that a feeder wants.
+#[test]
+#[expect(clippy::print_stdout, reason = "a test says what it skips")]
+fn the_stock_compiler_reads_traces() {
+    if Command::new("protoc").arg("--version").output().is_err() {
+        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
+        println!("skipped: there is no protoc");
+        return;
+    }
+    let ring =
+        one_axis(CollectiveKind::AllReduce, Method::ClockwiseRing, axis(Wiring::Ring, 3), [3, 1 << 20], DType::F32, 1);
+    let algorithm = ranks::algorithm(&ring).expect("a collective");
+    let sent = messages::messages(&algorithm, 4 * algorithm.chunk);
+    let file = chakra::write(&sent, |bytes| bytes / 100).files.remove(0);
+    let (mut rest, mut messages) = (file.as_slice(), Vec::new());
+    while !rest.is_empty() {
+        let (mut length, mut shift) = (0usize, 0);
+        loop {
+            let (byte, after) = rest.split_first().expect("a length");
+            rest = after;
+            length |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let (message, after) = rest.split_at(length);
+        messages.push(message);
+        rest = after;
+    }
+    assert_eq!(messages.len(), 1 + sent.ranks[0].len());
+    assert!(decoded("GlobalMetadata", messages[0]).contains("version: \""));
+    for (message, node) in messages[1..].iter().zip(&sent.ranks[0]) {
+        let text = decoded("Node", message);
+        let (kind, names) = match node.what {
+            What::Send { .. } => ("COMM_SEND_NODE", &["comm_size", "comm_src", "comm_dst", "comm_tag"][..]),
+            What::Receive { .. } => ("COMM_RECV_NODE", &["comm_size", "comm_src", "comm_dst", "comm_tag"][..]),
+            What::Compute { .. } => ("COMP_NODE", &["num_ops", "tensor_size", "is_cpu_op"][..]),
+        };
+        assert!(text.contains(&format!("type: {kind}")), "{text}");
+        assert!(names.iter().all(|name| text.contains(&format!("name: \"{name}\""))), "{text}");
+        // Whatever the description lacks would be shown as a number.
+        let known = |line: &str| line.trim().starts_with(|c: char| c.is_ascii_alphabetic() || c == '}');
+        assert!(text.lines().all(known), "{text}");
+        let size = |bytes: u64| format!("int64_val: {bytes}");
+        match node.what {
+            What::Send { bytes, .. } | What::Receive { bytes, .. } => assert!(text.contains(&size(bytes)), "{text}"),
+            What::Compute { .. } => assert!(text.contains("duration_micros: "), "{text}"),
+        }
+    }
 }

@@ -7,9 +7,11 @@ use crate::collective::Collective;
 use crate::compiler;
 use crate::costs;
 use crate::diag::Diagnostics;
+use crate::export::messages::{self, Messages};
 use crate::export::msccl::{self, Dialect, Protocol};
 use crate::export::mscclpp;
 use crate::export::ranks;
+use crate::export::{chakra, goal};
 use crate::lower::Lowering;
 use crate::picture::graph::Graph;
 use crate::picture::svg::{self, Named};
@@ -65,6 +67,10 @@ enum To {
     Msccl,
     /// One collective as the JSON that MSCCL++'s executor loads
     Mscclpp,
+    /// The messages of one collective as GOAL, for LogGOPSim
+    Goal,
+    /// The messages of one collective as traces of Chakra, a file for each rank, into a new folder
+    Chakra,
 }
 
 /// A schedule on its machine, and the plan that it was made of, if it was.
@@ -77,7 +83,11 @@ struct Made {
 
 impl Export {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let text = self.text(&self.made()?)?;
+        let made = self.made()?;
+        if matches!(self.to, To::Chakra) {
+            return self.traces(&made);
+        }
+        let text = self.text(&made)?;
         match &self.output {
             Some(path) => input::write(path, &text),
             None => input::print(&text),
@@ -129,6 +139,9 @@ impl Export {
             }
             To::Trace => trace::trace(schedule, topology, &recorded()?.1, &steps),
             To::Msccl | To::Mscclpp => self.foreign(made)?,
+            To::Goal => goal::write(&self.messages(made)?, |bytes| adding(topology, bytes)),
+            // Written as files, not as a text.
+            To::Chakra => String::new(),
         })
     }
 
@@ -159,6 +172,41 @@ impl Export {
             input::say("note: the array is not cut along its first dim: pack it in the order of the ranks\n");
         }
         Ok(text)
+    }
+
+    /// The messages of one collective, which are matched and come to an end.
+    fn messages(&self, made: &Made) -> Result<Messages, Failure> {
+        let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
+        let (schedule, _) = self.collective(made)?;
+        let algorithm = ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
+        let size = schedule.arrays.first().map_or(1, |array| array.dtype.size());
+        let messages = messages::messages(&algorithm, algorithm.chunk.saturating_mul(size));
+        messages::check(&messages, Some(algorithm.kind)).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        Ok(messages)
+    }
+
+    /// Traces are files, read back before the folder that holds them is there.
+    fn traces(&self, made: &Made) -> Result<(), Failure> {
+        let Some(folder) = &self.output else {
+            return Err(Failure::Call(
+                "traces are a file for each rank: say with `-o` into which new folder".to_owned(),
+            ));
+        };
+        let messages = self.messages(made)?;
+        let traces = chakra::write(&messages, |bytes| adding(&made.topology, bytes));
+        let back = chakra::read(&traces.files).map_err(|error| Failure::Call(error.to_string()))?;
+        if back != messages {
+            return Err(Failure::Call("the traces do not say what the messages are".to_owned()));
+        }
+        let files = traces.files.iter().enumerate().map(|(rank, file)| (format!("trace.{rank}.et"), file.as_slice()));
+        input::write_folder(folder, files)?;
+        if traces.lost > 0 {
+            input::say(&format!(
+                "note: whole microseconds are {} ns off the times of additions, in all\n",
+                traces.lost
+            ));
+        }
+        Ok(())
     }
 
     /// A schedule of one collective: the one that is given, or that of a step of the plan.
@@ -198,4 +246,10 @@ impl Export {
         };
         Ok((schedule, format!("{}_{name}", plan.op_name(id))))
     }
+}
+
+/// Nanoseconds that a device takes to add up so many bytes: it reads two operands and writes the sum.
+fn adding(topology: &Topology, bytes: u64) -> u64 {
+    let time = topology.scale.at_rate(3 * u128::from(bytes), topology.hardware.hbm_bandwidth);
+    u64::try_from(topology.scale.nanoseconds(time)).unwrap_or(u64::MAX)
 }

@@ -7,13 +7,14 @@ use crate::compiler;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::dtype::DType;
 use crate::export::msccl::{self, At, Program, Proven, Written};
-use crate::export::mscclpp;
 use crate::export::ranks::Kind;
+use crate::export::{chakra, messages, mscclpp};
 use crate::mesh::{Axis, Mesh};
 use crate::schedule::Schedule;
 use crate::span::Span;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::path::Path;
 
 /// What can be said of a file of another tool.
 #[derive(Clone, Debug, Default, Args)]
@@ -63,6 +64,17 @@ struct Document<'a> {
     messages: usize,
     unused: usize,
     proven: bool,
+}
+
+/// What was shown of a folder, for scripts.
+#[derive(Serialize)]
+struct TracesDocument<'a> {
+    schema: &'static str,
+    folder: &'a str,
+    ranks: usize,
+    nodes: usize,
+    messages: usize,
+    matched: bool,
 }
 
 /// Whether a text is the file of another tool.
@@ -120,6 +132,41 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             messages: proof.signals,
             unused: 0,
             proven: true,
+        }),
+    }
+}
+
+/// Checks a folder of traces and says what was shown.
+pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> Result<(), Failure> {
+    let files = input::numbered(Path::new(folder))?;
+    // There is no text that a finding could point into.
+    let source = Source::nowhere(folder);
+    let wrong = |found: Diagnostics| input::fault(&source, &found, output.format);
+    let messages = chakra::read(&files).map_err(|error| wrong(Diagnostics::of(&error)))?;
+    let kind = foreign.collective.map(Collective::kind);
+    messages::check(&messages, kind).map_err(|flaw| wrong(Diagnostics::of(&flaw)))?;
+    let nodes = || messages.ranks.iter().flatten();
+    let sent = nodes().filter(|node| matches!(node.what, messages::What::Send { .. })).count();
+    match output.format {
+        Format::Text => {
+            let heard = match kind {
+                Some(kind) => format!("each rank hears of all that {kind} needs; that it gets the right data"),
+                None => "what is sent, and to what end,".to_owned(),
+            };
+            input::print(&format!(
+                "matched  {} nodes of {} ranks send {sent} messages, all received, and nothing waits for ever\n         \
+                 {heard} is not in such files\n",
+                nodes().count(),
+                messages.ranks.len(),
+            ))
+        }
+        Format::Json => input::print_json(&TracesDocument {
+            schema: "shardc.traces/1",
+            folder,
+            ranks: messages.ranks.len(),
+            nodes: nodes().count(),
+            messages: sent,
+            matched: true,
         }),
     }
 }

@@ -24,6 +24,11 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// What has a name and no text.
+    pub(super) fn nowhere(name: &str) -> Source {
+        Source { name: name.to_owned(), text: String::new(), sizes: Vec::new(), spelling: Spelling::Exact }
+    }
+
     /// The source with sizes of dims given from outside.
     pub(super) fn with(self, sizes: &[(String, u64)]) -> Source {
         Source { sizes: sizes.to_vec(), ..self }
@@ -197,4 +202,49 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
         std::fs::remove_file(&beside).ok();
         call(error)
     })
+}
+
+/// Writes a new folder of files, whole or not at all.
+pub(super) fn write_folder<'f>(path: &Path, files: impl Iterator<Item = (String, &'f [u8])>) -> Result<(), Failure> {
+    let call = |error: std::io::Error| Failure::Call(format!("cannot write `{}`: {error}", path.display()));
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.tmp", std::process::id()));
+    let beside = std::path::PathBuf::from(beside);
+    let fill = || {
+        std::fs::create_dir(&beside)?;
+        for (name, bytes) in files {
+            std::fs::write(beside.join(name), bytes)?;
+        }
+        // Over an empty folder it goes, over a full one it does not.
+        std::fs::rename(&beside, path)
+    };
+    fill().map_err(|error| {
+        std::fs::remove_dir_all(&beside).ok();
+        call(error)
+    })
+}
+
+/// The files of a folder whose names end in `.0.et`, `.1.et`, .., by that number.
+pub(super) fn numbered(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+    let call = |error: std::io::Error| Failure::Call(format!("cannot read `{}`: {error}", path.display()));
+    let mut found = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(path).map_err(call)? {
+        let file = entry.map_err(call)?.path();
+        let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let Some(rest) = name.strip_suffix(".et") else { continue };
+        let Some(rank) = rest.rsplit('.').next().and_then(|rank| rank.parse::<u32>().ok()) else { continue };
+        let mut bytes = Vec::new();
+        std::fs::File::open(&file).map_err(call)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(call)?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(Failure::Call(format!("`{}` is larger than {} MiB", file.display(), MOST_BYTES >> 20)));
+        }
+        if found.insert(rank, bytes).is_some() {
+            return Err(Failure::Call(format!("`{}` has two files of rank {rank}", path.display())));
+        }
+    }
+    if found.is_empty() || !found.keys().copied().eq(0..u32::try_from(found.len()).unwrap_or(u32::MAX)) {
+        let wanted = "a file for each rank, `NAME.0.et`, `NAME.1.et`, ..";
+        return Err(Failure::Call(format!("`{}` is no folder of traces: it should have {wanted}", path.display())));
+    }
+    Ok(found.into_values().collect())
 }

@@ -13,10 +13,11 @@ use crate::sim::values::{self, Numerics};
 use crate::span::Span;
 use crate::topology::Topology;
 use clap::Args;
+use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(super) struct Prove {
-    /// A schedule in its text or its JSON form, or a file of MSCCL; `-` is standard input
+    /// A schedule in its text or its JSON form, a file of MSCCL or MSCCL++, or a folder of traces; `-` is standard input
     file: String,
     /// The machine that it is for: a profile's name, or a TOML file
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -42,6 +43,9 @@ impl Prove {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let options = Options { hardware, ..Options::default() };
+        if Path::new(&self.file).is_dir() {
+            return foreign::prove_traces(&self.file, &self.foreign, self.output);
+        }
         let source = input::source(&self.file)?;
         if is_foreign(&source.text) {
             return foreign::prove(&source, &self.foreign, self.output);

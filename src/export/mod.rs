@@ -5,6 +5,9 @@
 //! interpreted on symbols and held against the collective that it claims to be; so is everything that is written,
 //! before it leaves.
 
+pub mod chakra;
+pub mod goal;
+pub mod messages;
 pub mod msccl;
 pub mod mscclpp;
 pub mod ranks;
