@@ -6,15 +6,18 @@ mod common;
 
 use common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
+use shardc::costs;
 use shardc::dtype::DType;
 use shardc::export::messages::{self, What};
 use shardc::export::msccl::{self, Dialect, Protocol};
 use shardc::export::ranks::{self, Kind, Shape};
 use shardc::export::{chakra, goal, mscclpp};
+use shardc::lower::Lowering;
 use shardc::mesh::Wiring;
 use shardc::method::Method;
+use shardc::plan::StepOp;
 use shardc::schedule::methods::{broadcasts_in_chunks, candidates};
-use shardc::schedule::{Schedule, verify};
+use shardc::schedule::{Schedule, from_text, verify};
 use shardc::sim;
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -597,5 +600,50 @@ fn the_stock_compiler_reads_traces() {
             What::Send { bytes, .. } | What::Receive { bytes, .. } => assert!(text.contains(&size(bytes)), "{text}"),
             What::Compute { .. } => assert!(text.contains("duration_micros: "), "{text}"),
         }
+    }
+}
+
+/// Each collective of the small examples, as far as the formats have words for it.
+#[test]
+#[expect(clippy::print_stdout, reason = "how many are refused is worth reading")]
+fn collectives_of_examples_come_back() {
+    let (mut proven, mut refused) = (0, 0);
+    for path in common::small_examples() {
+        let source = std::fs::read_to_string(&path).expect("an example");
+        let name = common::short_name(&path);
+        let compiled = common::compile(&source);
+        let plan = &compiled.plan;
+        for id in plan.ids() {
+            let StepOp::Collective(collective) = &plan.step(id).op else { continue };
+            let from = &plan.step(plan.operands(id)[0]).layout;
+            let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
+            let method = plan.program.value(plan.step(id).user).method;
+            let lowering = Lowering::default();
+            let alone = costs::alone(&compiled.topology, lowering, (collective, from), ("A", dims), method);
+            let (schedule, _) = alone.expect("a collective of the plan");
+            match ranks::algorithm(&schedule) {
+                Err(_) => refused += 1,
+                Ok(algorithm) => {
+                    let options = msccl::Options::default();
+                    let program = msccl::build(&algorithm, "it", &options).expect("within the limits");
+                    let back = msccl::read(&msccl::write(&program, &options)).expect("a file");
+                    msccl::prove(&back.program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    let plan = mscclpp::build(&algorithm, "it").expect("a plan");
+                    mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    proven += 1;
+                }
+            }
+        }
+    }
+    println!("{proven} collectives of examples are written and proven, {refused} have no word");
+    assert!(proven >= 30 && refused < proven, "{proven} {refused}");
+    for name in ["furiosa_reduce_scatter", "ring_all_gather"] {
+        let path = format!("{}/examples/schedules/{name}.schedule", env!("CARGO_MANIFEST_DIR"));
+        let written = from_text(&std::fs::read_to_string(path).expect("a schedule")).expect("it is read");
+        let algorithm = ranks::algorithm(&written.schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+        let program = msccl::build(&algorithm, name, &msccl::Options::default()).expect("within the limits");
+        msccl::prove(&program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        let plan = mscclpp::build(&algorithm, name).expect("a plan");
+        mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
     }
 }
