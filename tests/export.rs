@@ -3,6 +3,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 mod common;
+#[path = "common/formats.rs"]
+mod formats;
 
 use common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
@@ -645,5 +647,80 @@ fn collectives_of_examples_come_back() {
         msccl::prove(&program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
         let plan = mscclpp::build(&algorithm, name).expect("a plan");
         mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+    }
+}
+
+/// Random damage to files of each format: they are read or refused, and what is read is proven or refused.
+#[test]
+fn damage_brings_no_panic() {
+    let mut random = fastrand::Rng::with_seed(4);
+    let ring = |n| {
+        let mesh = axis(Wiring::Ring, n);
+        one_axis(CollectiveKind::AllReduce, Method::ClockwiseRing, mesh, [u64::from(n), 4], DType::F32, 1)
+    };
+    let algorithm = ranks::algorithm(&ring(3)).expect("a collective");
+    let options = msccl::Options::default();
+    let xml = msccl::write(&msccl::build(&algorithm, "it", &options).expect("a file"), &options).into_bytes();
+    let json = mscclpp::write(&mscclpp::build(&algorithm, "it").expect("a file")).into_bytes();
+    let traces = chakra::write(&messages::messages(&algorithm, 4), |bytes| bytes).files;
+    for _ in 0..3000 {
+        damaged(&xml, &mut random, formats::read_text);
+        damaged(&json, &mut random, formats::read_text);
+        let mut files = traces.clone();
+        let place = random.usize(..files.len());
+        damaged(&traces[place], &mut random, |file| {
+            files[place] = file.to_vec();
+            formats::read_traces(&files);
+        });
+    }
+}
+
+/// A file with a few bytes changed, doubled or lost.
+fn damaged(file: &[u8], random: &mut fastrand::Rng, read: impl FnOnce(&[u8])) {
+    let mut file = file.to_vec();
+    for _ in 0..random.usize(1..4) {
+        let at = random.usize(..file.len());
+        match random.u8(..4) {
+            0 => file[at] = random.u8(..),
+            1 => file[at] = *random.choice(b"0123456789\"<>{}[],-").expect("some"),
+            2 => drop(file.remove(at)),
+            _ => {
+                let end = (at + random.usize(..64)).min(file.len());
+                let part = file[at..end].to_vec();
+                file.splice(at..at, part);
+            }
+        }
+    }
+    read(&file);
+}
+
+/// What the reports of `prove` say in JSON is what their schema says, and nothing else is taken.
+#[test]
+fn reports_are_what_their_schema_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/algorithm.schema.json");
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("the schema")).expect("JSON");
+    jsonschema::draft202012::meta::validate(&schema).expect("a schema");
+    let schema = jsonschema::draft202012::new(&schema).expect("a schema");
+    let folder = format!("schemas-{}", std::process::id());
+    for (to, out) in [("msccl", "a.xml"), ("mscclpp", "a.json"), ("chakra", "a")] {
+        let file = std::env::temp_dir().join(format!("{folder}-{out}"));
+        let file = file.to_string_lossy();
+        let (code, text) = shardc(&["export", "examples/attention.shard", "--to", to, "-o", &file]);
+        assert_eq!(code, Some(0), "{text}");
+        let (code, text) = shardc(&["prove", &file, "--format", "json"]);
+        assert_eq!(code, Some(0), "{text}");
+        let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(schema.is_valid(&document), "{document}");
+        for key in document.as_object().expect("an object").keys() {
+            let mut less = document.clone();
+            less.as_object_mut().expect("an object").remove(key);
+            assert!(!schema.is_valid(&less), "without {key}");
+            let mut wrong = document.clone();
+            wrong[key] = serde_json::json!([]);
+            assert!(!schema.is_valid(&wrong), "{key} is a list");
+        }
+        if to == "chakra" { std::fs::remove_dir_all(&*file) } else { std::fs::remove_file(&*file) }
+            .expect("it goes away");
     }
 }
