@@ -5,6 +5,7 @@
 //! shown from the order in the thread blocks, from what waits, and from what is received after it was sent.
 
 use super::{Op, Place, Program, Step};
+use crate::export::ranks::state::{Content, Slot, name, shape, slot, wrong};
 use crate::export::ranks::{Buffer, Kind, Shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -155,19 +156,19 @@ pub struct Proven {
     pub order: Vec<(At, Option<At>)>,
 }
 
-/// What is in a chunk: the input chunks that were added up, by rank and place.
-type Content = Rc<[(u32, u64)]>;
-
-/// A chunk of a rank: its number and, in place, that of the buffer that stands for it.
-pub(super) type Slot = (usize, Buffer, u64);
-
 /// Proves a file.
 ///
 /// # Errors
 /// The first flaw.
 pub fn prove(program: &Program, kind: Option<Kind>) -> Result<Proven, Flaw> {
     let kind = kind.or(program.kind).ok_or(Flaw::Custom)?;
-    let shape = shape(program, kind)?;
+    let chunks = program.gpus.iter().map(|gpu| [gpu.chunks[0], gpu.chunks[1]]);
+    let shape = shape(kind, program.in_place, chunks).map_err(|Shape { ranks, input, output }| Flaw::Shape {
+        kind,
+        ranks,
+        inputs: input,
+        outputs: output,
+    })?;
     let mut machine = Machine::new(program, kind, shape);
     machine.run()?;
     machine.order()?;
@@ -175,27 +176,6 @@ pub fn prove(program: &Program, kind: Option<Kind>) -> Result<Proven, Flaw> {
     let steps = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).sum();
     let unused = machine.unused();
     Ok(Proven { kind, shape, steps, messages: machine.sent, unused, order: machine.done })
-}
-
-/// The chunks that the ranks have; in place one buffer says it for both.
-fn shape(program: &Program, kind: Kind) -> Result<Shape, Flaw> {
-    let ranks = program.gpus.len() as u64;
-    let largest = |place: usize| program.gpus.iter().map(|gpu| gpu.chunks[place]).max().unwrap_or(0);
-    let (mut inputs, mut outputs) = (largest(0), largest(1));
-    if program.in_place {
-        match kind {
-            Kind::AllGather if outputs == 0 => outputs = inputs * ranks,
-            Kind::AllGather => inputs = outputs / ranks.max(1),
-            Kind::ReduceScatter if inputs == 0 => inputs = outputs * ranks,
-            Kind::ReduceScatter => outputs = inputs / ranks.max(1),
-            Kind::AllReduce | Kind::AllToAll | Kind::Broadcast => {
-                (inputs, outputs) = (inputs.max(outputs), inputs.max(outputs))
-            }
-        }
-    }
-    let shape = Shape { ranks, input: inputs, output: outputs };
-    let fits = ranks > 0 && inputs > 0 && outputs > 0 && kind.wanted(shape, 0, 0).is_some();
-    if fits { Ok(shape) } else { Err(Flaw::Shape { kind, ranks, inputs, outputs }) }
 }
 
 /// What is in a message, and which step sent it.
@@ -438,22 +418,10 @@ impl<'p> Machine<'p> {
     fn result(&self) -> Result<(), Flaw> {
         for rank in 0..self.program.gpus.len() {
             for chunk in 0..self.shape.output {
-                let wanted = self.kind.wanted(self.shape, rank as u64, chunk).unwrap_or_default();
-                let slot = self.slot(rank, Buffer::Output, chunk);
-                let found = self.chunks.get(&slot).map(|content| content.to_vec()).unwrap_or_default();
-                let found: BTreeSet<(u64, u64)> = found.iter().map(|(rank, at)| (u64::from(*rank), *at)).collect();
-                let wanted: BTreeSet<(u64, u64)> = wanted.into_iter().collect();
-                let of = |(rank, at): &(u64, u64)| format!("chunk {at} of rank {rank}");
-                let what = if found.is_empty() {
-                    "is never written".to_owned()
-                } else if let Some(missing) = wanted.difference(&found).next() {
-                    format!("lacks {}", of(missing))
-                } else if let Some(more) = found.difference(&wanted).next() {
-                    format!("has {}, which does not belong there", of(more))
-                } else {
-                    continue;
-                };
-                return Err(Flaw::Wrong { rank, chunk, what });
+                let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk));
+                if let Some(what) = wrong(self.kind, self.shape, (rank, chunk), found) {
+                    return Err(Flaw::Wrong { rank, chunk, what });
+                }
             }
         }
         Ok(())
@@ -480,28 +448,6 @@ impl<'p> Machine<'p> {
         // What is sent on is used, whatever becomes of the copy.
         unused.retain(|at| !used.contains(at) && !self.step(*at).is_some_and(|step| step.op.sends()));
         unused.iter().next().map(|first| (*first, unused.len()))
-    }
-}
-
-/// The chunk that a chunk is: in place input and output are one buffer, of which one may be a part.
-pub(super) fn slot(in_place: bool, kind: Kind, shape: Shape, (rank, buffer, chunk): Slot) -> Slot {
-    if !in_place {
-        return (rank, buffer, chunk);
-    }
-    let offset = |each: u64| rank as u64 * each;
-    match (buffer, kind) {
-        (Buffer::Input, Kind::AllGather) => (rank, Buffer::Output, offset(shape.input) + chunk),
-        (Buffer::Output, Kind::ReduceScatter) => (rank, Buffer::Output, offset(shape.output) + chunk),
-        (Buffer::Input | Buffer::Output, _) => (rank, Buffer::Output, chunk),
-        (Buffer::Scratch, _) => (rank, Buffer::Scratch, chunk),
-    }
-}
-
-fn name(buffer: Buffer) -> &'static str {
-    match buffer {
-        Buffer::Input => "the input",
-        Buffer::Output => "the output",
-        Buffer::Scratch => "the scratch",
     }
 }
 

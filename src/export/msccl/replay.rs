@@ -3,9 +3,9 @@
 //! What the steps do is done again in the order of the proof, on values instead of chunks. That thread blocks wait for
 //! each other is not kept: what is left is what needs what.
 
-use super::prove::{Slot, slot};
 use super::{At, Op, Place, Program, Proven};
 use crate::dtype::DType;
+use crate::export::ranks::state::{Slot, slot};
 use crate::export::ranks::{Buffer, Kind, Shape};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};

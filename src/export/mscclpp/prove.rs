@@ -6,6 +6,7 @@
 //! Signals are only counted, so that a wait tells of one of them only where they, and those who wait, have one order.
 
 use super::{Chunks, Gpu, MOST_CHANNELS, MOST_CHUNKS, MOST_OPERATIONS, MOST_RANKS, Operation, Plan, buffer, word};
+use crate::export::ranks::state::{Content, Slot, name, shape, slot, wrong};
 use crate::export::ranks::{Buffer, Kind, Shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -134,9 +135,6 @@ pub struct Proven {
     pub signals: usize,
 }
 
-/// What is in a chunk: the input chunks that were added up, by rank and place.
-type Content = Rc<[(u32, u64)]>;
-type Slot = (usize, Buffer, u64);
 /// By thread block of all ranks: how many operations are done.
 type Clock = Rc<[u32]>;
 
@@ -148,7 +146,13 @@ pub fn prove(plan: &Plan, kind: Option<Kind>) -> Result<Proven, Flaw> {
     let named = Kind::ALL.into_iter().find(|kind| word(*kind) == plan.collective);
     let kind = kind.or(named).ok_or_else(|| Flaw::Collective(plan.collective.clone()))?;
     limits(plan)?;
-    let shape = shape(plan, kind)?;
+    let chunks = plan.gpus.iter().map(|gpu| [gpu.input_chunks, gpu.output_chunks]);
+    let shape = shape(kind, plan.inplace, chunks).map_err(|Shape { ranks, input, output }| Flaw::Shape {
+        kind,
+        ranks,
+        inputs: input,
+        outputs: output,
+    })?;
     let mut machine = Machine::new(plan, kind, shape);
     machine.run()?;
     machine.result()?;
@@ -186,26 +190,6 @@ fn limits(plan: &Plan) -> Result<(), Flaw> {
         }
     }
     Ok(())
-}
-
-fn shape(plan: &Plan, kind: Kind) -> Result<Shape, Flaw> {
-    let ranks = plan.gpus.len() as u64;
-    let of = |chunks: fn(&Gpu) -> u64| plan.gpus.iter().map(chunks).max().unwrap_or(0);
-    let (mut inputs, mut outputs) = (of(|gpu| gpu.input_chunks), of(|gpu| gpu.output_chunks));
-    if plan.inplace {
-        match kind {
-            Kind::AllGather if outputs == 0 => outputs = inputs * ranks,
-            Kind::AllGather => inputs = outputs / ranks.max(1),
-            Kind::ReduceScatter if inputs == 0 => inputs = outputs * ranks,
-            Kind::ReduceScatter => outputs = inputs / ranks.max(1),
-            Kind::AllReduce | Kind::AllToAll | Kind::Broadcast => {
-                (inputs, outputs) = (inputs.max(outputs), inputs.max(outputs));
-            }
-        }
-    }
-    let shape = Shape { ranks, input: inputs, output: outputs };
-    let fits = ranks > 0 && inputs > 0 && outputs > 0 && kind.wanted(shape, 0, 0).is_some();
-    if fits { Ok(shape) } else { Err(Flaw::Shape { kind, ranks, inputs, outputs }) }
 }
 
 /// Who touched a chunk last.
@@ -301,18 +285,8 @@ impl<'p> Machine<'p> {
         machine
     }
 
-    /// In place input and output are one buffer, of which one may be a part.
     fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
-        if !self.plan.inplace {
-            return (rank, buffer, chunk);
-        }
-        let offset = |each: u64| rank as u64 * each;
-        match (buffer, self.kind) {
-            (Buffer::Input, Kind::AllGather) => (rank, Buffer::Output, offset(self.shape.input) + chunk),
-            (Buffer::Output, Kind::ReduceScatter) => (rank, Buffer::Output, offset(self.shape.output) + chunk),
-            (Buffer::Input | Buffer::Output, _) => (rank, Buffer::Output, chunk),
-            (Buffer::Scratch, _) => (rank, Buffer::Scratch, chunk),
-        }
+        slot(self.plan.inplace, self.kind, self.shape, (rank, buffer, chunk))
     }
 
     fn run(&mut self) -> Result<(), Flaw> {
@@ -575,22 +549,10 @@ impl<'p> Machine<'p> {
     fn result(&self) -> Result<(), Flaw> {
         for rank in 0..self.plan.gpus.len() {
             for chunk in 0..self.shape.output {
-                let wanted = self.kind.wanted(self.shape, rank as u64, chunk).unwrap_or_default();
                 let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk));
-                let found: BTreeSet<(u64, u64)> =
-                    found.iter().flat_map(|content| content.iter()).map(|(rank, at)| (u64::from(*rank), *at)).collect();
-                let wanted: BTreeSet<(u64, u64)> = wanted.into_iter().collect();
-                let of = |(rank, at): &(u64, u64)| format!("chunk {at} of rank {rank}");
-                let what = if found.is_empty() {
-                    "is never written".to_owned()
-                } else if let Some(missing) = wanted.difference(&found).next() {
-                    format!("lacks {}", of(missing))
-                } else if let Some(more) = found.difference(&wanted).next() {
-                    format!("has {}, which does not belong there", of(more))
-                } else {
-                    continue;
-                };
-                return Err(Flaw::Wrong { rank, chunk, what });
+                if let Some(what) = wrong(self.kind, self.shape, (rank, chunk), found) {
+                    return Err(Flaw::Wrong { rank, chunk, what });
+                }
             }
         }
         Ok(())
@@ -608,13 +570,5 @@ fn sum<'c>(at: At, parts: impl Iterator<Item = &'c Content>) -> Result<Content, 
     match all.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(Flaw::Doubled { at, rank: pair[0].0, chunk: pair[0].1 }),
         None => Ok(Rc::from(all)),
-    }
-}
-
-fn name(buffer: Buffer) -> &'static str {
-    match buffer {
-        Buffer::Input => "the input",
-        Buffer::Output => "the output",
-        Buffer::Scratch => "the scratch",
     }
 }
