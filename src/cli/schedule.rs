@@ -74,10 +74,7 @@ pub(super) fn answer_of(
     pictures: Pictures,
     format: Format,
 ) -> Result<(), Failure> {
-    let topology = compiler::machine_of(&given.schedule, options).map_err(|mut error| {
-        error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
-        input::fault(source, &Diagnostics::of(&error), format)
-    })?;
+    let topology = machine(given, source, options, format)?;
     let schedule = &given.schedule;
     let refused = |diagnostics: Diagnostics| {
         let document = || {
@@ -133,14 +130,19 @@ pub(super) fn answer_of(
     }
 }
 
+/// The machine of a schedule; what is wrong with it is shown where the mesh is written.
+fn machine(given: &Given, source: &Source, options: &Options, format: Format) -> Result<Topology, Failure> {
+    compiler::machine_of(&given.schedule, options).map_err(|mut error| {
+        error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
+        input::fault(source, &Diagnostics::of(&error), format)
+    })
+}
+
 /// A schedule that is right, and its machine.
 pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Result<(Schedule, Topology), Failure> {
     let given = read(source, format)?;
     let fault = |found: Diagnostics| input::fault(source, &found, format);
-    let topology = compiler::machine_of(&given.schedule, options).map_err(|mut error| {
-        error.set_place(given.places.as_ref().map(|places| places.mesh.into()));
-        fault(Diagnostics::of(&error))
-    })?;
+    let topology = machine(&given, source, options, format)?;
     compiler::prove(&given.schedule, &topology).map_err(|flaw| fault(given.flaw(&flaw)))?;
     Ok((given.schedule, topology))
 }
