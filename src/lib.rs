@@ -35,6 +35,7 @@ pub mod span;
 pub mod units;
 
 pub mod advice;
+pub mod arrays;
 pub mod bounds;
 pub mod costs;
 pub mod lower;

@@ -1,5 +1,6 @@
 //! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
 
+mod arrays;
 mod check;
 mod compile;
 mod completions;

@@ -1,8 +1,9 @@
 //! `shardc run` and `shardc time`
 
+use super::arrays::Arrays;
 use super::foreign::{self, Foreign, is_foreign};
 use super::progress::during;
-use super::schedule::{self, Question};
+use super::schedule::{self, Data, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
 use crate::expect;
@@ -22,6 +23,8 @@ pub(super) struct Run {
     /// Which small integers the inputs are made of
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    arrays: Arrays,
     #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
@@ -44,7 +47,13 @@ pub(super) struct Time {
 
 impl Run {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, &self.foreign, Some(self.seed))
+        report(
+            &self.file,
+            &self.common,
+            self.pictures,
+            &self.foreign,
+            Some(Data { seed: self.seed, arrays: &self.arrays }),
+        )
     }
 }
 
@@ -54,17 +63,17 @@ impl Time {
     }
 }
 
-/// Proves and times a program; with a seed, also computes it.
+/// Proves and times a program; with data, also computes it.
 fn report(
     file: &str,
     common: &Common,
     pictures: Pictures,
     foreign: &Foreign,
-    seed: Option<u64>,
+    data: Option<Data<'_>>,
 ) -> Result<(), Failure> {
     let format = common.output.format;
     let source = input::source(file)?;
-    let question = seed.map_or(Question::Time, Question::Run);
+    let question = data.map_or(Question::Time, Question::Run);
     if is_foreign(&source.text) {
         let schedule = foreign::schedule(&source, foreign, format)?;
         let given = Given { schedule, places: None };
@@ -83,7 +92,7 @@ fn report(
     let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
     let mut diagnostics = diagnostics;
     diagnostics.extend(breaches.clone());
-    let numerics = seed.map(|seed| during("computing", || schedule::compute(&compiled.schedule, seed))).transpose()?;
+    let numerics = data.map(|data| during("computing", || schedule::compute(&compiled.schedule, data))).transpose()?;
     match format {
         Format::Text => {
             let assumed = program.hardware.is_none() && options.hardware.is_none();

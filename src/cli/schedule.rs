@@ -1,5 +1,6 @@
 //! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
 
+use super::arrays::Arrays;
 use super::foreign::{self, Foreign, is_foreign};
 use super::input::{self, Source};
 use super::{Failure, Format, Output, Pictures};
@@ -29,14 +30,23 @@ pub(super) struct Prove {
 }
 
 /// What is asked of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Question<'a> {
     /// Whether it is right.
     Proof,
     /// And how long it takes.
     Time,
-    /// And what it computes, from inputs of this seed.
-    Run(u64),
+    /// And what it computes.
+    Run(Data<'a>),
+}
+
+/// What a run computes with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Data<'a> {
+    /// Of the inputs that are not given.
+    pub(super) seed: u64,
+    /// Files of arrays.
+    pub(super) arrays: &'a Arrays,
 }
 
 impl Prove {
@@ -58,7 +68,7 @@ impl Prove {
 pub(super) fn answer(
     source: &Source,
     options: &Options,
-    question: Question,
+    question: Question<'_>,
     pictures: Pictures,
     format: Format,
 ) -> Result<(), Failure> {
@@ -70,7 +80,7 @@ pub(super) fn answer_of(
     given: &Given,
     source: &Source,
     options: &Options,
-    question: Question,
+    question: Question<'_>,
     pictures: Pictures,
     format: Format,
 ) -> Result<(), Failure> {
@@ -99,7 +109,7 @@ pub(super) fn answer_of(
     };
     let numerics = match question {
         Question::Proof | Question::Time => None,
-        Question::Run(seed) => Some(compute(schedule, seed)?),
+        Question::Run(data) => Some(compute(schedule, data)?),
     };
     match format {
         Format::Text => {
@@ -147,13 +157,19 @@ pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Resu
     Ok((given.schedule, topology))
 }
 
-/// Runs a schedule on numbers and compares with the dense result.
-pub(super) fn compute(schedule: &Schedule, seed: u64) -> Result<Numerics, Failure> {
+/// Runs a schedule on numbers and compares with the dense result. Results are saved unless they are wrong.
+pub(super) fn compute(schedule: &Schedule, data: Data<'_>) -> Result<Numerics, Failure> {
     let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
-    let inputs = values::inputs(schedule, seed).map_err(call)?;
+    values::affordable(schedule).map_err(call)?;
+    data.arrays.check(schedule)?;
+    let inputs = values::inputs_beside(schedule, data.seed, data.arrays.read(schedule)?).map_err(call)?;
     let dense = values::dense(schedule, &inputs).map_err(call)?;
     let run = values::run(schedule, &inputs).map_err(call)?;
-    values::compare(schedule, &inputs, &dense, &run).map_err(call)
+    let numerics = values::compare(schedule, &inputs, &dense, &run).map_err(call)?;
+    if numerics.equal || numerics.within {
+        data.arrays.write(schedule, &run)?;
+    }
+    Ok(numerics)
 }
 
 /// A document if it begins like one, else a text. What cannot be read is the call's fault, what is malformed the

@@ -30,6 +30,13 @@ pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync
     fn to_f64(self) -> f64;
     /// One rounding; integers wrap; true if either is.
     fn sum(self, other: Self) -> Self;
+    /// From as many bytes as the dtype has, the low ones first.
+    ///
+    /// # Panics
+    /// If there are more or fewer.
+    fn from_bytes(bytes: &[u8]) -> Self;
+    /// Its bytes, the low ones first, after those that are there.
+    fn append_bytes(self, bytes: &mut Vec<u8>);
 
     /// The larger; a NaN wins.
     fn largest(self, other: Self) -> Self {
@@ -58,6 +65,18 @@ macro_rules! storage {
     };
 }
 
+/// What numbers share: their bytes.
+macro_rules! number_bytes {
+    () => {
+        fn from_bytes(bytes: &[u8]) -> Self {
+            Self::from_le_bytes(bytes.try_into().expect("as many bytes as the dtype has"))
+        }
+        fn append_bytes(self, bytes: &mut Vec<u8>) {
+            bytes.extend_from_slice(&self.to_le_bytes());
+        }
+    };
+}
+
 /// Numbers that `as` converts; `$sum` adds two.
 macro_rules! plain {
     ($type:ty, $variant:ident, $sum:expr) => {
@@ -65,6 +84,7 @@ macro_rules! plain {
         #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "integers wrap, floats round")]
         impl Element for $type {
             storage!($variant);
+            number_bytes!();
             fn from_i64(value: i64) -> Self {
                 value as Self
             }
@@ -102,6 +122,7 @@ macro_rules! half_float {
     ($type:ty, $variant:ident) => {
         impl Element for $type {
             storage!($variant);
+            number_bytes!();
             fn from_i64(value: i64) -> Self {
                 // An f64 holds what matters: beyond 2^53 only the last of its 53 bits is in doubt.
                 <$type>::from_f64(value as f64)
@@ -154,6 +175,12 @@ impl Element for bool {
     }
     fn sum(self, other: Self) -> Self {
         self || other
+    }
+    fn from_bytes(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+    fn append_bytes(self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self));
     }
 }
 
