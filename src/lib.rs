@@ -49,6 +49,7 @@ pub mod topology;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compiler;
+pub mod engine;
 pub mod expect;
 pub mod explain;
 pub mod export;

@@ -1,9 +1,11 @@
 //! `shardc run` and `shardc time`
 
 use super::arrays::Arrays;
+use super::engine::{Engine, Kind};
 use super::foreign::{self, Foreign, is_foreign};
 use super::progress::during;
-use super::schedule::{self, Data, Question};
+use super::ranks::Ranks;
+use super::schedule::{self, Data, Place, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
 use crate::expect;
@@ -26,6 +28,8 @@ pub(super) struct Run {
     #[command(flatten)]
     arrays: Arrays,
     #[command(flatten)]
+    engine: Engine,
+    #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
     foreign: Foreign,
@@ -47,13 +51,22 @@ pub(super) struct Time {
 
 impl Run {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(
-            &self.file,
-            &self.common,
-            self.pictures,
-            &self.foreign,
-            Some(Data { seed: self.seed, arrays: &self.arrays }),
-        )
+        match self.engine.kind()? {
+            Kind::Sim => self.report(self.data(Place::Simulator)),
+            Kind::Mpi => {
+                let ranks = Ranks::start(self.engine.repetitions(), self.engine.timeout())?;
+                let data = self.data(Place::Ranks(&ranks));
+                ranks.lead(data, || self.report(data))
+            }
+        }
+    }
+
+    fn data<'a>(&'a self, place: Place<'a>) -> Data<'a> {
+        Data { seed: self.seed, arrays: &self.arrays, place, times: self.engine.times() }
+    }
+
+    fn report(&self, data: Data<'_>) -> Result<(), Failure> {
+        report(&self.file, &self.common, self.pictures, &self.foreign, Some(data))
     }
 }
 
@@ -92,11 +105,16 @@ fn report(
     let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
     let mut diagnostics = diagnostics;
     diagnostics.extend(breaches.clone());
-    let numerics = data.map(|data| during("computing", || schedule::compute(&compiled.schedule, data))).transpose()?;
+    let computed = data.map(|data| during("computing", || schedule::compute(&compiled.schedule, data))).transpose()?;
+    let numerics = computed.as_ref().map(|computed| computed.numerics);
     match format {
         Format::Text => {
+            let measured = data
+                .zip(computed.as_ref())
+                .map(|(data, computed)| computed.text(data, &compiled.schedule, &timing, &compiled.topology));
             let assumed = program.hardware.is_none() && options.hardware.is_none();
             input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
+            input::print(&measured.unwrap_or_default())?;
             input::print(&pictures.of(&compiled)?)?;
         }
         Format::Json => {

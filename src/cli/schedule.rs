@@ -3,13 +3,15 @@
 use super::arrays::Arrays;
 use super::foreign::{self, Foreign, is_foreign};
 use super::input::{self, Source};
+use super::ranks::Ranks;
 use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
 use crate::diag::{Diagnostic, Diagnostics, Label};
+use crate::engine::measured::Measured;
 use crate::report::given::{Findings, Given};
-use crate::report::text;
+use crate::report::{measured, text};
 use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
-use crate::sim::clock;
+use crate::sim::clock::{self, Timing};
 use crate::sim::values::{self, Numerics};
 use crate::span::Span;
 use crate::topology::Topology;
@@ -30,7 +32,7 @@ pub(super) struct Prove {
 }
 
 /// What is asked of a schedule.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Question<'a> {
     /// Whether it is right.
     Proof,
@@ -41,12 +43,41 @@ pub(super) enum Question<'a> {
 }
 
 /// What a run computes with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Data<'a> {
     /// Of the inputs that are not given.
     pub(super) seed: u64,
     /// Files of arrays.
     pub(super) arrays: &'a Arrays,
+    /// Where it is computed.
+    pub(super) place: Place<'a>,
+    /// Whether the time of each operation is told.
+    pub(super) times: bool,
+}
+
+/// Where a schedule is computed.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// Here, on a simulated mesh.
+    Simulator,
+    /// On the ranks of MPI.
+    Ranks(&'a Ranks),
+}
+
+/// What a run has given.
+pub(super) struct Computed {
+    pub(super) numerics: Numerics,
+    /// What it took, where that was measured.
+    pub(super) measured: Option<Measured>,
+}
+
+impl Computed {
+    /// What was measured, for people.
+    pub(super) fn text(&self, data: Data<'_>, schedule: &Schedule, timing: &Timing, topology: &Topology) -> String {
+        let Some(measured) = &self.measured else { return String::new() };
+        let table = if data.times { measured::operations(measured, timing, schedule, topology) } else { String::new() };
+        measured::measured(measured, timing, topology, schedule.mesh.device_count()) + &table
+    }
 }
 
 impl Prove {
@@ -107,12 +138,17 @@ pub(super) fn answer_of(
             Some(clock::run(schedule, &topology).map_err(|error| refused(given.untimed(&error)))?)
         }
     };
-    let numerics = match question {
+    let computed = match question {
         Question::Proof | Question::Time => None,
         Question::Run(data) => Some(compute(schedule, data)?),
     };
+    let numerics = computed.as_ref().map(|computed| computed.numerics);
     match format {
         Format::Text => {
+            let measured = match (question, &computed, &timing) {
+                (Question::Run(data), Some(computed), Some(timing)) => computed.text(data, schedule, timing, &topology),
+                _ => String::new(),
+            };
             let assumed = options.hardware.is_none();
             let parts = [
                 text::machine(&topology, assumed),
@@ -120,6 +156,7 @@ pub(super) fn answer_of(
                 given.proof_text(&proof),
                 numerics.as_ref().map(text::numerics).unwrap_or_default(),
                 timing.as_ref().map(|timing| given.timing_text(timing, &topology)).unwrap_or_default(),
+                measured,
             ];
             input::print(&parts.concat())?;
             input::print(&pictures.of_schedule(schedule, &topology)?)?;
@@ -158,7 +195,14 @@ pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Resu
 }
 
 /// Runs a schedule on numbers and compares with the dense result. Results are saved unless they are wrong.
-pub(super) fn compute(schedule: &Schedule, data: Data<'_>) -> Result<Numerics, Failure> {
+pub(super) fn compute(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
+    match data.place {
+        Place::Simulator => simulate(schedule, data),
+        Place::Ranks(ranks) => ranks.compute(schedule, data),
+    }
+}
+
+fn simulate(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
     let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
     values::affordable(schedule).map_err(call)?;
     data.arrays.check(schedule)?;
@@ -169,7 +213,7 @@ pub(super) fn compute(schedule: &Schedule, data: Data<'_>) -> Result<Numerics, F
     if numerics.equal || numerics.within {
         data.arrays.write(schedule, &run)?;
     }
-    Ok(numerics)
+    Ok(Computed { numerics, measured: None })
 }
 
 /// A document if it begins like one, else a text. What cannot be read is the call's fault, what is malformed the

@@ -2,7 +2,7 @@
 
 use super::element::{Element, with_dtype};
 use super::tensor::Tensor;
-use super::view::addressable;
+use super::view::{Line, addressable, walk};
 use crate::dtype::DType;
 
 impl Tensor {
@@ -14,7 +14,7 @@ impl Tensor {
         if elements.checked_mul(size) != Some(bytes.len()) {
             return None;
         }
-        with_dtype!(dtype, T => Tensor::from_vec::<T>(extents, bytes.chunks_exact(size).map(T::from_bytes).collect()))
+        with_dtype!(dtype, T => Tensor::from_vec::<T>(extents, T::from_bytes(bytes)))
     }
 
     /// The bytes of its elements.
@@ -26,8 +26,17 @@ impl Tensor {
 
     /// The bytes of its elements, after those that are there.
     pub fn append_le_bytes(&self, bytes: &mut Vec<u8>) {
-        bytes.reserve(self.view().elements() * usize::try_from(self.dtype().size()).unwrap_or(1));
-        with_dtype!(self.dtype(), T => self.visit(|element: T| element.append_bytes(bytes)));
+        let view = self.view();
+        with_dtype!(self.dtype(), T => {
+            let buffer = self.buffer::<T>();
+            walk(&view.extents, [view.offset], [&view.strides], |Line { starts: [start], steps, length }| {
+                if steps == [1] {
+                    T::append_bytes(&buffer[start..start + length], bytes);
+                } else {
+                    (0..length).for_each(|i| T::append_bytes(&buffer[start + i * steps[0]..][..1], bytes));
+                }
+            });
+        });
     }
 
     /// The same elements with the dims in the opposite order.

@@ -30,13 +30,10 @@ pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync
     fn to_f64(self) -> f64;
     /// One rounding; integers wrap; true if either is.
     fn sum(self, other: Self) -> Self;
-    /// From as many bytes as the dtype has, the low ones first.
-    ///
-    /// # Panics
-    /// If there are more or fewer.
-    fn from_bytes(bytes: &[u8]) -> Self;
-    /// Its bytes, the low ones first, after those that are there.
-    fn append_bytes(self, bytes: &mut Vec<u8>);
+    /// From bytes, the low ones of each element first; what is left over at the end is not read.
+    fn from_bytes(bytes: &[u8]) -> Vec<Self>;
+    /// The bytes of elements, the low ones of each first, after those that are there.
+    fn append_bytes(elements: &[Self], bytes: &mut Vec<u8>);
 
     /// The larger; a NaN wins.
     fn largest(self, other: Self) -> Self {
@@ -65,14 +62,18 @@ macro_rules! storage {
     };
 }
 
-/// What numbers share: their bytes.
+/// What numbers share: their bytes. Sizes are constants, so that the loops become copies.
 macro_rules! number_bytes {
     () => {
-        fn from_bytes(bytes: &[u8]) -> Self {
-            Self::from_le_bytes(bytes.try_into().expect("as many bytes as the dtype has"))
+        fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+            let element = |own: &[u8]| Self::from_le_bytes(own.try_into().expect("chunks of its size"));
+            bytes.chunks_exact(size_of::<Self>()).map(element).collect()
         }
-        fn append_bytes(self, bytes: &mut Vec<u8>) {
-            bytes.extend_from_slice(&self.to_le_bytes());
+        fn append_bytes(elements: &[Self], bytes: &mut Vec<u8>) {
+            let start = bytes.len();
+            bytes.resize(start + size_of_val(elements), 0);
+            let places = bytes[start..].chunks_exact_mut(size_of::<Self>());
+            places.zip(elements).for_each(|(place, element)| place.copy_from_slice(&element.to_le_bytes()));
         }
     };
 }
@@ -176,11 +177,11 @@ impl Element for bool {
     fn sum(self, other: Self) -> Self {
         self || other
     }
-    fn from_bytes(bytes: &[u8]) -> Self {
-        bytes[0] != 0
+    fn from_bytes(bytes: &[u8]) -> Vec<bool> {
+        bytes.iter().map(|byte| *byte != 0).collect()
     }
-    fn append_bytes(self, bytes: &mut Vec<u8>) {
-        bytes.push(u8::from(self));
+    fn append_bytes(elements: &[bool], bytes: &mut Vec<u8>) {
+        bytes.extend(elements.iter().map(|element| u8::from(*element)));
     }
 }
 

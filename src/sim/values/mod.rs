@@ -38,5 +38,7 @@ pub use element::Element;
 pub use error::RunError;
 pub use guard::{MOST_BLOCKS, MOST_BYTES, MOST_FLOPS, Need, check as affordable, need};
 pub use input::{Inputs, inputs, inputs_beside};
-pub use run::{Gathered, Run, run};
+pub use parallel::Here;
+pub use run::{Execution, Gathered, Run, run};
+pub use step::Blocks;
 pub use tensor::{Storage, Tensor};
