@@ -185,6 +185,7 @@ enum Failure {
     /// The call is at fault, in words: exit 2.
     Call(String),
     /// Another process has said what is wrong: this exit code.
+    #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "there are no other processes"))]
     Told(u8),
 }
 
