@@ -5,6 +5,7 @@ results are from those of whole arrays.
 """
 
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -118,7 +119,7 @@ class Program:
             build.device_assignment = xla_client.DeviceAssignment.create(places)
             executable = devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
         shardings = [GSPMDSharding(devices, one) for one in executable.get_parameter_shardings()]
-        placed = [jax.device_put(*pair) for pair in zip(arguments(text, self.given), shardings, strict=True)]
+        placed = [jax.device_put(*pair) for pair in zip(arguments(self.given), shardings, strict=True)]
         pieces = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
         manual = "sdy.manual_computation" in text
         # What stays an open sum is in pieces, where devices are spoken of.
@@ -131,16 +132,11 @@ class Program:
         return {"collectives": found if manual else [], "differences": self.module.differences(outs, self.wanted)}
 
 
-def arguments(text, given):
-    """What the module is called with: spelled out, a weight of the third iteration is `W.3`."""
-    names = [line.split(" is ")[1].split("[")[0] for line in text.splitlines() if line.strip().startswith("// %arg")]
-    places, found = [], []
-    for name in names:
-        base, _, number = name.partition(".")
-        if base not in places:
-            places.append(base)
-        one = given[places.index(base)]
-        found.append(one[int(number or 1) - 1] if isinstance(one, tuple) else one)
+def arguments(given):
+    """What a spelled-out module is called with: the weights of one iteration after those of the one before."""
+    found = []
+    for is_repeated, group in itertools.groupby(given, lambda one: isinstance(one, tuple)):
+        found += [one for iteration in zip(*group, strict=True) for one in iteration] if is_repeated else group
     return found
 
 

@@ -151,12 +151,18 @@ impl<'a> Module<'a> {
             writeln!(text, "{line}{times}").expect("a string takes all");
         }
         text.push_str("}\nOUTPUTS = {\n");
-        for (step, value) in self.plan.outputs.iter().zip(&self.program().outputs) {
-            let line = self.array(&self.program().name(*value), &self.plan.step(*step).layout);
+        for (step, name) in self.plan.outputs.iter().zip(self.outputs()) {
+            let line = self.array(&name, &self.plan.step(*step).layout);
             writeln!(text, "{line}").expect("a string takes all");
         }
         text.push_str("}\n");
         text
+    }
+
+    /// A name for each output: one array may be put out twice, and two may have no name.
+    fn outputs(&self) -> Vec<String> {
+        let mut names: Names<StepId> = Names::new();
+        self.program().outputs.iter().map(|value| names.fix(&self.program().name(*value))).collect()
     }
 
     fn array(&self, name: &str, layout: &Layout) -> String {
@@ -297,7 +303,7 @@ impl<'a> Module<'a> {
                 writeln!(closed, "    outs[{place}] = {sum}").expect("a string takes all");
             }
         }
-        let outputs = self.program().outputs.iter().map(|id| text::quoted(&self.program().name(*id))).join(", ");
+        let outputs = self.outputs().iter().map(|name| text::quoted(name)).join(", ");
         MAIN.replace("{devices}", &self.program().mesh.device_count().to_string())
             .replace("{parameters}", &self.parameters())
             .replace("{outputs}", &outputs)
