@@ -51,6 +51,8 @@ pub enum Method {
     ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
+    /// Quarters of each shard around two rings through all devices of a torus that share no link, both ways.
+    QuadDirectionalRing,
     /// Part of each shard goes along an axis that holds copies: cut over it, gathered, and spread along it again.
     IdleAxis,
     /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
@@ -117,7 +119,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 26] = [
+    pub const ALL: [Method; 27] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -142,6 +144,7 @@ impl Method {
         Method::Bundled,
         Method::ScatterGather,
         Method::Multiport,
+        Method::QuadDirectionalRing,
         Method::IdleAxis,
         Method::TreePacking,
     ];
@@ -173,6 +176,7 @@ impl Method {
             Method::Bundled => "bundled",
             Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
+            Method::QuadDirectionalRing => "quad_directional_ring",
             Method::IdleAxis => "idle_axis",
             Method::TreePacking => "tree_packing",
         }
@@ -198,7 +202,7 @@ impl Method {
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
             Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
-            Method::Multiport | Method::IdleAxis | Method::TreePacking => Family::Several,
+            Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis | Method::TreePacking => Family::Several,
         }
     }
 

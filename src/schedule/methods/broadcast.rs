@@ -139,6 +139,7 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::Bundled
         | Method::ScatterGather
         | Method::Multiport
+        | Method::QuadDirectionalRing
         | Method::IdleAxis
         | Method::TreePacking => vec![tree(&before)],
     }
