@@ -11,7 +11,7 @@ use crate::export::messages::{self, Messages};
 use crate::export::msccl::{self, Dialect, Protocol};
 use crate::export::mscclpp;
 use crate::export::ranks;
-use crate::export::{chakra, goal};
+use crate::export::{chakra, goal, jax};
 use crate::lower::Lowering;
 use crate::picture::graph::Graph;
 use crate::picture::svg::{self, Named};
@@ -43,6 +43,9 @@ pub(super) struct Export {
     /// How MSCCL sends
     #[arg(long, value_enum, default_value_t)]
     protocol: Protocol,
+    /// With `jax`: also a script that makes inputs, runs, compares and prints the time
+    #[arg(long)]
+    main: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -67,6 +70,10 @@ enum To {
     Msccl,
     /// One collective as the JSON that MSCCL++'s executor loads
     Mscclpp,
+    /// The plan as a Python module for JAX, with its own collectives
+    Jax,
+    /// The layouts of the plan as a Python module for JAX, for XLA to choose the collectives
+    JaxConstraints,
     /// The messages of one collective as GOAL, for LogGOPSim
     Goal,
     /// The messages of one collective as traces of Chakra, a file for each rank, into a new folder
@@ -139,6 +146,11 @@ impl Export {
             }
             To::Trace => trace::trace(schedule, topology, &recorded()?.1, &steps),
             To::Msccl | To::Mscclpp => self.foreign(made)?,
+            To::Jax => {
+                let options = jax::Options { main: self.main };
+                jax::module(plan()?, &made.source.name, &made.source.text, options)
+            }
+            To::JaxConstraints => jax::constraints(plan()?, &made.source.name, &made.source.text),
             To::Goal => goal::write(&self.messages(made)?, |bytes| adding(topology, bytes)),
             // Written as files, not as a text.
             To::Chakra => String::new(),
