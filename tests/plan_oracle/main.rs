@@ -12,6 +12,7 @@ mod devices;
 mod distance;
 mod floors;
 mod layout;
+mod memory;
 mod moves;
 mod planner;
 mod price;
