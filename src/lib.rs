@@ -35,6 +35,7 @@ pub mod span;
 pub mod units;
 
 pub mod advice;
+pub mod arrays;
 pub mod bounds;
 pub mod costs;
 pub mod lower;
@@ -48,6 +49,7 @@ pub mod topology;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compiler;
+pub mod engine;
 pub mod expect;
 pub mod explain;
 pub mod export;

@@ -9,6 +9,8 @@
 //! Links of an idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of
 //! an axis that shards another dim carry as much for their own groups and cannot.
 //!
+//! Loads that add up over several collectives are in [`crossing`].
+//!
 //! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which take no time on any
 //! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched. The tests hold both
 //! against all sets and all partitions of small graphs. Where axes are parts of longer ones and there are too many
@@ -17,6 +19,7 @@
 //! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
 //! AllReduce.
 
+pub mod crossing;
 mod cuts;
 pub mod demand;
 mod engines;

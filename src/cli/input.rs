@@ -188,13 +188,17 @@ pub(super) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure
     print(&format!("{json}\n"))
 }
 
-/// Writes a file whole or not at all; what may be done with it stays as it was.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
+/// Writes a file whole or not at all; what may be done with it stays as it was. A device is written to.
+pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
     let call = |error: std::io::Error| Failure::Call(format!("cannot write `{}`: {error}", path.display()));
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.tmp", std::process::id()));
-    let permissions = std::fs::metadata(path).map(|old| old.permissions());
-    let written = std::fs::write(&beside, text).and_then(|()| match permissions {
+    let old = std::fs::metadata(path);
+    if old.as_ref().is_ok_and(|old| !old.is_file() && !old.is_dir()) {
+        return std::fs::write(path, content).map_err(call);
+    }
+    let permissions = old.map(|old| old.permissions());
+    let written = std::fs::write(&beside, content).and_then(|()| match permissions {
         Ok(permissions) => std::fs::set_permissions(&beside, permissions),
         Err(_) => Ok(()),
     });

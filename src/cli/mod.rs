@@ -1,8 +1,10 @@
 //! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
 
+mod arrays;
 mod check;
 mod compile;
 mod completions;
+mod engine;
 mod explain;
 mod export;
 mod fmt;
@@ -12,6 +14,11 @@ mod input;
 mod pictures;
 mod plan;
 mod progress;
+#[cfg(not(feature = "mpi"))]
+#[path = "no_ranks.rs"]
+mod ranks;
+#[cfg(feature = "mpi")]
+mod ranks;
 pub mod render;
 mod report;
 mod run;
@@ -177,6 +184,20 @@ enum Failure {
     Program,
     /// The call is at fault, in words: exit 2.
     Call(String),
+    /// Another process has said what is wrong: this exit code.
+    #[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "there are no other processes"))]
+    Told(u8),
+}
+
+impl Failure {
+    /// How the process ends.
+    fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Program => 1,
+            Failure::Call(_) => 2,
+            Failure::Told(code) => *code,
+        }
+    }
 }
 
 impl From<std::io::Error> for Failure {
@@ -207,10 +228,11 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Program) => ExitCode::from(1),
-        Err(Failure::Call(message)) => {
-            input::say(&format!("error: {message}\n"));
-            ExitCode::from(2)
+        Err(failure) => {
+            if let Failure::Call(message) = &failure {
+                input::say(&format!("error: {message}\n"));
+            }
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -49,7 +49,7 @@ impl Report {
 
     fn refused(&self, source: &input::Source, found: &Diagnostics) -> Failure {
         let text = Source { name: &source.name, text: &source.text, diagnostics: found };
-        match input::write(&self.output, &html::refused(text)) {
+        match input::write(&self.output, html::refused(text)) {
             Ok(()) => input::fault(source, found, Format::Text),
             Err(failure) => failure,
         }

@@ -1,8 +1,11 @@
 //! `shardc run` and `shardc time`
 
+use super::arrays::Arrays;
+use super::engine::{Engine, Kind};
 use super::foreign::{self, Foreign, is_foreign};
 use super::progress::during;
-use super::schedule::{self, Question};
+use super::ranks::Ranks;
+use super::schedule::{self, Data, Place, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
 use crate::expect;
@@ -22,6 +25,10 @@ pub(super) struct Run {
     /// Which small integers the inputs are made of
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    #[command(flatten)]
+    arrays: Arrays,
+    #[command(flatten)]
+    engine: Engine,
     #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
@@ -44,7 +51,22 @@ pub(super) struct Time {
 
 impl Run {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, &self.foreign, Some(self.seed))
+        match self.engine.kind()? {
+            Kind::Sim => self.report(self.data(Place::Simulator)),
+            Kind::Mpi => {
+                let ranks = Ranks::start(self.engine.repetitions(), self.engine.timeout())?;
+                let data = self.data(Place::Ranks(&ranks));
+                ranks.lead(data, || self.report(data))
+            }
+        }
+    }
+
+    fn data<'a>(&'a self, place: Place<'a>) -> Data<'a> {
+        Data { seed: self.seed, arrays: &self.arrays, place, times: self.engine.times() }
+    }
+
+    fn report(&self, data: Data<'_>) -> Result<(), Failure> {
+        report(&self.file, &self.common, self.pictures, &self.foreign, Some(data))
     }
 }
 
@@ -54,17 +76,17 @@ impl Time {
     }
 }
 
-/// Proves and times a program; with a seed, also computes it.
+/// Proves and times a program; with data, also computes it.
 fn report(
     file: &str,
     common: &Common,
     pictures: Pictures,
     foreign: &Foreign,
-    seed: Option<u64>,
+    data: Option<Data<'_>>,
 ) -> Result<(), Failure> {
     let format = common.output.format;
     let source = input::source(file)?;
-    let question = seed.map_or(Question::Time, Question::Run);
+    let question = data.map_or(Question::Time, Question::Run);
     if is_foreign(&source.text) {
         let schedule = foreign::schedule(&source, foreign, format)?;
         let given = Given { schedule, places: None };
@@ -83,11 +105,16 @@ fn report(
     let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
     let mut diagnostics = diagnostics;
     diagnostics.extend(breaches.clone());
-    let numerics = seed.map(|seed| during("computing", || schedule::compute(&compiled.schedule, seed))).transpose()?;
+    let computed = data.map(|data| during("computing", || schedule::compute(&compiled.schedule, data))).transpose()?;
+    let numerics = computed.as_ref().map(|computed| computed.numerics);
     match format {
         Format::Text => {
+            let measured = data
+                .zip(computed.as_ref())
+                .map(|(data, computed)| computed.text(data, &compiled.schedule, &timing, &compiled.topology));
             let assumed = program.hardware.is_none() && options.hardware.is_none();
             input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
+            input::print(&measured.unwrap_or_default())?;
             input::print(&pictures.of(&compiled)?)?;
         }
         Format::Json => {

@@ -1,14 +1,17 @@
 //! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
 
+use super::arrays::Arrays;
 use super::foreign::{self, Foreign, is_foreign};
 use super::input::{self, Source};
+use super::ranks::Ranks;
 use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
 use crate::diag::{Diagnostic, Diagnostics, Label};
+use crate::engine::measured::Measured;
 use crate::report::given::{Findings, Given};
-use crate::report::text;
+use crate::report::{measured, text};
 use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
-use crate::sim::clock;
+use crate::sim::clock::{self, Timing};
 use crate::sim::values::{self, Numerics};
 use crate::span::Span;
 use crate::topology::Topology;
@@ -29,14 +32,52 @@ pub(super) struct Prove {
 }
 
 /// What is asked of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+#[derive(Clone, Copy)]
+pub(super) enum Question<'a> {
     /// Whether it is right.
     Proof,
     /// And how long it takes.
     Time,
-    /// And what it computes, from inputs of this seed.
-    Run(u64),
+    /// And what it computes.
+    Run(Data<'a>),
+}
+
+/// What a run computes with.
+#[derive(Clone, Copy)]
+pub(super) struct Data<'a> {
+    /// Of the inputs that are not given.
+    pub(super) seed: u64,
+    /// Files of arrays.
+    pub(super) arrays: &'a Arrays,
+    /// Where it is computed.
+    pub(super) place: Place<'a>,
+    /// Whether the time of each operation is told.
+    pub(super) times: bool,
+}
+
+/// Where a schedule is computed.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// Here, on a simulated mesh.
+    Simulator,
+    /// On the ranks of MPI.
+    Ranks(&'a Ranks),
+}
+
+/// What a run has given.
+pub(super) struct Computed {
+    pub(super) numerics: Numerics,
+    /// What it took, where that was measured.
+    pub(super) measured: Option<Measured>,
+}
+
+impl Computed {
+    /// What was measured, for people.
+    pub(super) fn text(&self, data: Data<'_>, schedule: &Schedule, timing: &Timing, topology: &Topology) -> String {
+        let Some(measured) = &self.measured else { return String::new() };
+        let table = if data.times { measured::operations(measured, timing, schedule, topology) } else { String::new() };
+        measured::measured(measured, timing, topology, schedule.mesh.device_count()) + &table
+    }
 }
 
 impl Prove {
@@ -58,7 +99,7 @@ impl Prove {
 pub(super) fn answer(
     source: &Source,
     options: &Options,
-    question: Question,
+    question: Question<'_>,
     pictures: Pictures,
     format: Format,
 ) -> Result<(), Failure> {
@@ -70,7 +111,7 @@ pub(super) fn answer_of(
     given: &Given,
     source: &Source,
     options: &Options,
-    question: Question,
+    question: Question<'_>,
     pictures: Pictures,
     format: Format,
 ) -> Result<(), Failure> {
@@ -97,12 +138,17 @@ pub(super) fn answer_of(
             Some(clock::run(schedule, &topology).map_err(|error| refused(given.untimed(&error)))?)
         }
     };
-    let numerics = match question {
+    let computed = match question {
         Question::Proof | Question::Time => None,
-        Question::Run(seed) => Some(compute(schedule, seed)?),
+        Question::Run(data) => Some(compute(schedule, data)?),
     };
+    let numerics = computed.as_ref().map(|computed| computed.numerics);
     match format {
         Format::Text => {
+            let measured = match (question, &computed, &timing) {
+                (Question::Run(data), Some(computed), Some(timing)) => computed.text(data, schedule, timing, &topology),
+                _ => String::new(),
+            };
             let assumed = options.hardware.is_none();
             let parts = [
                 text::machine(&topology, assumed),
@@ -110,6 +156,7 @@ pub(super) fn answer_of(
                 given.proof_text(&proof),
                 numerics.as_ref().map(text::numerics).unwrap_or_default(),
                 timing.as_ref().map(|timing| given.timing_text(timing, &topology)).unwrap_or_default(),
+                measured,
             ];
             input::print(&parts.concat())?;
             input::print(&pictures.of_schedule(schedule, &topology)?)?;
@@ -147,13 +194,26 @@ pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Resu
     Ok((given.schedule, topology))
 }
 
-/// Runs a schedule on numbers and compares with the dense result.
-pub(super) fn compute(schedule: &Schedule, seed: u64) -> Result<Numerics, Failure> {
+/// Runs a schedule on numbers and compares with the dense result. Results are saved unless they are wrong.
+pub(super) fn compute(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
+    match data.place {
+        Place::Simulator => simulate(schedule, data),
+        Place::Ranks(ranks) => ranks.compute(schedule, data),
+    }
+}
+
+fn simulate(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
     let call = |error: values::RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
-    let inputs = values::inputs(schedule, seed).map_err(call)?;
+    values::affordable(schedule).map_err(call)?;
+    data.arrays.check(schedule)?;
+    let inputs = values::inputs_beside(schedule, data.seed, data.arrays.read(schedule)?).map_err(call)?;
     let dense = values::dense(schedule, &inputs).map_err(call)?;
     let run = values::run(schedule, &inputs).map_err(call)?;
-    values::compare(schedule, &inputs, &dense, &run).map_err(call)
+    let numerics = values::compare(schedule, &inputs, &dense, &run).map_err(call)?;
+    if numerics.equal || numerics.within {
+        data.arrays.write(schedule, &run)?;
+    }
+    Ok(Computed { numerics, measured: None })
 }
 
 /// A document if it begins like one, else a text. What cannot be read is the call's fault, what is malformed the

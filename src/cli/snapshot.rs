@@ -89,7 +89,7 @@ impl Snapshot {
             match looked {
                 Ok(one) => found.push(one),
                 Err(Failure::Program) => wrong = true,
-                Err(Failure::Call(message)) => return Err(Failure::Call(message)),
+                Err(failure @ (Failure::Call(_) | Failure::Told(_))) => return Err(failure),
             }
         }
         drop(progress);

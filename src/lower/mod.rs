@@ -12,6 +12,7 @@ mod several;
 pub use auto::{Trial, simulate};
 pub use collective::{Lowerer, Memory};
 pub(crate) use idle::idle_runs;
+pub(crate) use permute::sources;
 
 use crate::function::Function;
 use crate::layout::Dim;

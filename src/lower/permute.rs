@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// The shuffle that turns shards of `from` into shards of `to`: a permutation of each group that the axes span.
 ///
 /// Where replicas leave a choice, a device that has its shard already keeps it.
-pub(super) fn sources(from: &Sharding, to: &Sharding, axes: &[AxisId], mesh: &Mesh) -> Vec<Option<u32>> {
+pub(crate) fn sources(from: &Sharding, to: &Sharding, axes: &[AxisId], mesh: &Mesh) -> Vec<Option<u32>> {
     let origin = DeviceId(0);
     let members = mesh.group_size(axes.iter().copied());
     // All other axes stay at 0: in every group the same happens.

@@ -37,7 +37,7 @@ impl Checker {
     ) -> Checked<ValueId> {
         let wishes = result.map(|(written, _)| written.wishes.as_slice());
         let operand = self.array_expr(argument, wishes)?;
-        let at = subscript_span(kind.span, subscript);
+        let at = kind.span;
         let text = collective_text(kind.node, subscript);
         let Some(from) = self.exact(operand).cloned() else {
             let (array, what) = (self.show(operand), format!("`{text}`"));
@@ -423,14 +423,6 @@ pub(super) fn one_step(from: &Sharding, to: &Sharding, mesh: &Mesh) -> Option<Co
         .into_iter()
         .filter_map(|kind| infer(kind, from, to))
         .find(|collective| collective.apply(from, mesh).as_ref() == Some(to))
-}
-
-/// A collective with its subscript; several items stand in braces, the last of which is part of it.
-fn subscript_span(kind: Span, subscript: &[Name]) -> Span {
-    let Some(last) = subscript.last() else { return kind };
-    let span = kind.join(last.span);
-    let brace = u32::from(subscript.len() > 1);
-    Span { end: span.end.saturating_add(brace), ..span }
 }
 
 fn kind_text(kind: CollectiveName) -> &'static str {

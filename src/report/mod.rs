@@ -5,6 +5,7 @@
 pub mod document;
 pub mod given;
 pub mod html;
+pub mod measured;
 pub mod snapshot;
 pub mod text;
 pub mod why;

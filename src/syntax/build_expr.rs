@@ -148,7 +148,9 @@ impl Builder {
 
     fn collective(&self, pair: Pair<'_, Rule>, span: Span) -> Result<Tall> {
         let mut parts = pair.into_inner().filter(|part| part.as_rule() != Rule::colon);
-        let mut head = parts.next().expect("a collective has its word").into_inner();
+        let head = parts.next().expect("a collective has its word");
+        let at = self.span(&head);
+        let mut head = head.into_inner();
         let word = head.next().expect("the head begins with the word");
         let node = match word.as_str() {
             "AllGather" => CollectiveName::AllGather,
@@ -157,7 +159,7 @@ impl Builder {
             "Broadcast" => CollectiveName::Broadcast,
             _ => CollectiveName::AllToAll,
         };
-        let kind = Spanned { node, span: self.span(&word) };
+        let kind = Spanned { node, span: at };
         let subscript = head.next().map(|items| self.items(items)).unwrap_or_default();
         let operand = parts.next().expect("a collective has an operand");
         let argument = if operand.as_rule() == Rule::group { self.group(operand)? } else { self.operand(operand)? };

@@ -145,7 +145,7 @@ impl Reader {
         let cut = name.span.start + u32::try_from(word.len()).ok()?;
         let subscript = Spanned { node: axes.to_owned(), span: Span { start: cut, ..name.span } };
         self.found.push((format!("{word}_{}", axes), name.span));
-        let kind = Spanned { node: kind, span: Span { end: cut, ..name.span } };
+        let kind = Spanned { node: kind, span: name.span };
         Some(ExprKind::Collective { kind, subscript: vec![subscript], argument: Box::new(argument) })
     }
 

@@ -371,7 +371,7 @@ pub enum ExprKind {
     },
     /// `AllGather_X(A[I_X, J])`, `ReduceScatter_{X,K}(C[I,K]{U_X})`
     Collective {
-        /// Which.
+        /// Which; its span has the subscript too.
         kind: Spanned<CollectiveName>,
         /// The items after `_`, cut at commas and arrows.
         subscript: Vec<Name>,

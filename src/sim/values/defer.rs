@@ -13,7 +13,7 @@
 use super::error::RunError;
 use super::factor::rows_side_by_side;
 use super::gemm::{Before, Gemm};
-use super::parallel::on_devices;
+use super::parallel::{Here, on_devices};
 use super::product::{product, product_into, product_onto, result_extents};
 use super::step::Blocks;
 use super::tensor::Tensor;
@@ -110,7 +110,7 @@ fn joined(ranges: &[Range<usize>], view: &[usize], extents: &[usize]) -> Option<
 }
 
 /// The product, not computed yet.
-pub(super) fn defer(schedule: &Schedule, id: OpId, operands: Vec<Blocks>) -> Result<Deferred, RunError> {
+pub(super) fn defer(schedule: &Schedule, here: Here, id: OpId, operands: Vec<Blocks>) -> Result<Deferred, RunError> {
     let operation = schedule.operation(id);
     let wrong = |problem: String| RunError::operation(id, problem);
     let operands: [Blocks; 2] =
@@ -130,7 +130,7 @@ pub(super) fn defer(schedule: &Schedule, id: OpId, operands: Vec<Blocks>) -> Res
         let extents = &b.as_ref()?.view().extents;
         Some(rows_side_by_side(einsum, &a?, extents, operation.dtype))
     };
-    Ok(Deferred { operands: [on_devices(pairs, u64::MAX, laid_out), second] })
+    Ok(Deferred { operands: [on_devices(here, pairs, u64::MAX, laid_out), second] })
 }
 
 /// A box of a product that was not computed: a slice of it, or a slice of such a slice.
@@ -182,9 +182,9 @@ impl Part {
     }
 
     /// Its blocks.
-    pub(super) fn blocks(&self, schedule: &Schedule) -> Result<Blocks, RunError> {
+    pub(super) fn blocks(&self, schedule: &Schedule, here: Here) -> Result<Blocks, RunError> {
         let devices = vec![(); schedule.mesh.device_count()];
-        on_devices(devices, u64::MAX, |device, ()| self.block(schedule, device)).into_iter().collect()
+        on_devices(here, devices, u64::MAX, |device, ()| self.block(schedule, device)).into_iter().collect()
     }
 
     /// The product of what the box needs of the operands.

@@ -30,6 +30,10 @@ pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync
     fn to_f64(self) -> f64;
     /// One rounding; integers wrap; true if either is.
     fn sum(self, other: Self) -> Self;
+    /// From bytes, the low ones of each element first; what is left over at the end is not read.
+    fn from_bytes(bytes: &[u8]) -> Vec<Self>;
+    /// The bytes of elements, the low ones of each first, after those that are there.
+    fn append_bytes(elements: &[Self], bytes: &mut Vec<u8>);
 
     /// The larger; a NaN wins.
     fn largest(self, other: Self) -> Self {
@@ -58,6 +62,22 @@ macro_rules! storage {
     };
 }
 
+/// What numbers share: their bytes. Sizes are constants, so that the loops become copies.
+macro_rules! number_bytes {
+    () => {
+        fn from_bytes(bytes: &[u8]) -> Vec<Self> {
+            let element = |own: &[u8]| Self::from_le_bytes(own.try_into().expect("chunks of its size"));
+            bytes.chunks_exact(size_of::<Self>()).map(element).collect()
+        }
+        fn append_bytes(elements: &[Self], bytes: &mut Vec<u8>) {
+            let start = bytes.len();
+            bytes.resize(start + size_of_val(elements), 0);
+            let places = bytes[start..].chunks_exact_mut(size_of::<Self>());
+            places.zip(elements).for_each(|(place, element)| place.copy_from_slice(&element.to_le_bytes()));
+        }
+    };
+}
+
 /// Numbers that `as` converts; `$sum` adds two.
 macro_rules! plain {
     ($type:ty, $variant:ident, $sum:expr) => {
@@ -65,6 +85,7 @@ macro_rules! plain {
         #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "integers wrap, floats round")]
         impl Element for $type {
             storage!($variant);
+            number_bytes!();
             fn from_i64(value: i64) -> Self {
                 value as Self
             }
@@ -102,6 +123,7 @@ macro_rules! half_float {
     ($type:ty, $variant:ident) => {
         impl Element for $type {
             storage!($variant);
+            number_bytes!();
             fn from_i64(value: i64) -> Self {
                 // An f64 holds what matters: beyond 2^53 only the last of its 53 bits is in doubt.
                 <$type>::from_f64(value as f64)
@@ -154,6 +176,12 @@ impl Element for bool {
     }
     fn sum(self, other: Self) -> Self {
         self || other
+    }
+    fn from_bytes(bytes: &[u8]) -> Vec<bool> {
+        bytes.iter().map(|byte| *byte != 0).collect()
+    }
+    fn append_bytes(elements: &[bool], bytes: &mut Vec<u8>) {
+        bytes.extend(elements.iter().map(|element| u8::from(*element)));
     }
 }
 

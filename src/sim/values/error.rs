@@ -80,7 +80,7 @@ pub enum RunError {
 
 impl RunError {
     /// An operation that has no meaning.
-    pub(super) fn operation(op: OpId, problem: impl Into<String>) -> RunError {
+    pub(crate) fn operation(op: OpId, problem: impl Into<String>) -> RunError {
         RunError::Malformed { place: format!("%{}", op.index()), problem: problem.into() }
     }
 

@@ -159,7 +159,10 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
 }
 
 /// Refuses what would need too much, and extents that are nothing.
-pub(super) fn check(schedule: &Schedule) -> Result<(), RunError> {
+///
+/// # Errors
+/// [`RunError::TooLarge`], or an array or an operation with an empty dim.
+pub fn check(schedule: &Schedule) -> Result<(), RunError> {
     let need = need(schedule);
     let too_large = |need: String, most: String| Err(RunError::TooLarge { need, most });
     if need.bytes > MOST_BYTES {

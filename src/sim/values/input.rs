@@ -26,8 +26,20 @@ pub type Inputs = BTreeMap<ArrayId, Tensor>;
 /// # Errors
 /// [`RunError::TooLarge`] where the whole computation would not fit.
 pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
+    inputs_beside(schedule, seed, Inputs::new())
+}
+
+/// The same for the inputs that are not given.
+///
+/// # Errors
+/// As [`inputs`]; data of another dtype or other extents than declared.
+pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<Inputs, RunError> {
     guard::check(schedule)?;
-    let arrays = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
+    let declared = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
+    for (id, _) in declared.clone().filter(|(id, _)| given.contains_key(id)) {
+        self::given(schedule, &given, id)?;
+    }
+    let arrays = declared.filter(|(id, _)| !given.contains_key(id));
     let seed = |id: ArrayId| seed.wrapping_add(u64::from(id.0));
     let squares = |id: ArrayId| {
         schedule.operations.node_weights().any(|operation| match &operation.kind {
@@ -44,7 +56,9 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
             | OpKind::Mask { .. } => false,
         })
     };
-    arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id), squares(id))?))).collect()
+    let made = arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id), squares(id))?)));
+    let made: Inputs = made.collect::<Result<_, RunError>>()?;
+    Ok(given.into_iter().chain(made).collect())
 }
 
 /// Which share of the elements of an input is not 0, in 256ths.

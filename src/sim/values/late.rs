@@ -6,7 +6,7 @@ use super::defer::Part;
 use super::element::Element;
 use super::error::RunError;
 use super::gemm::Gemm;
-use super::parallel::on_devices;
+use super::parallel::{Here, on_devices};
 use super::step::{Blocks, check_blocks, check_operands, check_places, put_together};
 use super::tensor::Tensor;
 use super::view::{View, addressable, region_at};
@@ -40,7 +40,12 @@ impl Operand<'_> {
 }
 
 /// The blocks after an addition or an assembly.
-pub(super) fn step_late(schedule: &Schedule, id: OpId, mut operands: Vec<Late>) -> Result<Blocks, RunError> {
+pub(super) fn step_late(
+    schedule: &Schedule,
+    here: Here,
+    id: OpId,
+    mut operands: Vec<Late>,
+) -> Result<Blocks, RunError> {
     check_operands(schedule, id)?;
     let operation = schedule.operation(id);
     // A device's own blocks go with it; what is computed only now is shared.
@@ -70,7 +75,7 @@ pub(super) fn step_late(schedule: &Schedule, id: OpId, mut operands: Vec<Late>) 
             | OpKind::Map { .. } => Err(RunError::operation(id, "it uses what was not computed")),
         }
     };
-    let blocks: Result<Blocks, RunError> = on_devices(taken, u64::MAX, on_device).into_iter().collect();
+    let blocks: Result<Blocks, RunError> = on_devices(here, taken, u64::MAX, on_device).into_iter().collect();
     let blocks = blocks?;
     check_blocks(id, operation, &blocks)?;
     Ok(blocks)

@@ -7,6 +7,7 @@
 //! buffers are free as soon as nothing needs them. A block that is [absent](crate::schedule::CoordMap) is `None`. A
 //! product or a function of an absent block is absent; so is what a group gathers of which no member has a block.
 
+mod bytes;
 mod combine;
 mod compare;
 mod defer;
@@ -35,7 +36,9 @@ pub use compare::{Numerics, compare};
 pub use dense::dense;
 pub use element::Element;
 pub use error::RunError;
-pub use guard::{MOST_BLOCKS, MOST_BYTES, MOST_FLOPS, Need, need};
-pub use input::{Inputs, inputs};
-pub use run::{Gathered, Run, run};
+pub use guard::{MOST_BLOCKS, MOST_BYTES, MOST_FLOPS, Need, check as affordable, need};
+pub use input::{Inputs, inputs, inputs_beside};
+pub use parallel::Here;
+pub use run::{Execution, Gathered, Run, run};
+pub use step::Blocks;
 pub use tensor::{Storage, Tensor};

@@ -8,7 +8,8 @@ use super::guard;
 use super::input::{Inputs, shard_box};
 use super::late::{Late, step_late};
 use super::pad::valid_part;
-use super::step::{Blocks, step};
+use super::parallel::Here;
+use super::step::{Blocks, check_blocks, check_operands, step};
 use super::tensor::Tensor;
 use super::view::addressable;
 use crate::mesh::{DeviceId, Mesh};
@@ -56,31 +57,124 @@ pub struct Gathered {
 /// # Errors
 /// Inputs that are missing or of another type, an operation without meaning, or a computation too large.
 pub fn run(schedule: &Schedule, inputs: &Inputs) -> Result<Run, RunError> {
-    guard::check(schedule)?;
-    let mut uses = uses(schedule)?;
-    let mut values: Vec<Option<Value>> = vec![None; schedule.operations.node_count()];
-    for id in schedule.ids() {
-        let operands = schedule.operands(id);
-        let taken = operands.iter().map(|operand| {
-            let uses = &mut uses[operand.index()];
-            *uses -= 1;
-            let value = &mut values[operand.index()];
-            if *uses == 0 { value.take() } else { value.clone() }.expect("operands come first and are kept while used")
-        });
-        let value = evaluate(schedule, inputs, id, &operands, taken.collect())?;
-        if uses[id.index()] > 0 {
-            values[id.index()] = Some(value);
+    let mut execution = Execution::new(schedule, inputs, Here::All)?;
+    schedule.ids().try_for_each(|id| execution.compute(id))?;
+    Ok(execution.finish())
+}
+
+/// A schedule while it runs, operation by operation.
+#[derive(Debug)]
+pub struct Execution<'a> {
+    schedule: &'a Schedule,
+    inputs: &'a Inputs,
+    here: Here,
+    /// How often each value is still used.
+    uses: Vec<u32>,
+    values: Vec<Option<Value>>,
+}
+
+impl<'a> Execution<'a> {
+    /// Before the first operation.
+    ///
+    /// # Errors
+    /// A computation too large, or outputs without meaning.
+    pub fn new(schedule: &'a Schedule, inputs: &'a Inputs, here: Here) -> Result<Execution<'a>, RunError> {
+        guard::check(schedule)?;
+        let uses = uses(schedule)?;
+        Ok(Execution { schedule, inputs, here, uses, values: vec![None; schedule.operations.node_count()] })
+    }
+
+    /// Does one operation on the devices that are here. All operations before it must be done.
+    ///
+    /// # Errors
+    /// Inputs that are missing or of another type, or an operation without meaning.
+    pub fn compute(&mut self, id: OpId) -> Result<(), RunError> {
+        let operands = self.schedule.operands(id);
+        let taken = self.taken(&operands);
+        let value = evaluate(self.schedule, self.inputs, self.here, id, &operands, taken)?;
+        self.keep(id, value);
+        Ok(())
+    }
+
+    /// The blocks of the only operand of an operation that moves them, which takes them from here.
+    ///
+    /// # Errors
+    /// If the operation has another number of operands.
+    pub fn take(&mut self, id: OpId) -> Result<Blocks, RunError> {
+        check_operands(self.schedule, id)?;
+        let taken = self.taken(&self.schedule.operands(id));
+        match <[Value; 1]>::try_from(taken) {
+            Ok([Value::Blocks(blocks)]) => Ok(blocks),
+            Ok([Value::Deferred(_) | Value::Part(_)]) => unreachable!("only slices use a deferred product"),
+            Err(_) => Err(RunError::operation(id, "it moves one value")),
         }
     }
-    let held = |output: &Output| Held {
-        output: output.clone(),
-        array: schedule.array(output.array).clone(),
-        blocks: match &values[output.value.index()] {
-            Some(Value::Blocks(blocks)) => blocks.clone(),
-            Some(Value::Deferred(_) | Value::Part(_)) | None => unreachable!("outputs are kept and not deferred"),
-        },
-    };
-    Ok(Run { mesh: schedule.mesh.clone(), outputs: schedule.outputs.iter().map(held).collect() })
+
+    /// The blocks that an operation brings, from elsewhere.
+    ///
+    /// # Errors
+    /// If they are not what the operation says.
+    pub fn put(&mut self, id: OpId, blocks: Blocks) -> Result<(), RunError> {
+        check_blocks(id, self.schedule.operation(id), &blocks)?;
+        self.keep(id, Value::Blocks(blocks));
+        Ok(())
+    }
+
+    /// What a gather that is one operation makes of the blocks of all members of the groups.
+    ///
+    /// # Errors
+    /// A member without a block.
+    pub fn gather(&mut self, id: OpId, members: Blocks) -> Result<(), RunError> {
+        let mut blocks = step(self.schedule, self.inputs, self.here, id, vec![members])?;
+        let devices = self.schedule.mesh.devices();
+        blocks
+            .iter_mut()
+            .zip(devices)
+            .filter(|(_, device)| !self.here.has(*device))
+            .for_each(|(block, _)| *block = None);
+        self.keep(id, Value::Blocks(blocks));
+        Ok(())
+    }
+
+    /// Whether each device has a block of a value that is still needed.
+    pub fn present(&self, id: OpId) -> Option<Vec<bool>> {
+        match self.values[id.index()].as_ref()? {
+            Value::Blocks(blocks) => Some(blocks.iter().map(Option::is_some).collect()),
+            Value::Deferred(_) | Value::Part(_) => None,
+        }
+    }
+
+    /// What there is in the end.
+    ///
+    /// # Panics
+    /// If not all operations are done.
+    pub fn finish(mut self) -> Run {
+        let held = |output: &Output| Held {
+            output: output.clone(),
+            array: self.schedule.array(output.array).clone(),
+            blocks: match &mut self.values[output.value.index()] {
+                Some(Value::Blocks(blocks)) => blocks.clone(),
+                Some(Value::Deferred(_) | Value::Part(_)) | None => unreachable!("outputs are kept and not deferred"),
+            },
+        };
+        Run { mesh: self.schedule.mesh.clone(), outputs: self.schedule.outputs.iter().map(held).collect() }
+    }
+
+    fn taken(&mut self, operands: &[OpId]) -> Vec<Value> {
+        let take = |operand: &OpId| {
+            let uses = &mut self.uses[operand.index()];
+            *uses -= 1;
+            let value = &mut self.values[operand.index()];
+            if *uses == 0 { value.take() } else { value.clone() }.expect("operands come first and are kept while used")
+        };
+        operands.iter().map(take).collect()
+    }
+
+    fn keep(&mut self, id: OpId, value: Value) {
+        if self.uses[id.index()] > 0 {
+            self.values[id.index()] = Some(value);
+        }
+    }
 }
 
 /// What is known of a value.
@@ -94,6 +188,7 @@ enum Value {
 fn evaluate(
     schedule: &Schedule,
     inputs: &Inputs,
+    here: Here,
     id: OpId,
     operands: &[OpId],
     values: Vec<Value>,
@@ -106,7 +201,11 @@ fn evaluate(
         _ => None,
     };
     if let Some(part) = part {
-        return Ok(if part.can_wait(schedule) { Value::Part(part) } else { Value::Blocks(part.blocks(schedule)?) });
+        return Ok(if part.can_wait(schedule) {
+            Value::Part(part)
+        } else {
+            Value::Blocks(part.blocks(schedule, here)?)
+        });
     }
     if values.iter().any(|value| matches!(value, Value::Part(_))) {
         let late = values.into_iter().map(|value| match value {
@@ -114,16 +213,16 @@ fn evaluate(
             Value::Part(part) => Late::Part(part),
             Value::Deferred(_) => unreachable!("only slices use a deferred product"),
         });
-        return Ok(Value::Blocks(step_late(schedule, id, late.collect())?));
+        return Ok(Value::Blocks(step_late(schedule, here, id, late.collect())?));
     }
     let blocks = values.into_iter().map(|value| match value {
         Value::Blocks(blocks) => blocks,
         Value::Deferred(_) | Value::Part(_) => unreachable!("only slices use a deferred product"),
     });
     if is_deferred(schedule, id) {
-        return Ok(Value::Deferred(defer(schedule, id, blocks.collect())?));
+        return Ok(Value::Deferred(defer(schedule, here, id, blocks.collect())?));
     }
-    Ok(Value::Blocks(step(schedule, inputs, id, blocks.collect())?))
+    Ok(Value::Blocks(step(schedule, inputs, here, id, blocks.collect())?))
 }
 
 /// How often each value is used, by operations and as an output.
@@ -154,6 +253,23 @@ fn uses(schedule: &Schedule) -> Result<Vec<u32>, RunError> {
 }
 
 impl Run {
+    /// The blocks of all devices for each output, wherever they were computed.
+    ///
+    /// # Errors
+    /// Blocks that are no shards of their output, or outputs without meaning.
+    pub fn of(schedule: &Schedule, blocks: Vec<Blocks>) -> Result<Run, RunError> {
+        uses(schedule)?;
+        for (output, blocks) in schedule.outputs.iter().zip(&blocks) {
+            check_blocks(output.value, schedule.operation(output.value), blocks)?;
+        }
+        let held = |(output, blocks): (&Output, Blocks)| Held {
+            output: output.clone(),
+            array: schedule.array(output.array).clone(),
+            blocks,
+        };
+        Ok(Run { mesh: schedule.mesh.clone(), outputs: schedule.outputs.iter().zip(blocks).map(held).collect() })
+    }
+
     /// The block of each device for one output, by its place in [`Schedule::outputs`].
     ///
     /// # Panics

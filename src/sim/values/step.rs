@@ -5,7 +5,7 @@ use super::error::RunError;
 use super::input::{Inputs, given, shards};
 use super::map::map;
 use super::pad::{filled, zeros};
-use super::parallel::on_devices;
+use super::parallel::{Here, on_devices};
 use super::product::product;
 use super::reduce::reduce;
 use super::tensor::Tensor;
@@ -14,12 +14,13 @@ use crate::mesh::{AxisId, DeviceId, Mesh};
 use crate::schedule::{OpId, OpKind, Operation, Region, Schedule, Sources};
 
 /// The block of each device, or none.
-pub(super) type Blocks = Vec<Option<Tensor>>;
+pub type Blocks = Vec<Option<Tensor>>;
 
 /// The blocks after one operation; the operands are consumed, so that what nobody else holds can be overwritten.
 pub(super) fn step(
     schedule: &Schedule,
     inputs: &Inputs,
+    here: Here,
     id: OpId,
     mut operands: Vec<Blocks>,
 ) -> Result<Blocks, RunError> {
@@ -33,31 +34,33 @@ pub(super) fn step(
             let declared = schedule.arrays.get(array.index()).ok_or_else(|| wrong("there is no such array".into()))?;
             let whole = given(schedule, inputs, *array)?;
             let shards = mesh.devices().zip(shards(declared, whole, sharding, mesh)?);
-            Ok(shards.map(|(device, shard)| sharding.is_on(device, mesh).then_some(shard)).collect())
+            Ok(shards
+                .map(|(device, shard)| (sharding.is_on(device, mesh) && here.has(device)).then_some(shard))
+                .collect())
         }
         OpKind::Slice { view, region } => slice(mesh, operation, view, region, operands.remove(0)).map_err(wrong),
         OpKind::Shuffle { sources, route: _ } => Ok(shuffle(mesh, sources, &operands[0])),
         OpKind::Add { operator } => {
             let operands = by_device(mesh, operands);
-            Ok(on_devices(operands, size, |_, blocks| add(*operator, blocks.into_iter().flatten().collect())))
+            Ok(on_devices(here, operands, size, |_, blocks| add(*operator, blocks.into_iter().flatten().collect())))
         }
         OpKind::Assemble { view, places } => {
             let places = check_places(operation, view, places).map_err(wrong)?;
-            let assembled = on_devices(by_device(mesh, operands), size, |device, blocks| {
+            let assembled = on_devices(here, by_device(mesh, operands), size, |device, blocks| {
                 put_together(id, operation, &places, mesh, device, blocks)
             });
             assembled.into_iter().collect()
         }
         OpKind::AllGather { axes, dim } => all_gather(id, mesh, axes, *dim, &operands[0]),
         OpKind::MatMul { einsum } => {
-            let products = on_devices(by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
+            let products = on_devices(here, by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
                 [Some(a), Some(b)] => product(einsum, a, b, operation.dtype).map(Some).map_err(wrong),
                 _ => Ok(None),
             });
             products.into_iter().collect()
         }
         OpKind::Fill { dim, valid, with, block: place } => {
-            let filled = on_devices(by_device(mesh, operands), size, |device, mut blocks| {
+            let filled = on_devices(here, by_device(mesh, operands), size, |device, mut blocks| {
                 let Some(block) = blocks.pop().flatten() else { return Ok(None) };
                 let length = operation.extents.get(*dim).ok_or_else(|| wrong("there is no such dim".into()))?;
                 let start = place.at(mesh, device).and_then(|place| place.checked_mul(*length));
@@ -66,20 +69,20 @@ pub(super) fn step(
             });
             filled.into_iter().collect()
         }
-        OpKind::Mask { axes } => Ok(on_devices(by_device(mesh, operands), size, |device, mut blocks| {
+        OpKind::Mask { axes } => Ok(on_devices(here, by_device(mesh, operands), size, |device, mut blocks| {
             let block = blocks.pop().flatten()?;
             let first = mesh.rank(device, axes.iter().copied()) == 0;
             Some(if first { block } else { zeros(&block) })
         })),
         OpKind::Reduce { operator, einsum } => {
-            let reduced = on_devices(by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
+            let reduced = on_devices(here, by_device(mesh, operands), size, |_, blocks| match &blocks[..] {
                 [Some(of)] => reduce(*operator, einsum, of, operation.dtype).map(Some).map_err(wrong),
                 _ => Ok(None),
             });
             reduced.into_iter().collect()
         }
         OpKind::Map { function, einsum } => {
-            let mapped = on_devices(by_device(mesh, operands), size, |_, blocks| {
+            let mapped = on_devices(here, by_device(mesh, operands), size, |_, blocks| {
                 let blocks: Option<Vec<Tensor>> = blocks.into_iter().collect();
                 let Some(blocks) = blocks else { return Ok(None) };
                 let blocks: Vec<&Tensor> = blocks.iter().collect();

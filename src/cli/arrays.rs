@@ -1,0 +1,166 @@
+//! `--input`, `--save` and `--save-shards`: arrays of a run from files and to files.
+
+use super::{Failure, input};
+use crate::arrays::{self, ArrayError, Wanted};
+use crate::mesh::DeviceId;
+use crate::schedule::{Array, ArrayId, Dense, Schedule};
+use crate::sim::values::{Inputs, Run, Tensor};
+use clap::Args;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where arrays come from and go to.
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Arrays {
+    /// Data of an input: a file of NumPy or of safetensors, there with the name of the array
+    #[arg(long, value_name = "NAME=FILE[:KEY]", value_parser = stored)]
+    input: Vec<Stored>,
+    /// Where an output goes: `.npy`, or `.safetensors`, which takes several
+    #[arg(long, value_name = "NAME=FILE[:KEY]", value_parser = stored)]
+    save: Vec<Stored>,
+    /// A new folder for the shard of each device of an output, `d0.npy` and so on
+    #[arg(long, value_name = "NAME=FOLDER", value_parser = stored)]
+    save_shards: Vec<Stored>,
+}
+
+/// An array and the file that it is in.
+#[derive(Clone, Debug)]
+struct Stored {
+    name: String,
+    /// As it is written: what stands after a `:` may be a key.
+    place: String,
+}
+
+/// `A=a.npy`, `B=w.safetensors:layer.0`
+fn stored(text: &str) -> Result<Stored, String> {
+    match text.split_once('=').map(|(name, place)| (name.trim(), place.trim())) {
+        Some((name, place)) if !name.is_empty() && !place.is_empty() => {
+            Ok(Stored { name: name.to_owned(), place: place.to_owned() })
+        }
+        _ => Err("write an array and its file: `A=a.npy`, `B=w.safetensors:layer.0`".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Npy,
+    Safetensors,
+}
+
+impl Stored {
+    /// The file, what it is, and the key in it.
+    fn file(&self) -> Result<(&Path, Kind, Option<&str>), Failure> {
+        let kind = |path: &str| match Path::new(path).extension()?.to_str()? {
+            "npy" => Some(Kind::Npy),
+            "safetensors" => Some(Kind::Safetensors),
+            _ => None,
+        };
+        if let Some(kind) = kind(&self.place) {
+            return Ok((Path::new(&self.place), kind, None));
+        }
+        let keyed = self.place.match_indices(':').find_map(|(at, _)| {
+            let (path, key) = (&self.place[..at], &self.place[at + 1..]);
+            Some((Path::new(path), kind(path)?, Some(key)))
+        });
+        match keyed {
+            Some((path, Kind::Npy, Some(_))) => {
+                Err(Failure::Call(format!("`{}` holds one array, and none by name", path.display())))
+            }
+            Some(keyed) => Ok(keyed),
+            None => Err(Failure::Call(format!("`{}` is no `.npy` and no `.safetensors` file by its name", self.place))),
+        }
+    }
+}
+
+impl Arrays {
+    /// Refuses names that the schedule has not, and files whose kind is not known, before anything is computed.
+    pub(super) fn check(&self, schedule: &Schedule) -> Result<(), Failure> {
+        for stored in &self.input {
+            stored.file()?;
+            declared(schedule, &stored.name)?;
+        }
+        if let Some(twice) = twice(&self.input) {
+            return Err(Failure::Call(format!("`--input` has two files for `{twice}`")));
+        }
+        for stored in self.save.iter().chain(&self.save_shards) {
+            output(schedule, &stored.name)?;
+        }
+        self.save.iter().try_for_each(|stored| stored.file().map(|_| ()))
+    }
+
+    /// Reads the data that are given.
+    pub(super) fn read(&self, schedule: &Schedule) -> Result<Inputs, Failure> {
+        self.input
+            .iter()
+            .map(|stored| {
+                let (path, kind, key) = stored.file()?;
+                let (id, array) = declared(schedule, &stored.name)?;
+                let failed = |error: ArrayError| {
+                    Failure::Call(format!("the input `{}` from `{}`: {error}", stored.name, path.display()))
+                };
+                let wanted = Wanted { dtype: array.dtype, extents: &array.valid };
+                let mut file = std::fs::File::open(path).map_err(|error| failed(error.into()))?;
+                let read = match kind {
+                    Kind::Npy => arrays::read_npy(&mut file, wanted),
+                    Kind::Safetensors => arrays::read_safetensors(&mut file, key, &stored.name, wanted),
+                };
+                Ok((id, read.map_err(failed)?))
+            })
+            .collect()
+    }
+
+    /// Writes what is asked for, each file and each folder whole or not at all.
+    pub(super) fn write(&self, schedule: &Schedule, run: &Run) -> Result<(), Failure> {
+        let mut together: BTreeMap<&Path, Vec<(&str, Tensor)>> = BTreeMap::new();
+        let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+        for stored in &self.save {
+            let (path, kind, key) = stored.file()?;
+            let gathered = run.gather(output(schedule, &stored.name)?);
+            let array = gathered.map_err(|error| Failure::Call(error.to_string()))?.array;
+            match kind {
+                Kind::Npy => files.push((path.to_owned(), arrays::write_npy(&array))),
+                Kind::Safetensors => together.entry(path).or_default().push((key.unwrap_or(&stored.name), array)),
+            }
+        }
+        for (path, named) in &together {
+            let named: Vec<(&str, &Tensor)> = named.iter().map(|(name, array)| (*name, array)).collect();
+            let bytes = arrays::write_safetensors(&named);
+            let bytes = bytes.map_err(|error| Failure::Call(format!("cannot write `{}`: {error}", path.display())))?;
+            files.push(((*path).to_owned(), bytes));
+        }
+        for (path, bytes) in &files {
+            input::write(path, bytes)?;
+        }
+        for stored in &self.save_shards {
+            let blocks = (0..).map(DeviceId).zip(run.blocks(output(schedule, &stored.name)?));
+            let shards = blocks.filter_map(|(device, block)| Some((device, arrays::write_npy(block.as_ref()?))));
+            let shards: Vec<(DeviceId, Vec<u8>)> = shards.collect();
+            let files = shards.iter().map(|(device, bytes)| (format!("{device}.npy"), &bytes[..]));
+            input::write_folder(Path::new(&stored.place), files)?;
+        }
+        Ok(())
+    }
+}
+
+fn twice(all: &[Stored]) -> Option<&str> {
+    let again = all.iter().enumerate().find(|(place, own)| all[..*place].iter().any(|other| other.name == own.name));
+    again.map(|(_, own)| own.name.as_str())
+}
+
+/// The input of this name.
+fn declared<'s>(schedule: &'s Schedule, name: &str) -> Result<(ArrayId, &'s Array), Failure> {
+    let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
+    inputs().find(|(_, array)| array.name == name).ok_or_else(|| {
+        let known: Vec<String> = inputs().map(|(_, array)| format!("`{}`", array.name)).collect();
+        Failure::Call(format!("there is no input `{name}`; the inputs are {}", known.join(", ")))
+    })
+}
+
+/// The place of the output of this name.
+fn output(schedule: &Schedule, name: &str) -> Result<usize, Failure> {
+    let names = || schedule.outputs.iter().map(|output| schedule.array(output.array).name.as_str());
+    names().position(|own| own == name).ok_or_else(|| {
+        let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+        Failure::Call(format!("there is no output `{name}`; the outputs are {}", known.join(", ")))
+    })
+}

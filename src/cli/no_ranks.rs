@@ -1,0 +1,25 @@
+//! What stands for the ranks of MPI in a build without them.
+
+use super::Failure;
+use super::schedule::{Computed, Data};
+use crate::schedule::Schedule;
+use std::time::Duration;
+
+/// There are none.
+pub(super) enum Ranks {}
+
+impl Ranks {
+    /// Says how to get some.
+    pub(super) fn start(_repetitions: u32, _timeout: Duration) -> Result<Ranks, Failure> {
+        let how = "build it with `cargo build --release --features mpi`, which wants Open MPI or MPICH";
+        Err(Failure::Call(format!("this `shardc` is built without MPI: {how}")))
+    }
+
+    pub(super) fn lead(&self, _: Data<'_>, _: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        match *self {}
+    }
+
+    pub(super) fn compute(&self, _: &Schedule, _: Data<'_>) -> Result<Computed, Failure> {
+        match *self {}
+    }
+}

@@ -1,0 +1,227 @@
+//! `shardc run --engine mpi`: the first rank reads, plans and prints, the others run what it sends them.
+
+use super::schedule::{Computed, Data};
+use super::{Failure, input};
+use crate::engine::measured::{Measured, Taken};
+use crate::engine::mpi::{Execute, Order, Session};
+use crate::mesh::DeviceId;
+use crate::schedule::{Schedule, from_json, to_json};
+use crate::sim::values::{self, Blocks, Inputs, Run, RunError, Tensor};
+use std::time::Duration;
+
+/// The ranks, as this one sees them.
+pub(super) struct Ranks {
+    session: Session,
+    repetitions: u32,
+}
+
+/// What this rank has done.
+struct Done {
+    inputs: Inputs,
+    run: Run,
+    /// By repetition and operation.
+    taken: Vec<Vec<Taken>>,
+}
+
+impl Ranks {
+    /// Joins the other ranks.
+    pub(super) fn start(repetitions: u32, timeout: Duration) -> Result<Ranks, Failure> {
+        let session = Session::start(timeout, input::say);
+        let session = session.ok_or_else(|| Failure::Call("MPI has been started before".to_owned()))?;
+        Ok(Ranks { session, repetitions })
+    }
+
+    /// Runs `first` on the first rank, and on the others what that one sends them.
+    ///
+    /// - `data`: files and seed, which each rank reads for itself.
+    pub(super) fn lead(&self, data: Data<'_>, first: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+        if self.session.rank() == 0 {
+            let done = first().map_err(|failure| {
+                // The first process that fails ends the others: what is wrong is said before they know.
+                if let Failure::Call(words) = &failure {
+                    input::say(&format!("error: {words}\n"));
+                }
+                Failure::Told(failure.exit_code())
+            });
+            self.session.tell(&Order::Dismissed(done.as_ref().err().map_or(0, Failure::exit_code)));
+            return done;
+        }
+        loop {
+            match self.session.order() {
+                Order::Dismissed(0) => return Ok(()),
+                Order::Dismissed(code) => return Err(Failure::Told(code)),
+                Order::Work(text) => self.follow(&text, data),
+            }
+        }
+    }
+
+    /// What every rank does but the first.
+    fn follow(&self, text: &str, data: Data<'_>) {
+        let Ok(schedule) = from_json(text) else {
+            self.session.give_up("the schedule that it was sent makes no sense")
+        };
+        // What is wrong is said by the first rank.
+        let Ok(done) = self.part(&schedule, data) else { return };
+        self.session.gather(times_bytes(&done.taken));
+        let verdict = (0..schedule.outputs.len()).map(|output| {
+            let own = bytes_of(done.run.blocks(output)[self.own().index()].as_ref());
+            let expected = self.session.receive(0);
+            self.session.send(0, &own);
+            let size = usize::try_from(schedule.operation(schedule.outputs[output].value).dtype.size()).unwrap_or(1);
+            differences(&expected, &own, size)
+        });
+        let differ: u64 = verdict.sum();
+        self.session.gather(differ.to_le_bytes().to_vec());
+    }
+
+    fn own(&self) -> DeviceId {
+        DeviceId(self.session.rank())
+    }
+
+    /// Inputs and runs of this rank, if all ranks can do their part.
+    fn part(&self, schedule: &Schedule, data: Data<'_>) -> Result<Done, String> {
+        let words = |failure: Failure| match failure {
+            Failure::Call(words) => words,
+            Failure::Program | Failure::Told(_) => "it failed".to_owned(),
+        };
+        let execute = Execute::new(&self.session, schedule);
+        let inputs = data.arrays.read(schedule).map_err(words).and_then(|given| {
+            values::inputs_beside(schedule, data.seed, given).map_err(|error: RunError| error.to_string())
+        });
+        let ready = execute.and_then(|execute| Ok((execute, inputs?)));
+        self.session.agree(ready.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        let (execute, inputs) = ready?;
+        let mut last = None;
+        let mut taken = Vec::new();
+        for _ in 0..self.repetitions {
+            let (run, own) = execute.run(&inputs);
+            taken.push(own);
+            last = Some(run);
+        }
+        drop(execute);
+        let run = last.ok_or("it was not run")?;
+        Ok(Done { inputs, run, taken })
+    }
+
+    /// Runs a schedule on all ranks. Every rank holds its blocks against those of the simulator, bit by bit; the whole
+    /// is held against the dense result.
+    pub(super) fn compute(&self, schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
+        let call = |error: RunError| Failure::Call(format!("{error}; `shardc time` works for any size"));
+        Execute::new(&self.session, schedule).map_err(Failure::Call)?;
+        values::affordable(schedule).map_err(call)?;
+        data.arrays.check(schedule)?;
+        let text = to_json(schedule);
+        // What the others read is what the first one runs.
+        let schedule =
+            &from_json(&text).map_err(|error| Failure::Call(format!("the schedule cannot be sent: {error}")))?;
+        self.session.tell(&Order::Work(text));
+        let done = self.part(schedule, data).map_err(Failure::Call)?;
+        let taken = self.session.gather(times_bytes(&done.taken));
+        let measured = Measured::of(&by_run(&taken, done.taken.len(), schedule.operations.node_count()));
+        let expected = values::run(schedule, &done.inputs).map_err(call)?;
+        let (blocks, mut differ) = self.outputs(schedule, &done.run, &expected);
+        for (rank, own) in self.session.gather(0u64.to_le_bytes().to_vec()).iter().enumerate() {
+            differ[rank] += own.as_slice().try_into().map_or(0, u64::from_le_bytes);
+        }
+        if let Some(rank) = differ.iter().position(|differ| *differ > 0) {
+            input::say(&format!("error: {} elements on rank {rank} are not the simulator's\n", differ[rank]));
+            return Err(Failure::Program);
+        }
+        let run = Run::of(schedule, blocks).map_err(call)?;
+        let dense = values::dense(schedule, &done.inputs).map_err(call)?;
+        let numerics = values::compare(schedule, &done.inputs, &dense, &run).map_err(call)?;
+        if numerics.equal || numerics.within {
+            data.arrays.write(schedule, &run)?;
+        }
+        Ok(Computed { numerics, measured: Some(measured) })
+    }
+
+    /// The blocks of all ranks, and how many elements on this one are not the simulator's.
+    fn outputs(&self, schedule: &Schedule, own: &Run, expected: &Run) -> (Vec<Blocks>, Vec<u64>) {
+        let mut differ = vec![0; schedule.mesh.device_count()];
+        let mut outputs = Vec::new();
+        for (place, output) in schedule.outputs.iter().enumerate() {
+            let operation = schedule.operation(output.value);
+            let size = usize::try_from(operation.dtype.size()).unwrap_or(1);
+            let mut blocks: Blocks = Vec::new();
+            for (device, simulated) in schedule.mesh.devices().zip(expected.blocks(place)) {
+                let simulated = bytes_of(simulated.as_ref());
+                if device == self.own() {
+                    let block = own.blocks(place)[device.index()].clone();
+                    differ[device.index()] += differences(&simulated, &bytes_of(block.as_ref()), size);
+                    blocks.push(block);
+                    continue;
+                }
+                self.session.send(device.0, &simulated);
+                let bytes = self.session.receive(device.0);
+                let block = bytes.get(1..).filter(|_| bytes[0] == 1);
+                let block = block.map(|bytes| Tensor::from_le_bytes(operation.dtype, &operation.extents, bytes));
+                let Some(block) = block.map_or(Some(None), |block| block.map(Some)) else {
+                    self.session.give_up(&format!("rank {} sent a block of another shape", device.0))
+                };
+                blocks.push(block);
+            }
+            outputs.push(blocks);
+        }
+        (outputs, differ)
+    }
+}
+
+/// A block, or that there is none.
+fn bytes_of(block: Option<&Tensor>) -> Vec<u8> {
+    let Some(block) = block else { return vec![0] };
+    let mut bytes = vec![1];
+    block.append_le_bytes(&mut bytes);
+    bytes
+}
+
+/// How many elements of two blocks differ in some bit.
+fn differences(expected: &[u8], found: &[u8], size: usize) -> u64 {
+    if expected.len() != found.len() || expected.first() != found.first() {
+        return (expected.len().max(found.len()) / size).max(1) as u64;
+    }
+    expected[1..].chunks(size).zip(found[1..].chunks(size)).filter(|(a, b)| a != b).count() as u64
+}
+
+fn times_bytes(taken: &[Vec<Taken>]) -> Vec<u8> {
+    let times = taken.iter().flatten().flat_map(|taken| [taken.start, taken.finish]);
+    times.flat_map(f64::to_le_bytes).collect()
+}
+
+/// By run, rank and operation, of what each rank has sent.
+fn by_run(ranks: &[Vec<u8>], runs: usize, operations: usize) -> Vec<Vec<Vec<Taken>>> {
+    let times = |bytes: &Vec<u8>| -> Vec<f64> {
+        bytes.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().expect("eight bytes"))).collect()
+    };
+    let times: Vec<Vec<f64>> = ranks.iter().map(times).collect();
+    let taken = |rank: &Vec<f64>, run: usize| -> Vec<Taken> {
+        let own = rank.chunks_exact(2).skip(run * operations).take(operations);
+        own.map(|pair| Taken { start: pair[0], finish: pair[1] }).collect()
+    };
+    (0..runs).map(|run| times.iter().map(|rank| taken(rank, run)).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_differing_element_counts() {
+        assert_eq!(differences(&[1, 1, 2, 3, 4], &[1, 1, 2, 3, 4], 2), 0);
+        assert_eq!(differences(&[1, 1, 2, 3, 4], &[1, 1, 2, 3, 5], 2), 1);
+        assert_eq!(differences(&[1, 9, 2, 9, 4], &[1, 1, 2, 3, 5], 2), 2);
+        assert_eq!(differences(&[0], &[0], 4), 0);
+        assert!(differences(&[0], &[1, 1, 2, 3, 4], 4) > 0);
+        assert!(differences(&[1, 1, 2, 3, 4], &[0], 4) > 0);
+    }
+
+    #[test]
+    fn times_come_back_by_run_rank_and_operation() {
+        let taken = |n: u32| Taken { start: f64::from(n), finish: f64::from(n) + 0.5 };
+        let ranks = [[[taken(0), taken(1)], [taken(2), taken(3)]], [[taken(4), taken(5)], [taken(6), taken(7)]]];
+        let bytes: Vec<Vec<u8>> = ranks.iter().map(|runs| times_bytes(&runs.map(|run| run.to_vec()))).collect();
+        let runs = by_run(&bytes, 2, 2);
+        assert_eq!(runs[1], [vec![taken(2), taken(3)], vec![taken(6), taken(7)]]);
+        assert_eq!(runs[0][1], [taken(4), taken(5)]);
+    }
+}

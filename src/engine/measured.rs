@@ -1,0 +1,86 @@
+//! How long operations took on real processes.
+
+use itertools::Itertools;
+
+/// When an operation started and was done on one rank, in seconds after all were ready to start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Its operands were there.
+    pub start: f64,
+    /// Its result was there.
+    pub finish: f64,
+}
+
+/// The middle and the ends of several measurements, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Half of them took longer.
+    pub median: f64,
+    /// The shortest.
+    pub least: f64,
+    /// The longest.
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of measurements, of which there is at least one; zero of none.
+    pub fn of(measured: impl IntoIterator<Item = f64>) -> Spread {
+        let sorted: Vec<f64> = measured.into_iter().sorted_by(f64::total_cmp).collect();
+        let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
+        let half = sorted.len() / 2;
+        let median = if sorted.len() % 2 == 1 { at(half) } else { (at(half.saturating_sub(1)) + at(half)) / 2.0 };
+        Spread { median, least: at(0), most: at(sorted.len().saturating_sub(1)) }
+    }
+}
+
+/// Several runs of a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// From the common start until the last rank is done.
+    pub makespan: Spread,
+    /// From the earliest start on any rank to the latest end, for each operation in list order: as the clock tells it.
+    pub operations: Vec<Spread>,
+    /// How many runs there were.
+    pub repetitions: usize,
+}
+
+impl Measured {
+    /// Of each run what each rank took for each operation.
+    pub fn of(runs: &[Vec<Vec<Taken>>]) -> Measured {
+        let count = runs.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        let length = |run: &Vec<Vec<Taken>>, place: usize| {
+            let taken = run.iter().filter_map(|rank| rank.get(place));
+            let (start, finish) = taken.fold((f64::INFINITY, 0.0f64), |(start, finish), taken| {
+                (start.min(taken.start), finish.max(taken.finish))
+            });
+            (finish - start).max(0.0)
+        };
+        let makespan = |run: &Vec<Vec<Taken>>| run.iter().flatten().map(|taken| taken.finish).fold(0.0, f64::max);
+        Measured {
+            makespan: Spread::of(runs.iter().map(makespan)),
+            operations: (0..count).map(|place| Spread::of(runs.iter().map(|run| length(run, place)))).collect(),
+            repetitions: runs.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_between_the_middle_two() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Spread { median: 2.0, least: 1.0, most: 3.0 });
+        assert_eq!(Spread::of([4.0, 1.0]), Spread { median: 2.5, least: 1.0, most: 4.0 });
+        assert_eq!(Spread::of([]), Spread { median: 0.0, least: 0.0, most: 0.0 });
+    }
+
+    #[test]
+    fn an_operation_lasts_from_its_first_start_to_its_last_end() {
+        let taken = |start, finish| Taken { start, finish };
+        let run = vec![vec![taken(0.0, 1.0), taken(1.0, 3.0)], vec![taken(0.5, 2.0), taken(2.0, 5.0)]];
+        let measured = Measured::of(&[run]);
+        assert_eq!(measured.makespan.median, 5.0);
+        assert_eq!(measured.operations.iter().map(|operation| operation.median).collect::<Vec<_>>(), [2.0, 4.0]);
+    }
+}

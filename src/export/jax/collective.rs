@@ -1,0 +1,56 @@
+//! A collective as calls of `jax.lax`.
+
+use super::expression::combined;
+use super::text;
+use crate::dtype::DType;
+use crate::export::words::Word;
+use crate::mesh::Mesh;
+use crate::operator::Operator;
+use itertools::Itertools;
+
+/// What a word makes of the block called `x`.
+pub(super) fn call(word: &Word, x: &str, dtype: DType, mesh: &Mesh) -> String {
+    let axes = |on| text::axes(on, mesh);
+    match word {
+        Word::Rearrange { cut, order, extents } => rearranged(x, cut, order, extents),
+        Word::AllGather { axes: on, dim } => format!("lax.all_gather({x}, {}, axis={dim}, tiled=True)", axes(*on)),
+        // Only sums are scattered: the vocabulary has no other.
+        Word::ReduceScatter { axes: on, dim, operator: _ } => {
+            format!("lax.psum_scatter({x}, {}, scatter_dimension={dim}, tiled=True)", axes(*on))
+        }
+        Word::AllReduce { axes: on, operator } => match operator {
+            Operator::Max | Operator::Or => format!("lax.pmax({x}, {})", axes(*on)),
+            Operator::Min | Operator::And => format!("lax.pmin({x}, {})", axes(*on)),
+            Operator::Sum | Operator::Mul | Operator::Mean | Operator::SquareAdd | Operator::Root => {
+                format!("lax.psum({x}, {})", axes(*on))
+            }
+        },
+        Word::AllToAll { axes: on, split, join } => {
+            format!("lax.all_to_all({x}, {}, split_axis={split}, concat_axis={join}, tiled=True)", axes(*on))
+        }
+        Word::Permute { axes: on, pairs } => {
+            let pairs = pairs.iter().map(|(from, to)| format!("({from}, {to})")).join(", ");
+            format!("lax.ppermute({x}, {}, [{pairs}])", axes(*on))
+        }
+        Word::Own { axes: on, dim, length } => {
+            let start = format!("lax.axis_index({}) * {length}", axes(*on));
+            format!("lax.dynamic_slice_in_dim({x}, {start}, {length}, axis={dim})")
+        }
+        Word::First { axes: on } => {
+            format!("jnp.where(lax.axis_index({}) == 0, {x}, jnp.zeros_like({x}))", axes(*on))
+        }
+        Word::Square => format!("jnp.square({x})"),
+        Word::Over(n) => format!("{x} / {n}"),
+        Word::Fold(operator) => combined(*operator, x, "0", dtype),
+    }
+}
+
+/// Only what changes something is written.
+fn rearranged(x: &str, cut: &[u64], order: &[usize], extents: &[u64]) -> String {
+    let is_in_order = order.iter().copied().eq(0..order.len());
+    if is_in_order {
+        return format!("{x}.reshape{}", text::tuple(extents));
+    }
+    let (cut, order) = (text::tuple(cut), text::tuple(order));
+    format!("{x}.reshape{cut}.transpose{order}.reshape{}", text::tuple(extents))
+}

@@ -1,0 +1,144 @@
+//! The values of a program as a Python function of whole arrays: no mesh, no layout, no padding.
+
+use super::expression::{self, Lanes, Operand, combined};
+use super::lines::Lines;
+use super::names::Names;
+use crate::function::Function;
+use crate::layout::Sharding;
+use crate::program::{Definition, Program, Value, ValueId};
+use itertools::Itertools;
+use std::collections::HashMap;
+
+/// What is written behind the value of a statement, if anything: a constraint on its layout.
+pub(super) type Constraint<'a> = &'a dyn Fn(ValueId, &str) -> Option<String>;
+
+/// The lines of the function, without its head; `open` tells the layouts of inputs that come in pieces.
+pub(super) fn body(
+    program: &Program,
+    source: &str,
+    parameters: &HashMap<ValueId, String>,
+    open: &HashMap<ValueId, Sharding>,
+    constraint: Constraint<'_>,
+) -> String {
+    let (lines, names, called) = (Lines::new(source, 1), Names::new(), HashMap::new());
+    let mut dense = Dense { program, lines, names, called, parameters, open, constraint };
+    let mut given: Vec<&String> = parameters.values().collect();
+    given.sort();
+    for parameter in given {
+        dense.names.fix(parameter);
+    }
+    dense.values();
+    let called = program.outputs.iter().map(|id| dense.called[id].clone()).join(", ");
+    dense.lines.add(&format!("return {called}"));
+    dense.lines.finish()
+}
+
+struct Dense<'a> {
+    program: &'a Program,
+    lines: Lines<'a>,
+    names: Names<ValueId>,
+    called: HashMap<ValueId, String>,
+    parameters: &'a HashMap<ValueId, String>,
+    open: &'a HashMap<ValueId, Sharding>,
+    constraint: Constraint<'a>,
+}
+
+impl Dense<'_> {
+    /// The pieces of an open sum are put together first.
+    fn input(&mut self, id: ValueId) {
+        let is_in_body = self.program.body_of(id).is_some();
+        let parameter = &self.parameters[&id];
+        let given = if is_in_body { format!("{parameter}[layer]") } else { parameter.clone() };
+        let Some(sharding) = self.open.get(&id) else {
+            self.called.insert(id, given);
+            return;
+        };
+        let value = self.program.value(id);
+        let closed = combined(sharding.operator, &given, "0", value.dtype);
+        let name = self.named(id);
+        self.lines.add_of(value.span, &format!("{name} = {closed}"));
+    }
+
+    /// The value of a statement is called like it; what stands inside of expressions has names of its own.
+    fn named(&mut self, id: ValueId) -> String {
+        let name = self.names.give(&self.program.name(id), id, |_| false);
+        self.called.insert(id, name.clone());
+        name
+    }
+
+    fn values(&mut self) {
+        let program = self.program;
+        let mut at = 0;
+        while at < program.values.len() {
+            let Some(repeat) = program.repeats.iter().find(|repeat| repeat.body.start == at && !repeat.body.is_empty())
+            else {
+                self.value(at);
+                at += 1;
+                continue;
+            };
+            for carried in &repeat.carried {
+                let entry = self.called[&carried.entry].clone();
+                let name = self.named(carried.first);
+                self.lines.add(&format!("{name} = {entry}"));
+            }
+            self.lines.open(&format!("for layer in range({}):", repeat.times));
+            let is_first = |at: usize| repeat.carried.iter().any(|carried| carried.first.index() == at);
+            for at in repeat.body.clone().filter(|at| !is_first(*at)) {
+                self.value(at);
+            }
+            let (to, from): (Vec<String>, Vec<String>) = repeat
+                .carried
+                .iter()
+                .map(|carried| (self.called[&carried.first].clone(), self.called[&carried.last].clone()))
+                .unzip();
+            match to.as_slice() {
+                // Nothing is handed on, and there may be nothing else to do.
+                [] => self.lines.add("pass"),
+                _ => self.lines.add(&format!("{} = {}", to.join(", "), from.join(", "))),
+            }
+            self.lines.close();
+            for carried in &repeat.carried {
+                let name = self.called[&carried.first].clone();
+                self.called.insert(carried.last, name);
+            }
+            at = repeat.body.end;
+        }
+    }
+
+    fn value(&mut self, at: usize) {
+        let program = self.program;
+        let id = ValueId(u32::try_from(at).expect("fewer values than bytes of source"));
+        let Value { dtype, definition, dims, span, .. } = program.value(id);
+        let operands: Vec<Operand> = definition
+            .operands()
+            .iter()
+            .map(|operand| (self.called[operand].clone(), program.value(*operand).dtype))
+            .collect();
+        let lanes = Lanes { start: None, rank: dims.len() };
+        let value = match definition {
+            Definition::Input => return self.input(id),
+            Definition::Product { .. } => expression::product(&operands, &program.einsum(id), *dtype),
+            Definition::Reduce { operator, .. } => {
+                expression::reduce(*operator, &operands[0].0, &program.einsum(id), *dtype)
+            }
+            // There is no padding to be filled.
+            Definition::Map { function: Function::Fill { .. }, .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => {
+                expression::map(Function::Identity, &operands, &program.einsum(id), *dtype, &lanes)
+            }
+            Definition::Map { function, .. } => {
+                expression::map(*function, &operands, &program.einsum(id), *dtype, &lanes)
+            }
+        };
+        let constrained = (self.constraint)(id, &value);
+        if constrained.is_none() && Some(&value) == operands.first().map(|(name, _)| name) {
+            self.called.insert(id, value);
+            return;
+        }
+        let value = constrained.unwrap_or(value);
+        let name = self.named(id);
+        self.lines.add_of(*span, &format!("{name} = {value}"));
+    }
+}

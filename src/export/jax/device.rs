@@ -1,0 +1,224 @@
+//! The steps of a plan as a Python function: what each device does with its own shards.
+
+use super::collective;
+use super::expression::{self, Lanes, Operand};
+use super::lines::Lines;
+use super::names::Names;
+use super::text;
+use crate::export::words::{Vocabulary, words};
+use crate::function::Function;
+use crate::plan::{Plan, StepId, StepOp};
+use itertools::Itertools;
+use std::collections::HashMap;
+
+/// The lines of the function, without its head.
+pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, String>) -> String {
+    let mut device = Device {
+        plan,
+        lines: Lines::new(source, 1),
+        names: Names::new(),
+        called: HashMap::new(),
+        needed: needed(plan),
+        body: None,
+    };
+    let inputs: Vec<StepId> = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input).collect();
+    for id in &inputs {
+        // What there is several of has its name to the end.
+        match plan.body(*id) {
+            Some(_) => device.names.fix(&parameters[id]),
+            None => device.names.give(&parameters[id], *id, |_| false),
+        };
+    }
+    for id in inputs {
+        device.input(id, &parameters[&id]);
+    }
+    device.steps();
+    device.returned();
+    device.lines.finish()
+}
+
+/// After which step each one is not needed any more; `None` if it is needed to the end.
+///
+/// What a body takes from outside is needed until the body's end, as its next iteration takes it again; so is what it
+/// hands on.
+fn needed(plan: &Plan) -> HashMap<StepId, Option<StepId>> {
+    let ends: Vec<Option<StepId>> = (0..plan.program.repeats.len())
+        .map(|body| plan.ids().filter(|id| plan.body(*id) == Some(body)).last())
+        .collect();
+    let mut needed: HashMap<StepId, Option<StepId>> = plan.ids().map(|id| (id, Some(id))).collect();
+    for user in plan.ids() {
+        for id in plan.operands(user) {
+            let until = match plan.body(user).filter(|body| plan.body(id) != Some(*body)) {
+                Some(body) => ends[body].unwrap_or(user),
+                None => user,
+            };
+            let last = needed.entry(id).or_insert(None);
+            *last = last.map(|last| last.max(until));
+        }
+    }
+    for (carry, end) in &plan.carried {
+        let until = plan.body(*carry).and_then(|body| ends[body]);
+        let last = needed.entry(*carry).or_insert(None);
+        *last = last.zip(until).map(|(last, until)| last.max(until));
+        needed.insert(*end, None);
+    }
+    for id in &plan.outputs {
+        needed.insert(*id, None);
+    }
+    needed
+}
+
+struct Device<'a> {
+    plan: &'a Plan,
+    lines: Lines<'a>,
+    names: Names<StepId>,
+    /// What each step is called.
+    called: HashMap<StepId, String>,
+    needed: HashMap<StepId, Option<StepId>>,
+    /// The repeat whose body is being written.
+    body: Option<usize>,
+}
+
+impl Device<'_> {
+    /// A shard as the function gets it.
+    fn input(&mut self, id: StepId, parameter: &str) {
+        let (plan, layout) = (self.plan, &self.plan.step(id).layout);
+        if plan.times(id) > 1 || plan.body(id).is_some() {
+            // Another one in each iteration.
+            let piece = if text::pieces(layout).is_some() { "[0]" } else { "" };
+            self.called.insert(id, format!("{parameter}[layer]{piece}"));
+            return;
+        }
+        self.called.insert(id, parameter.to_owned());
+        if let Some(axes) = text::pieces(layout) {
+            let name = self.named(id);
+            let what =
+                format!("{name} = {parameter}[0]  # its piece of the open sum over {}", axes.names(&plan.program.mesh));
+            self.lines.add_of(plan.span(id), &what);
+        }
+    }
+
+    fn named(&mut self, id: StepId) -> String {
+        self.named_after(id, id)
+    }
+
+    /// A name for the result of a step, that of an array which is not needed after `now` if it has the same.
+    fn named_after(&mut self, id: StepId, now: StepId) -> String {
+        let (plan, needed, body) = (self.plan, &self.needed, self.body);
+        let is_done = |owner: &StepId| {
+            let own = plan.body(*owner) == body;
+            own && needed.get(owner).copied().flatten().is_some_and(|last| last <= now)
+        };
+        let name = self.names.give(&plan.program.name(plan.step(id).value), id, is_done);
+        self.called.insert(id, name.clone());
+        name
+    }
+
+    fn steps(&mut self) {
+        let ids: Vec<StepId> = self.plan.ids().collect();
+        let mut at = 0;
+        while at < ids.len() {
+            let Some(body) = self.plan.body(ids[at]) else {
+                self.step(ids[at]);
+                at += 1;
+                continue;
+            };
+            // What the body takes from outside stands among its steps, and is done once, before.
+            let last = ids.iter().rposition(|id| self.plan.body(*id) == Some(body)).unwrap_or(at);
+            let (own, outside): (Vec<StepId>, Vec<StepId>) =
+                ids[at..=last].iter().partition(|id| self.plan.body(**id) == Some(body));
+            outside.into_iter().for_each(|id| self.step(id));
+            self.repeat(body, &own);
+            at = last + 1;
+        }
+    }
+
+    fn repeat(&mut self, body: usize, steps: &[StepId]) {
+        let plan = self.plan;
+        let carried: Vec<(StepId, StepId)> =
+            plan.carried.iter().copied().filter(|(carry, _)| plan.body(*carry) == Some(body)).collect();
+        for (carry, _) in &carried {
+            let entry = plan.operands(*carry).first().and_then(|id| self.called.get(id)).cloned().unwrap_or_default();
+            let name = self.named(*carry);
+            if name != entry {
+                self.lines.add(&format!("{name} = {entry}"));
+            }
+        }
+        self.body = Some(body);
+        self.lines.open(&format!("for layer in range({}):", plan.program.repeats[body].times));
+        for id in steps {
+            self.step(*id);
+        }
+        // All at once: one may be what another was.
+        let handed: Vec<(String, String)> = carried
+            .iter()
+            .map(|(carry, end)| (self.called[carry].clone(), self.called[end].clone()))
+            .filter(|(to, from)| to != from)
+            .collect();
+        if !handed.is_empty() {
+            let (to, from): (Vec<&str>, Vec<&str>) =
+                handed.iter().map(|(to, from)| (to.as_str(), from.as_str())).unzip();
+            self.lines.add(&format!("{} = {}", to.join(", "), from.join(", ")));
+        }
+        self.lines.close();
+        self.body = None;
+        for (carry, end) in carried {
+            let name = self.called[&carry].clone();
+            self.called.insert(end, name);
+        }
+    }
+
+    fn step(&mut self, id: StepId) {
+        let plan = self.plan;
+        let step = plan.step(id);
+        let (layout, mesh) = (&step.layout, &plan.program.mesh);
+        let ids = plan.operands(id);
+        let operands: Vec<Operand> =
+            ids.iter().map(|operand| (self.called[operand].clone(), plan.step(*operand).layout.dtype)).collect();
+        let value = match &step.op {
+            StepOp::Input | StepOp::Carry => return,
+            StepOp::Collective(collective) => {
+                let from = &plan.step(ids[0]).layout;
+                let note = format!("{}: {} -> {}", plan.op_name(id), plan.array(ids[0]), plan.array(id));
+                let mut x = operands[0].0.clone();
+                for (place, word) in words(collective, from, mesh, Vocabulary::Jax).iter().enumerate() {
+                    let value = collective::call(word, &x, layout.dtype, mesh);
+                    let name = if place == 0 { self.named(id) } else { x };
+                    let note = if place == 0 { format!("  # {note}") } else { String::new() };
+                    self.lines.add_of(plan.span(id), &format!("{name} = {value}{note}"));
+                    x = name;
+                }
+                return;
+            }
+            StepOp::Product { einsum } => expression::product(&operands, einsum, layout.dtype),
+            StepOp::Reduce { operator, einsum } => expression::reduce(*operator, &operands[0].0, einsum, layout.dtype),
+            StepOp::Map { function, einsum } => {
+                let lanes = Lanes { start: self.start(id, *function), rank: layout.dims.len() };
+                expression::map(*function, &operands, einsum, layout.dtype, &lanes)
+            }
+        };
+        let name = self.named(id);
+        if name != value {
+            self.lines.add_of(plan.span(id), &format!("{name} = {value}  # {}", plan.array(id)));
+        }
+    }
+
+    /// Where the padded dim of a block begins in the whole array.
+    fn start(&self, id: StepId, function: Function) -> Option<String> {
+        let Function::Fill { dim, .. } = function else { return None };
+        let (layout, mesh) = (&self.plan.step(id).layout, &self.plan.program.mesh);
+        let axes = layout.sharding.dims[usize::from(dim)];
+        let length = layout.local_extents(mesh)[usize::from(dim)];
+        (!axes.is_empty()).then(|| format!("lax.axis_index({}) * {length}", text::axes(axes, mesh)))
+    }
+
+    fn returned(&mut self) {
+        let plan = self.plan;
+        let piece = |id: &StepId| {
+            let name = &self.called[id];
+            if text::pieces(&plan.step(*id).layout).is_some() { format!("{name}[None]") } else { name.clone() }
+        };
+        let line = format!("return {}", plan.outputs.iter().map(piece).join(", "));
+        self.lines.add(&line);
+    }
+}

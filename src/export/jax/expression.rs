@@ -1,0 +1,173 @@
+//! What one value is, as an expression of jax.numpy: the same on shards and on whole arrays.
+
+use super::text;
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::operator::Operator;
+use itertools::Itertools;
+
+/// An operand: what it is called, and its dtype.
+pub(super) type Operand = (String, DType);
+
+/// A product.
+pub(super) fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> String {
+    // Two integers widen by themselves; an integer beside a float becomes one first.
+    let is_mixed = |of: DType| dtype.is_float() && !of.is_float();
+    let cast = |(name, of): &Operand| if is_mixed(*of) { cast(name, dtype) } else { name.clone() };
+    let arguments = operands.iter().map(cast).join(", ");
+    format!("jnp.einsum(\"{einsum}\", {arguments}, preferred_element_type={})", text::dtype(dtype))
+}
+
+/// All elements along the dims that the result lacks, combined.
+pub(super) fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> String {
+    let [indices] = einsum.operands.as_slice() else { return operand.to_owned() };
+    let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
+    let left: Vec<Index> = indices.iter().copied().filter(|index| einsum.result.contains(index)).collect();
+    transposed(&combined(operator, operand, &text::tuple(dims), dtype), &left, &einsum.result)
+}
+
+/// The elements along some dims combined: `jnp.sum(x, axis=(0,), dtype=jnp.float32)`.
+pub(super) fn combined(operator: Operator, operand: &str, dims: &str, dtype: DType) -> String {
+    let dtype = text::dtype(dtype);
+    match operator {
+        Operator::Sum => format!("jnp.sum({operand}, axis={dims}, dtype={dtype})"),
+        Operator::Mul => format!("jnp.prod({operand}, axis={dims}, dtype={dtype})"),
+        Operator::Mean => format!("jnp.mean({operand}, axis={dims}, dtype={dtype})"),
+        Operator::SquareAdd => format!("jnp.sum({operand} * {operand}, axis={dims}, dtype={dtype})"),
+        Operator::Max => format!("jnp.max({operand}, axis={dims})"),
+        Operator::Min => format!("jnp.min({operand}, axis={dims})"),
+        Operator::And => format!("jnp.all({operand}, axis={dims})"),
+        Operator::Or => format!("jnp.any({operand}, axis={dims})"),
+        Operator::Root => format!("{operand}[0]"),
+    }
+}
+
+/// Where the lanes of a block begin in the whole array, and how many they are: `lax.axis_index("X") * 4`.
+pub(super) struct Lanes {
+    /// The first one.
+    pub(super) start: Option<String>,
+    /// Of the block.
+    pub(super) rank: usize,
+}
+
+/// An elementwise function of operands that line up.
+pub(super) fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
+    let aligned: Vec<Operand> = operands
+        .iter()
+        .zip(&einsum.operands)
+        .map(|((name, of), indices)| (aligned(name, indices, &einsum.result), *of))
+        .collect();
+    // A number of another dtype is read as one of the result's.
+    let taken = |place: usize| aligned.get(place).map(|(name, of)| as_dtype(name, *of, dtype)).unwrap_or_default();
+    let (a, b, c) = (taken(0), taken(1), taken(2));
+    let mask = aligned.first().map(|(name, _)| name.clone()).unwrap_or_default();
+    match function {
+        Function::Identity => a,
+        Function::Unary(unary) => self::unary(unary, &a),
+        Function::Binary(binary) => match binary {
+            Binary::Add => format!("{a} + {b}"),
+            Binary::Sub => format!("{a} - {b}"),
+            Binary::Div => format!("{a} / {b}"),
+            Binary::Larger => format!("jnp.maximum({a}, {b})"),
+            Binary::Smaller => format!("jnp.minimum({a}, {b})"),
+        },
+        Function::ByNumber(by, Scalar(number)) => by_number(by, &a, number, dtype),
+        Function::Over(n) => format!("{a} / {n}"),
+        Function::Where => format!("jnp.where({mask}, {b}, {c})"),
+        Function::Masked(Scalar(number)) => format!("jnp.where({mask}, {b}, {})", constant(number, dtype)),
+        Function::Softmax { dim } => format!("jax.nn.softmax({a}, axis={dim})"),
+        Function::Fill { dim, valid, with } => filled(&a, dim, valid, with, dtype, lanes),
+        Function::Cast(to) => match operands.first() {
+            Some((name, of)) if of.is_float() && !to.is_float() && to != DType::Bool => {
+                format!("to_integer({}, {})", aligned_first(name, einsum), text::dtype(to))
+            }
+            Some((name, _)) => cast(&aligned_first(name, einsum), to),
+            None => a,
+        },
+    }
+}
+
+fn aligned_first(name: &str, einsum: &Einsum) -> String {
+    einsum.operands.first().map_or_else(|| name.to_owned(), |indices| aligned(name, indices, &einsum.result))
+}
+
+fn cast(name: &str, to: DType) -> String {
+    format!("{name}.astype({})", text::dtype(to))
+}
+
+fn as_dtype(name: &str, of: DType, to: DType) -> String {
+    if of == to || of == DType::Bool { name.to_owned() } else { cast(name, to) }
+}
+
+fn constant(number: f64, dtype: DType) -> String {
+    format!("{}({})", text::dtype(dtype), text::number(number, dtype))
+}
+
+fn unary(unary: Unary, a: &str) -> String {
+    match unary {
+        Unary::Neg => format!("-{a}"),
+        Unary::Relu => format!("jax.nn.relu({a})"),
+        Unary::Gelu => format!("jax.nn.gelu({a}, approximate=True)"),
+        Unary::Exp => format!("jnp.exp({a})"),
+        Unary::Tanh => format!("jnp.tanh({a})"),
+        Unary::Sigmoid => format!("jax.nn.sigmoid({a})"),
+        Unary::Silu => format!("jax.nn.silu({a})"),
+        Unary::Sqrt => format!("jnp.sqrt({a})"),
+        Unary::Rsqrt => format!("lax.rsqrt({a})"),
+        Unary::Abs => format!("jnp.abs({a})"),
+        Unary::Log => format!("jnp.log({a})"),
+        Unary::Square => format!("jnp.square({a})"),
+        Unary::Recip => format!("1 / {a}"),
+        Unary::Not => format!("~{a}"),
+    }
+}
+
+fn by_number(by: ByNumber, a: &str, number: f64, dtype: DType) -> String {
+    let c = text::number(number, dtype);
+    let value = match by {
+        ByNumber::Scale => format!("{c} * {a}"),
+        ByNumber::Shift => format!("{a} + {c}"),
+        ByNumber::AtLeast => format!("jnp.maximum({a}, {c})"),
+        ByNumber::AtMost => format!("jnp.minimum({a}, {c})"),
+    };
+    // Integers by a fraction.
+    if dtype.is_float() || number.fract() == 0.0 { value } else { format!("({value}).astype({})", text::dtype(dtype)) }
+}
+
+/// The block with a filler in the lanes that are padding.
+fn filled(a: &str, dim: u8, valid: u64, with: Filler, dtype: DType, lanes: &Lanes) -> String {
+    let around: Vec<&str> = (0..lanes.rank).map(|place| if place == usize::from(dim) { ":" } else { "None" }).collect();
+    let start = lanes.start.as_ref().map(|start| format!("{start} + ")).unwrap_or_default();
+    let lane = format!("({start}jnp.arange({a}.shape[{dim}]))[{}]", around.join(", "));
+    let filler = match (with, dtype) {
+        (Filler::Zero, _) => text::number(0.0, dtype),
+        (Filler::One, _) => text::number(1.0, dtype),
+        (Filler::Least, DType::Bool) => "False".to_owned(),
+        (Filler::Greatest, DType::Bool) => "True".to_owned(),
+        (Filler::Least, dtype) if dtype.is_float() => "-jnp.inf".to_owned(),
+        (Filler::Greatest, dtype) if dtype.is_float() => "jnp.inf".to_owned(),
+        (Filler::Least, dtype) => format!("jnp.iinfo({}).min", text::dtype(dtype)),
+        (Filler::Greatest, dtype) => format!("jnp.iinfo({}).max", text::dtype(dtype)),
+    };
+    format!("jnp.where({lane} < {valid}, {a}, {filler})")
+}
+
+/// An operand with its dims in the order of the result, and a dim of one for each that it lacks.
+fn aligned(name: &str, indices: &[Index], result: &[Index]) -> String {
+    let there: Vec<Index> = result.iter().copied().filter(|index| indices.contains(index)).collect();
+    let name = transposed(name, indices, &there);
+    // Missing dims in front broadcast by themselves.
+    let first = result.iter().position(|index| indices.contains(index)).unwrap_or(result.len());
+    let places: Vec<&str> =
+        result[first..].iter().map(|index| if indices.contains(index) { ":" } else { "None" }).collect();
+    if places.contains(&"None") { format!("{name}[{}]", places.join(", ")) } else { name }
+}
+
+fn transposed(name: &str, from: &[Index], to: &[Index]) -> String {
+    if from == to {
+        return name.to_owned();
+    }
+    let order = to.iter().map(|index| from.iter().position(|other| other == index).unwrap_or_default());
+    format!("{name}.transpose{}", text::tuple(order))
+}

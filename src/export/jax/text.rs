@@ -1,0 +1,76 @@
+//! Pieces of Python.
+
+use crate::dtype::DType;
+use crate::layout::{Dim, Layout};
+use crate::mesh::{Axes, Mesh};
+use itertools::Itertools;
+
+/// `(4, 2)`, `(4,)`
+pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    match items.as_slice() {
+        [one] => format!("({one},)"),
+        many => format!("({})", many.join(", ")),
+    }
+}
+
+/// `"X"`; what stands between the quotes is what is meant, whatever it is.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+/// Axes as a name of lax: `"X"`, `("X", "Y")`.
+pub(super) fn axes(axes: Axes, mesh: &Mesh) -> String {
+    let names: Vec<String> = axes.iter().map(|axis| quoted(&mesh.axis(axis).name)).collect();
+    match names.as_slice() {
+        [one] => one.clone(),
+        many => tuple(many),
+    }
+}
+
+/// `P("X", None, ("Y", "Z"))`; `pieces` stand in front, for an open sum.
+pub(super) fn spec(pieces: Option<Axes>, dims: &[Axes], mesh: &Mesh) -> String {
+    let entry = |on: &Axes| if on.is_empty() { "None".to_owned() } else { axes(*on, mesh) };
+    format!("P({})", pieces.iter().chain(dims).map(entry).join(", "))
+}
+
+/// The axes of an open sum, whose pieces are a dim in front of an array that is handed in or out; of what only the first
+/// device has there is one piece.
+pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
+    let open = layout.sharding.open;
+    let is_sum = !open.is_empty() && layout.sharding.operator != crate::operator::Operator::Root;
+    is_sum.then(|| open.in_order())
+}
+
+/// `jnp.bfloat16`
+pub(super) fn dtype(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "jnp.bool_",
+        DType::I8 => "jnp.int8",
+        DType::I32 => "jnp.int32",
+        DType::I64 => "jnp.int64",
+        DType::Bf16 => "jnp.bfloat16",
+        DType::F16 => "jnp.float16",
+        DType::F32 => "jnp.float32",
+        DType::F64 => "jnp.float64",
+    }
+}
+
+/// The sizes that the program writes, without padding.
+pub(super) fn declared(dims: &[Dim], table: &crate::layout::Dims) -> Vec<u64> {
+    dims.iter().map(|dim| table.size(dim.id)).collect()
+}
+
+/// A number that is taken as one of the array's dtype.
+pub(super) fn number(number: f64, of: DType) -> String {
+    if of == DType::Bool {
+        return if number == 0.0 { "False".to_owned() } else { "True".to_owned() };
+    }
+    if number.is_infinite() {
+        return if number > 0.0 { "jnp.inf".to_owned() } else { "-jnp.inf".to_owned() };
+    }
+    if !of.is_float() && number.fract() == 0.0 && number.abs() < 9e15 {
+        return format!("{}", number as i64);
+    }
+    format!("{number:?}")
+}

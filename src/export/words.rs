@@ -1,0 +1,297 @@
+//! A collective of a plan in the words that array languages have: one exchange along one dim of the block, and what each
+//! device does with its own block before and after.
+//!
+//! The words of JAX and StableHLO work on one dim at a time. A gather of several dims at once gets a dim in front for
+//! the pieces, which are put in their places afterwards; so it stays one exchange.
+//!
+//! ```text
+//! A[I_X, J_Y] -> A[I, J]     reshape (1, i, j), AllGather_XY along dim 0, (x, y, i, j) -> (x, i, y, j) -> (I, J)
+//! ```
+
+use crate::collective::Collective;
+use crate::dtype::DType;
+use crate::layout::{Layout, Sharding};
+use crate::mesh::{Axes, AxisId, Mesh};
+use crate::operator::Operator;
+use itertools::Itertools;
+
+/// What a device does, with others or alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The block with its dims cut into `cut`, put in another order, and joined to `extents`. Alone.
+    Rearrange {
+        /// The extents of the block, each dim cut in one or more.
+        cut: Vec<u64>,
+        /// Which of them stands where.
+        order: Vec<usize>,
+        /// The extents then.
+        extents: Vec<u64>,
+    },
+    /// The blocks of a group, one after the other along a dim, in the order of the group.
+    AllGather {
+        /// The group, major first.
+        axes: Axes,
+        /// Along which dim of the block.
+        dim: usize,
+    },
+    /// The blocks of a group combined; each device gets its part along a dim.
+    ReduceScatter {
+        /// The group, major first.
+        axes: Axes,
+        /// Along which dim of the block.
+        dim: usize,
+        /// One that folds.
+        operator: Operator,
+    },
+    /// The blocks of a group combined.
+    AllReduce {
+        /// The group.
+        axes: Axes,
+        /// One that folds.
+        operator: Operator,
+    },
+    /// Each device cuts its block along one dim and gives a part to each; what it gets it joins along another.
+    AllToAll {
+        /// The group, major first.
+        axes: Axes,
+        /// The dim that is cut.
+        split: usize,
+        /// The dim along which the parts are joined.
+        join: usize,
+    },
+    /// Each device gives its block to one other.
+    Permute {
+        /// The group, major first.
+        axes: Axes,
+        /// From which place in the group to which, by the place that gets it.
+        pairs: Vec<(u64, u64)>,
+    },
+    /// Each device keeps its part along a dim. Alone.
+    Own {
+        /// The group, major first.
+        axes: Axes,
+        /// Along which dim of the block.
+        dim: usize,
+        /// How long the part is.
+        length: u64,
+    },
+    /// Zeros instead of the block, on all but the first device of the group. Alone.
+    First {
+        /// The group.
+        axes: Axes,
+    },
+    /// The elements squared. Alone.
+    Square,
+    /// The elements divided by a number. Alone.
+    Over(u64),
+    /// The first dim combined away. Alone.
+    Fold(Operator),
+}
+
+impl Word {
+    /// The group that exchanges something; `None` where each device is alone.
+    pub fn group(&self) -> Option<Axes> {
+        match self {
+            Word::AllGather { axes, .. }
+            | Word::ReduceScatter { axes, .. }
+            | Word::AllReduce { axes, .. }
+            | Word::AllToAll { axes, .. }
+            | Word::Permute { axes, .. } => Some(*axes),
+            Word::Rearrange { .. }
+            | Word::Own { .. }
+            | Word::First { .. }
+            | Word::Square
+            | Word::Over(_)
+            | Word::Fold(_) => None,
+        }
+    }
+}
+
+/// By which operators a language combines blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// JAX: reduces by sum, max and min (which are or and and), scatters sums.
+    Jax,
+    /// StableHLO: by whatever folds.
+    StableHlo,
+}
+
+impl Vocabulary {
+    fn scatters(self, operator: Operator) -> bool {
+        match self {
+            Vocabulary::Jax => operator == Operator::Sum,
+            Vocabulary::StableHlo => operator.folds(),
+        }
+    }
+
+    fn reduces(self, operator: Operator) -> bool {
+        match self {
+            Vocabulary::Jax => operator.folds() && operator != Operator::Mul,
+            Vocabulary::StableHlo => operator.folds(),
+        }
+    }
+}
+
+/// The words for a collective that is applied to a block of this layout.
+///
+/// A maximum that is scattered becomes an AllToAll and a fold where the language scatters sums alone; a product of all
+/// blocks a gather and a fold; a broadcast the sum of one block and zeros.
+pub fn words(collective: &Collective, from: &Layout, mesh: &Mesh, vocabulary: Vocabulary) -> Vec<Word> {
+    let sentence = Sentence { from, mesh, extents: from.local_extents(mesh), words: Vec::new() };
+    sentence.of(collective, vocabulary)
+}
+
+struct Sentence<'a> {
+    from: &'a Layout,
+    mesh: &'a Mesh,
+    /// Of the block before.
+    extents: Vec<u64>,
+    words: Vec<Word>,
+}
+
+impl Sentence<'_> {
+    fn of(mut self, collective: &Collective, vocabulary: Vocabulary) -> Vec<Word> {
+        let mesh = self.mesh;
+        let sharding = &self.from.sharding;
+        let operator = sharding.operator;
+        match collective {
+            Collective::AllGather { axes } => {
+                let on = |dim: &Axes| -> Axes { dim.iter().filter(|axis| axes.contains(*axis)).collect() };
+                self.gather(&sharding.dims.iter().map(on).collect::<Vec<_>>());
+            }
+            Collective::ReduceScatter { dims } => {
+                let group = dims.iter().fold(Axes::NONE, |group, axes| group.then(*axes));
+                self.around(operator, group, |sentence, operator| sentence.scatter(dims, operator, vocabulary));
+            }
+            Collective::AllReduce { axes } => {
+                let group = axes.in_order();
+                self.around(operator, group, |sentence, operator| sentence.reduce(group, operator, vocabulary));
+            }
+            Collective::AllToAll { axes, from, to } => self.exchange(*axes, *from, *to),
+            Collective::Permute { to } => self.permute(collective, to),
+            Collective::Broadcast { axes } => {
+                let axes = axes.in_order();
+                self.words.push(Word::First { axes });
+                // Of truth values there is no sum.
+                let operator = if self.from.dtype == DType::Bool { Operator::Or } else { Operator::Sum };
+                self.words.push(Word::AllReduce { axes, operator });
+            }
+            Collective::Slice { axes, dim } => {
+                let length = self.extents[*dim] / axes.group_size(mesh);
+                self.words.push(Word::Own { axes: *axes, dim: *dim, length });
+            }
+            Collective::Open { axes } => self.words.push(Word::First { axes: axes.in_order() }),
+        }
+        self.words
+    }
+
+    /// A map before and a finish after what combines pairs.
+    fn around(&mut self, operator: Operator, group: Axes, combine: impl FnOnce(&mut Self, Operator)) {
+        if operator == Operator::SquareAdd {
+            self.words.push(Word::Square);
+        }
+        combine(self, operator.combiner());
+        let size = group.group_size(self.mesh);
+        if operator == Operator::Mean && size > 1 {
+            self.words.push(Word::Over(size));
+        }
+    }
+
+    /// `on` are the axes that each dim loses, a suffix of its own.
+    fn gather(&mut self, on: &[Axes]) {
+        if let Some((dim, axes)) = only(on) {
+            self.words.push(Word::AllGather { axes, dim });
+            return;
+        }
+        let axes = on.iter().fold(Axes::NONE, |all, axes| all.then(*axes));
+        let pieces: Vec<u64> = on.iter().map(|axes| axes.group_size(self.mesh)).collect();
+        self.front();
+        self.words.push(Word::AllGather { axes, dim: 0 });
+        // (x, y, i, j) -> (x, i, y, j)
+        let rank = self.extents.len();
+        let order = (0..rank).flat_map(|dim| [dim, rank + dim]).collect();
+        let cut = pieces.iter().chain(&self.extents).copied().collect();
+        let extents = pieces.iter().zip(&self.extents).map(|(pieces, extent)| pieces * extent).collect();
+        self.words.push(Word::Rearrange { cut, order, extents });
+    }
+
+    /// `on` are the axes that each dim gets.
+    fn scatter(&mut self, on: &[Axes], operator: Operator, vocabulary: Vocabulary) {
+        let scatters = vocabulary.scatters(operator);
+        if let Some((dim, axes)) = only(on).filter(|_| scatters) {
+            self.words.push(Word::ReduceScatter { axes, dim, operator });
+            return;
+        }
+        let axes = on.iter().fold(Axes::NONE, |all, axes| all.then(*axes));
+        let pieces: Vec<u64> = on.iter().map(|axes| axes.group_size(self.mesh)).collect();
+        let parts: Vec<u64> = pieces.iter().zip(&self.extents).map(|(pieces, extent)| extent / pieces).collect();
+        // (x, i, y, j) -> (x, y, i, j) -> (x * y, i, j)
+        let rank = parts.len();
+        let cut = pieces.iter().copied().interleave(parts.iter().copied()).collect();
+        let order = (0..rank).map(|dim| 2 * dim).chain((0..rank).map(|dim| 2 * dim + 1)).collect();
+        let size = axes.group_size(self.mesh);
+        self.words.push(Word::Rearrange { cut, order, extents: [vec![size], parts.clone()].concat() });
+        if scatters {
+            self.words.push(Word::ReduceScatter { axes, dim: 0, operator });
+            let cut = [vec![1], parts.clone()].concat();
+            self.words.push(Word::Rearrange { order: (0..cut.len()).collect(), cut, extents: parts });
+        } else {
+            self.words.push(Word::AllToAll { axes, split: 0, join: 0 });
+            self.words.push(Word::Fold(operator));
+        }
+    }
+
+    fn reduce(&mut self, axes: Axes, operator: Operator, vocabulary: Vocabulary) {
+        if vocabulary.reduces(operator) {
+            self.words.push(Word::AllReduce { axes, operator });
+            return;
+        }
+        self.front();
+        self.words.push(Word::AllGather { axes, dim: 0 });
+        self.words.push(Word::Fold(operator));
+    }
+
+    /// A dim of one piece in front.
+    fn front(&mut self) {
+        let order = (0..self.extents.len()).collect();
+        let extents = [vec![1], self.extents.clone()].concat();
+        self.words.push(Word::Rearrange { cut: self.extents.clone(), order, extents });
+    }
+
+    /// The parts arrive in the order of the dim that gets the axes, and belong in that of the dim that loses them.
+    fn exchange(&mut self, axes: Axes, from: usize, to: usize) {
+        self.words.push(Word::AllToAll { axes, split: to, join: from });
+        let lost: Vec<AxisId> = self.from.sharding.dims[from].iter().filter(|axis| axes.contains(*axis)).collect();
+        let got: Vec<AxisId> = axes.iter().collect();
+        if lost == got {
+            return;
+        }
+        let size = |axis: &AxisId| self.mesh.size(*axis);
+        let extents = self.extents.iter().enumerate().map(|(dim, extent)| match dim {
+            _ if dim == from => extent * axes.group_size(self.mesh),
+            _ if dim == to => extent / axes.group_size(self.mesh),
+            _ => *extent,
+        });
+        let extents: Vec<u64> = extents.collect();
+        // Only the dim that loses them is cut: by the axes, then what one device had.
+        let cut_from: Vec<u64> = got.iter().map(size).chain([self.extents[from]]).collect();
+        let cut = [&extents[..from], &cut_from, &extents[from + 1..]].concat();
+        let places = lost.iter().map(|axis| from + got.iter().position(|other| other == axis).unwrap_or_default());
+        let order = (0..from).chain(places).chain(from + got.len()..cut.len()).collect();
+        self.words.push(Word::Rearrange { cut, order, extents });
+    }
+
+    fn permute(&mut self, collective: &Collective, to: &Sharding) {
+        let sharding = &self.from.sharding;
+        let moved: Vec<AxisId> = collective.axes(sharding, self.mesh).iter().collect();
+        let sources = crate::lower::sources(sharding, to, &moved, self.mesh);
+        let pairs = sources.into_iter().zip(0..).filter_map(|(source, place)| Some((u64::from(source?), place)));
+        self.words.push(Word::Permute { axes: moved.iter().copied().collect(), pairs: pairs.collect() });
+    }
+}
+
+/// The only dim that has axes.
+fn only(on: &[Axes]) -> Option<(usize, Axes)> {
+    let with = on.iter().copied().enumerate().filter(|(_, axes)| !axes.is_empty());
+    with.exactly_one().ok()
+}

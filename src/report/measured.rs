@@ -1,0 +1,45 @@
+//! What was measured beside what was predicted, for people.
+
+use crate::engine::measured::{Measured, Spread};
+use crate::schedule::Schedule;
+use crate::sim::clock::Timing;
+use crate::topology::Topology;
+use crate::units::show_seconds;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+/// What a run on ranks took, in two lines.
+pub fn measured(measured: &Measured, timing: &Timing, topology: &Topology, ranks: usize) -> String {
+    let Spread { median, least, most } = measured.makespan;
+    let predicted = topology.scale.seconds(timing.makespan);
+    let times =
+        if predicted > 0.0 { format!(", {:.3}x the simulated time", median / predicted) } else { String::new() };
+    let runs = match measured.repetitions {
+        1 => String::new(),
+        n => format!(", the median of {n} runs from {} to {}", show_seconds(least), show_seconds(most)),
+    };
+    format!(
+        "ranks    each of {ranks} ranks holds the simulator's blocks, bit by bit\n\
+         measured {} until the last rank was done{runs}{times}\n",
+        show_seconds(median)
+    )
+}
+
+/// Each operation with what it took and what was predicted, from the earliest start on any device to the latest end.
+pub fn operations(measured: &Measured, timing: &Timing, schedule: &Schedule, topology: &Topology) -> String {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(["operation", "", "measured", "predicted"]);
+    for (id, took) in schedule.ids().zip(&measured.operations) {
+        let interval = timing.operation(id);
+        let predicted = topology.scale.seconds(interval.finish) - topology.scale.seconds(interval.start);
+        let name = format!("%{}", id.index());
+        table.add_row([name, schedule.brief(id), show_seconds(took.median), show_seconds(predicted.max(0.0))]);
+    }
+    for column in [2, 3] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let lines: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("\n{lines}")
+}

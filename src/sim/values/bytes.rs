@@ -1,0 +1,71 @@
+//! Blocks as bytes: little-endian elements in row-major order, as files and messages have them.
+
+use super::element::{Element, with_dtype};
+use super::tensor::Tensor;
+use super::view::{Line, addressable, walk};
+use crate::dtype::DType;
+
+impl Tensor {
+    /// A block from the bytes of its elements; `None` if there are not as many as the extents say. A bool is true
+    /// unless its byte is 0.
+    pub fn from_le_bytes(dtype: DType, extents: &[u64], bytes: &[u8]) -> Option<Tensor> {
+        let elements: usize = addressable(extents)?.iter().product();
+        let size = usize::try_from(dtype.size()).ok()?;
+        if elements.checked_mul(size) != Some(bytes.len()) {
+            return None;
+        }
+        with_dtype!(dtype, T => Tensor::from_vec::<T>(extents, T::from_bytes(bytes)))
+    }
+
+    /// The bytes of its elements.
+    pub fn to_le_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.append_le_bytes(&mut bytes);
+        bytes
+    }
+
+    /// The bytes of its elements, after those that are there.
+    pub fn append_le_bytes(&self, bytes: &mut Vec<u8>) {
+        let view = self.view();
+        with_dtype!(self.dtype(), T => {
+            let buffer = self.buffer::<T>();
+            walk(&view.extents, [view.offset], [&view.strides], |Line { starts: [start], steps, length }| {
+                if steps == [1] {
+                    T::append_bytes(&buffer[start..start + length], bytes);
+                } else {
+                    (0..length).for_each(|i| T::append_bytes(&buffer[start + i * steps[0]..][..1], bytes));
+                }
+            });
+        });
+    }
+
+    /// The same elements with the dims in the opposite order.
+    pub fn transposed(&self) -> Tensor {
+        let mut view = self.view().clone();
+        view.extents.reverse();
+        view.strides.reverse();
+        self.with_view(view)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_dtype_comes_back_from_its_bytes() {
+        for dtype in DType::ALL {
+            let tensor = Tensor::from_integers(dtype, &[2, 3], &[0, 1, -1, 2, -5, 100]).expect("six elements");
+            let bytes = tensor.to_le_bytes();
+            assert_eq!(bytes.len() as u64, 6 * dtype.size());
+            let back = Tensor::from_le_bytes(dtype, &[2, 3], &bytes).expect("as many bytes");
+            assert_eq!(back.to_f64s(), tensor.to_f64s());
+            assert!(Tensor::from_le_bytes(dtype, &[2, 3], &bytes[1..]).is_none());
+            assert!(Tensor::from_le_bytes(dtype, &[2, 4], &bytes).is_none());
+            let turned = Tensor::from_le_bytes(dtype, &[3, 2], &tensor.transposed().to_le_bytes()).expect("as many");
+            assert_eq!(turned.transposed().to_f64s(), tensor.to_f64s());
+        }
+        let bits = Tensor::from_integers(DType::I32, &[1], &[0x0102_0304]).expect("one element").to_le_bytes();
+        assert_eq!(bits, [4, 3, 2, 1]);
+    }
+}

@@ -1,0 +1,203 @@
+//! `run` on arrays from files: what is read is what is computed with, what is saved is what is right, and what does
+//! not fit is refused in words. The dense results here are computed by loops of their own.
+
+use shardc::arrays::{Wanted, read_npy, read_safetensors, write_npy, write_safetensors};
+use shardc::dtype::DType;
+use shardc::sim::values::Tensor;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder of its own for a test.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("arrays_{name}"));
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn shardc(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    command.current_dir(folder).args(arguments).output().expect("the command ends")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Integers without a pattern that a mesh could keep by accident.
+fn numbers(count: usize, most: i64) -> Vec<i64> {
+    let mut random = fastrand::Rng::with_seed(7);
+    (0..count).map(|_| random.i64(-most..=most)).collect()
+}
+
+/// `C[i, k]`, the sum over j of `A[i, j] B[j, k]`, of whole numbers.
+fn product(a: &[i64], b: &[i64], [i, j, k]: [usize; 3]) -> Vec<i64> {
+    let element = |row: usize, column: usize| (0..j).map(|n| a[row * j + n] * b[n * k + column]).sum();
+    (0..i * k).map(|place| element(place / k, place % k)).collect()
+}
+
+const SIZES: [usize; 3] = [6, 10, 3];
+
+fn program(dtype: &str) -> String {
+    // 10 does not divide by 4: the input is padded.
+    format!(
+        "mesh {{X: 4, Y: 2}} on tpu_v5e\ndims {{I: 6, J: 10, K: 3}}\nA: {dtype}[I_Y, J_X]\nB: {dtype}[J_X, K]\n\
+         C[I_Y, K] = A * B\noutput C\n"
+    )
+}
+
+#[test]
+fn a_product_of_given_arrays_is_what_a_loop_computes() {
+    let folder = folder("product");
+    let [i, j, k] = SIZES;
+    let (a, b) = (numbers(i * j, 3), numbers(j * k, 3));
+    let expected = product(&a, &b, SIZES);
+    for (dtype, out) in [
+        (DType::I8, DType::I32),
+        (DType::I32, DType::I32),
+        (DType::I64, DType::I64),
+        (DType::Bf16, DType::Bf16),
+        (DType::F16, DType::F16),
+        (DType::F32, DType::F32),
+        (DType::F64, DType::F64),
+    ] {
+        let tensor = |extents: [usize; 2], numbers: &[i64]| {
+            Tensor::from_integers(dtype, &extents.map(|extent| extent as u64), numbers).expect("as many")
+        };
+        let (a, b) = (tensor([i, j], &a), tensor([j, k], &b));
+        std::fs::write(folder.join("p.shard"), program(&dtype.to_string())).expect("a file");
+        std::fs::write(folder.join("a.npy"), write_npy(&a)).expect("a file");
+        let stored = write_safetensors(&[("other", &a), ("layer.0:w", &b)]).expect("a file");
+        std::fs::write(folder.join("w.safetensors"), stored).expect("a file");
+        let output = shardc(
+            &folder,
+            &[
+                "run",
+                "p.shard",
+                "--input",
+                "A=a.npy",
+                "--input",
+                "B=w.safetensors:layer.0:w",
+                "--save",
+                "C=c.npy",
+                "--save",
+                "C=c.safetensors:result",
+                "--save-shards",
+                &format!("C=shards_{dtype}"),
+            ],
+        );
+        assert!(output.status.success(), "{dtype}: {}", err(&output));
+        let wanted = Wanted { dtype: out, extents: &[i as u64, k as u64] };
+        let saved = read_npy(&mut File::open(folder.join("c.npy")).expect("saved"), wanted).expect("an array");
+        assert_eq!(saved.to_i64s(), expected, "{dtype}");
+        let mut file = File::open(folder.join("c.safetensors")).expect("saved");
+        let saved = read_safetensors(&mut file, Some("result"), "C", wanted).expect("an array");
+        assert_eq!(saved.to_i64s(), expected, "{dtype}");
+        // Devices along X have copies; along Y the first has the first three rows.
+        for device in 0..8 {
+            let path = folder.join(format!("shards_{dtype}/d{device}.npy"));
+            let own = Wanted { dtype: out, extents: &[3, 3] };
+            let shard = read_npy(&mut File::open(path).expect("a shard"), own).expect("an array");
+            assert_eq!(shard.to_i64s(), expected[device % 2 * 9..][..9], "{dtype} on d{device}");
+        }
+    }
+}
+
+#[test]
+fn the_sum_of_an_open_input_is_the_given_array() {
+    let folder = folder("open");
+    let text = "mesh {X: 4} on tpu_v5e\ndims {I: 8}\nA: f32[I]{U_X}\nAllReduce_X A[I]{U_X} -> A[I]\noutput A\n";
+    std::fs::write(folder.join("p.shard"), text).expect("a file");
+    let numbers: Vec<f64> = (0..8).map(|n| f64::from(n) * 0.3 - 1.0).collect();
+    let given = Tensor::from_floats(DType::F32, &[8], &numbers).expect("eight");
+    std::fs::write(folder.join("a.npy"), write_npy(&given)).expect("a file");
+    let output = shardc(&folder, &["run", "p.shard", "--input", "A=a.npy", "--save", "A=out.npy"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let wanted = Wanted { dtype: DType::F32, extents: &[8] };
+    let saved = read_npy(&mut File::open(folder.join("out.npy")).expect("saved"), wanted).expect("an array");
+    for (found, expected) in saved.to_f64s().into_iter().zip(given.to_f64s()) {
+        assert!((found - expected).abs() < 1e-5, "{found} for {expected}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_nothing_is_saved() {
+    let folder = folder("refused");
+    std::fs::write(folder.join("p.shard"), program("f32")).expect("a file");
+    let save = |name: &str, array: &Tensor| std::fs::write(folder.join(name), write_npy(array)).expect("a file");
+    let zeros = |dtype, extents: &[u64]| {
+        let count = usize::try_from(extents.iter().product::<u64>()).expect("small");
+        Tensor::from_integers(dtype, extents, &vec![0; count]).expect("as many")
+    };
+    save("a.npy", &zeros(DType::F32, &[6, 10]));
+    save("f64.npy", &zeros(DType::F64, &[6, 10]));
+    save("turned.npy", &zeros(DType::F32, &[10, 6]));
+    let whole = std::fs::read(folder.join("a.npy")).expect("just written");
+    std::fs::write(folder.join("short.npy"), &whole[..whole.len() - 1]).expect("a file");
+    std::fs::write(folder.join("text.npy"), "not an array").expect("a file");
+    std::fs::write(
+        folder.join("w.safetensors"),
+        write_safetensors(&[("x", &zeros(DType::F32, &[10, 3]))]).expect("one"),
+    )
+    .expect("a file");
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["--input", "A=f64.npy"],
+            "the input `A` from `f64.npy`: the program declares elements of f32, the file has `<f8`",
+        ),
+        (&["--input", "A=turned.npy"], "the program declares the shape [6, 10], the file has [10, 6]"),
+        (&["--input", "A=short.npy"], "its header promises 240 bytes of elements, 239 follow"),
+        (&["--input", "A=text.npy"], "it is no .npy file: it does not begin like one"),
+        (&["--input", "A=none.npy"], "the input `A` from `none.npy`: No such file"),
+        (&["--input", "Q=a.npy"], "there is no input `Q`; the inputs are `A`, `B`"),
+        (&["--input", "A=a.npy", "--input", "A=a.npy"], "`--input` has two files for `A`"),
+        (&["--input", "A=a.npy:key"], "`a.npy` holds one array, and none by name"),
+        (&["--input", "A=a.csv"], "`a.csv` is no `.npy` and no `.safetensors` file by its name"),
+        (&["--input", "B=w.safetensors:y"], "it has no array `y`; it has x"),
+        (&["--input", "A"], "write an array and its file"),
+        (&["--save", "Q=c.npy"], "there is no output `Q`; the outputs are `C`"),
+        (&["--save", "C=none/c.npy"], "cannot write `none/c.npy`"),
+        (&["--save", "C=c.safetensors:a", "--save", "C=c.safetensors:a"], "two arrays would be called `a`"),
+    ];
+    for (arguments, message) in cases {
+        let output = shardc(&folder, &[&["run", "p.shard", "--save", "C=c.npy"], *arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(err(&output).contains(message), "{arguments:?}: {}", err(&output));
+        if !arguments.contains(&"C=none/c.npy") {
+            assert!(!folder.join("c.npy").exists(), "{arguments:?}");
+        }
+        std::fs::remove_file(folder.join("c.npy")).ok();
+    }
+}
+
+/// What was there stays, and nothing half-written is left.
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    let folder = folder("full");
+    let text = "mesh {X: 2} on tpu_v5e\ndims {I: 1024}\nA: f64[I_X]\nB[I] = A\noutput B\n";
+    std::fs::write(folder.join("p.shard"), text).expect("a file");
+    std::fs::write(folder.join("b.npy"), "old").expect("a file");
+    let run = |places: &str| {
+        // Files may have 1 KiB, the array has eight.
+        let script = format!("trap '' XFSZ; ulimit -f 1; exec \"$0\" run p.shard {places}");
+        let mut shell = Command::new("bash");
+        shell.current_dir(&folder).args(["-c", &script, env!("CARGO_BIN_EXE_shardc")]).output().expect("bash")
+    };
+    for (places, name) in [("--save B=b.npy", "b.npy"), ("--save-shards B=shards", "shards")] {
+        let output = run(places);
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        assert!(err(&output).contains(&format!("cannot write `{name}`: File too large")), "{}", err(&output));
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("b.npy")).expect("it is there"), "old");
+    let mut left: Vec<_> =
+        std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["b.npy", "p.shard"]);
+    if Path::new("/dev/full").exists() {
+        let output = shardc(&folder, &["time", "p.shard"]);
+        assert!(output.status.success());
+        let output = shardc(&folder, &["report", "p.shard", "-o", "/dev/full"]);
+        assert!(err(&output).contains("cannot write `/dev/full`: No space left"), "{}", err(&output));
+    }
+}

@@ -1,0 +1,330 @@
+//! Schedules on the ranks of MPI: every rank ends with the blocks of the simulator, bit by bit, and whatever goes wrong
+//! ends all ranks in words. It takes the feature `mpi` and `mpirun` (`.ci/install` brings it); without them the tests
+//! are skipped and say so, with `SHARDC_TOOLS=required` they fail.
+#![allow(clippy::print_stderr)]
+
+use shardc::arrays::write_npy;
+use shardc::dtype::DType;
+use shardc::sim::values::Tensor;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Whether there are ranks to be had.
+fn has_ranks() -> bool {
+    let found = cfg!(feature = "mpi") && Command::new("mpirun").arg("--version").output().is_ok();
+    if !found {
+        assert_ne!(std::env::var("SHARDC_TOOLS").as_deref(), Ok("required"), "without the feature `mpi` or `mpirun`");
+        eprintln!("skipped: it takes the feature `mpi` and `mpirun`");
+    }
+    found
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mpi_{name}"));
+    std::fs::remove_dir_all(&folder).ok();
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+/// More ranks than cores, and whoever runs the tests.
+fn mpirun(ranks: u32, arguments: &[&str]) -> Command {
+    let mut command = Command::new("mpirun");
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("RUST_BACKTRACE", "0");
+    command.args(["-n", &ranks.to_string(), env!("CARGO_BIN_EXE_shardc")]).args(arguments);
+    command
+}
+
+fn run(ranks: u32, arguments: &[&str]) -> Output {
+    mpirun(ranks, &[&["run"], arguments, &["--engine", "mpi"]].concat()).output().expect("mpirun ends")
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// A program in a file, computed on as many ranks as it has devices.
+fn right(folder: &Path, name: &str, ranks: u32, program: &str, more: &[&str]) {
+    let file = folder.join(format!("{name}.shard"));
+    std::fs::write(&file, program).expect("a file");
+    let output = run(ranks, &[&[file.to_str().expect("a name")], more].concat());
+    let text = text(&output);
+    assert!(output.status.success(), "{name}: {text}\n{program}");
+    assert!(
+        text.contains(&format!("each of {ranks} ranks holds the simulator's blocks, bit by bit")),
+        "{name}: {text}"
+    );
+    assert!(text.contains("equal the dense result") || text.contains("where rounding may cost"), "{name}: {text}");
+}
+
+#[test]
+fn collectives_by_many_methods_on_2_4_8_and_16_ranks() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("collectives");
+    for ranks in [2, 4, 8, 16] {
+        let mesh = format!("mesh {{X: {ranks} ring}} on tpu_v5e\ndims {{I: 64, J: 48}}\n");
+        let moves = "A: i32[I_X, J]\nB[I, J] = A\nC[I_X, J] = B\nD[I, J_X] = C\noutput B\noutput D\n";
+        right(&folder, &format!("moves_{ranks}"), ranks, &format!("{mesh}{moves}"), &[]);
+        let sums = "A: f32[I, J]{U_X}\nB[I_X, J] = A\nE: bf16[I, J]{U_X}\nF[I, J] = E\noutput B\noutput F\n";
+        right(&folder, &format!("sums_{ranks}"), ranks, &format!("{mesh}{sums}"), &[]);
+        let product = "A: f32[I, J_X]\nB: f32[J_X, K]\nC[I_X, K] = A * B\noutput C\n";
+        let mesh = format!("mesh {{X: {ranks}}} on h100\ndims {{I: 64, J: 48, K: 32}}\n");
+        right(&folder, &format!("product_{ranks}"), ranks, &format!("{mesh}{product}"), &["--keep-allgather"]);
+    }
+    for method in [
+        "clockwise_ring",
+        "anticlockwise_ring",
+        "bidirectional_ring_pair",
+        "meet_in_middle_ring",
+        "recursive_doubling",
+        "recursive_halving",
+        "bruck",
+        "swing",
+    ] {
+        let program =
+            format!("mesh {{X: 8 ring}} on tpu_v5e\ndims {{I: 64}}\nA: i64[I_X]\nB[I] = A using {method}\noutput B\n");
+        right(&folder, &format!("gather_by_{method}"), 8, &program, &[]);
+    }
+    for method in ["clockwise_ring", "recursive_doubling", "tree", "double_binary_tree", "swing"] {
+        let program = format!(
+            "mesh {{X: 8 ring}} on tpu_v5e\ndims {{I: 64}}\nA: f32[I]{{U_X}}\nB[I] = A using {method}\noutput B\n"
+        );
+        right(&folder, &format!("sum_by_{method}"), 8, &program, &[]);
+    }
+}
+
+#[test]
+fn programs_of_every_kind() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("kinds");
+    let programs = [
+        ("line", 5, "mesh {X: 5 line} on tpu_v5e\ndims {I: 10}\nA: i32[I]{U_X}\nB[I] = A using chain\noutput B\n"),
+        ("root", 8, "mesh {X: 8 line} on tpu_v5e\ndims {I: 64}\nA: i8[I]{ROOT_X}\nBroadcast_X(A[I]{ROOT_X}) -> A[I]\n"),
+        (
+            "padded",
+            6,
+            "mesh {X: 3, Y: 2} on tpu_v5e\ndims {I: 7, J: 10}\nA: f64[I_X, J_Y]\nB = softmax_J(A)\noutput B\n",
+        ),
+        ("torus", 8, "mesh {X: 4 ring, Y: 2 ring} on tpu_v5e\ndims {I: 64}\nA: bf16[I]{U_XY}\nB[I] = A\noutput B\n"),
+        ("least", 4, "mesh {X: 4} on tpu_v5e\ndims {I: 6, J: 8}\nA: i32[I, J_X]\nB = max_J(A)\noutput B\n"),
+        ("open", 4, "mesh {X: 4} on tpu_v5e\ndims {I: 6, J: 8}\nA: i32[I, J_X]\nB[I]{U_X} = sum_J(A)\noutput B\n"),
+    ];
+    for (name, ranks, program) in programs {
+        right(&folder, name, ranks, program, &[]);
+    }
+    for name in ["megatron_mlp", "fsdp_mlp", "blocks/layers", "attention"] {
+        let path = format!("{}/examples/{name}.shard", env!("CARGO_MANIFEST_DIR"));
+        let program = std::fs::read_to_string(path).expect("an example");
+        right(&folder, &name.replace('/', "_"), devices(&program), &program, &[]);
+    }
+}
+
+/// The devices of the mesh of a program.
+fn devices(program: &str) -> u32 {
+    let (program, _) = shardc::compiler::check(program);
+    u32::try_from(program.expect("a right one").mesh.device_count()).expect("few")
+}
+
+/// With data that round, the sums of the ranks are those of the simulator to the last bit, in the files too.
+#[test]
+fn floats_are_added_in_the_order_of_the_simulator() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("floats");
+    let mut random = fastrand::Rng::with_seed(11);
+    for dtype in [DType::F32, DType::Bf16, DType::F16, DType::F64] {
+        let mut array = |name: &str, extents: [u64; 2]| {
+            let count = extents.iter().product();
+            let numbers: Vec<f64> = (0..count).map(|_| random.f64() * 2.0 - 1.0).collect();
+            let tensor = Tensor::from_floats(dtype, &extents, &numbers).expect("as many");
+            std::fs::write(folder.join(name), write_npy(&tensor)).expect("a file");
+            format!("{}={}", &name[..1], folder.join(name).display())
+        };
+        let (a, b) = (array("A.npy", [32, 64]), array("B.npy", [64, 16]));
+        let program = format!(
+            "mesh {{X: 4 ring, Y: 2}} on tpu_v5e\ndims {{I: 32, J: 64, K: 16}}\nA: {dtype}[I_Y, J_X]\n\
+             B: {dtype}[J_X, K]\nC[I_Y, K_X] = A * B\nD[I, K] = C\noutput C\noutput D\n"
+        );
+        let save =
+            |name: &str, engine: &str| format!("{name}={}", folder.join(format!("{engine}_{name}.npy")).display());
+        let (c, d) = (save("C", "mpi"), save("D", "mpi"));
+        right(&folder, "floats", 8, &program, &["--input", &a, "--input", &b, "--save", &c, "--save", &d]);
+        let mut simulated = Command::new(env!("CARGO_BIN_EXE_shardc"));
+        simulated.args(["run", folder.join("floats.shard").to_str().expect("a name"), "--input", &a, "--input", &b]);
+        let simulated = simulated.args(["--save", &save("C", "sim"), "--save", &save("D", "sim")]).output();
+        assert!(simulated.expect("it ends").status.success());
+        for name in ["C", "D"] {
+            let read = |engine: &str| std::fs::read(folder.join(format!("{engine}_{name}.npy"))).expect("saved");
+            assert_eq!(read("mpi"), read("sim"), "{dtype} {name}");
+        }
+    }
+}
+
+#[test]
+fn each_operation_has_a_measured_time_beside_the_predicted_one() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("times");
+    let program = "mesh {X: 4 ring} on tpu_v5e\ndims {I: 64}\nA: i32[I_X]\nB[I] = A using clockwise_ring\noutput B\n";
+    std::fs::write(folder.join("p.shard"), program).expect("a file");
+    let path = folder.join("p.shard");
+    let output = run(4, &[path.to_str().expect("a name"), "--times", "--repetitions", "3"]);
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("the median of 3 runs from "), "{text}");
+    let shuffles: Vec<&str> = text.lines().filter(|line| line.contains("shuffle (3,0,1,2) via X+1")).collect();
+    assert_eq!(shuffles.len(), 3, "{text}");
+    assert!(shuffles.iter().all(|line| line.trim_end().ends_with("1.00 us")), "{text}");
+}
+
+/// All ranks end, not with 0; what is wrong is said once.
+#[test]
+fn what_cannot_be_run_is_refused_by_all_ranks() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("refused");
+    let place = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(place("p.shard"), "mesh {X: 4} on tpu_v5e\ndims {I: 8}\nA: f32[I_X]\nB[I] = A\noutput B\n")
+        .expect("a file");
+    let long = "mesh {X: 2} on tpu_v5e\ndims {I: 8589934592}\nA: i8[I_X]\nB[I] = A\noutput B\n";
+    std::fs::write(place("long.shard"), long).expect("a file");
+    std::fs::write(place("wrong.shard"), "mesh {X: 4} on tpu_v5e\nB = A\n").expect("a file");
+    let schedule = "mesh {X: 8}\narray A: i8[D 8] = input\nstep 0\n%0 = input A[D_X] : i8[1]\noutput %0 = A[D_X]\n";
+    std::fs::write(place("other.schedule"), schedule).expect("a file");
+    let doubles = write_npy(&Tensor::from_integers(DType::F64, &[8], &[0; 8]).expect("eight"));
+    std::fs::write(place("f64.npy"), &doubles).expect("a file");
+    let floats = write_npy(&Tensor::from_integers(DType::F32, &[8], &[0; 8]).expect("eight"));
+    std::fs::write(place("short.npy"), &floats[..floats.len() - 3]).expect("a file");
+    std::os::unix::fs::symlink("/dev/full", place("full.npy")).expect("a link");
+    let input = |name: &str| format!("A={}", place(name));
+    let cases = [
+        (
+            2,
+            vec![place("p.shard")],
+            "the mesh {X: 4} has 4 devices, and there are 2 ranks: start it as `mpirun -n 4",
+            2,
+        ),
+        (5, vec![place("p.shard")], "has 4 devices, and there are 5 ranks", 2),
+        (4, vec![place("other.schedule")], "the mesh {X: 8} has 8 devices, and there are 4 ranks", 2),
+        (2, vec![place("long.shard")], "sends messages of more than 2147483647 bytes, which MPI cannot count", 2),
+        (2, vec![place("none.shard")], "No such file", 2),
+        (4, vec![place("wrong.shard")], "`A` is not known", 1),
+        (4, vec![place("p.shard"), "--input".into(), input("f64.npy")], "elements of f32, the file has `<f8`", 2),
+        (
+            4,
+            vec![place("p.shard"), "--input".into(), input("short.npy")],
+            "promises 32 bytes of elements, 29 follow",
+            2,
+        ),
+        (4, vec![place("p.shard"), "--input".into(), input("none.npy")], "No such file", 2),
+        (4, vec![place("p.shard"), "--save".into(), format!("B={}", place("full.npy"))], "No space left on device", 2),
+    ];
+    for (ranks, arguments, words, code) in cases {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = run(ranks, &arguments);
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert_eq!(text.matches(words).count(), 1, "{arguments:?}: {text}");
+    }
+}
+
+/// The processes that another one has started.
+fn children(of: u32) -> Vec<u32> {
+    let numbers = std::fs::read_dir("/proc")
+        .expect("Linux")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let parent = |process: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    numbers.filter(|process| parent(process) == Some(of)).collect()
+}
+
+/// Ranks that run for minutes, once all are there.
+fn long_run(folder: &Path, timeout: &str) -> (Child, Vec<u32>) {
+    let program =
+        "mesh {X: 4 ring} on tpu_v5e\ndims {I: 4096}\nA: f32[I]{U_X}\nB[I] = A using clockwise_ring\noutput B\n";
+    std::fs::write(folder.join("p.shard"), program).expect("a file");
+    let path = folder.join("p.shard");
+    let path = path.to_str().expect("a name");
+    let mut command = mpirun(4, &["run", path, "--engine", "mpi", "--repetitions", "10000", "--timeout", timeout]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts");
+    let since = Instant::now();
+    while children(child.id()).len() < 4 {
+        assert!(since.elapsed() < Duration::from_secs(60), "the ranks do not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // They are in the middle of it.
+    std::thread::sleep(Duration::from_secs(3));
+    let ranks = children(child.id());
+    assert_eq!(ranks.len(), 4);
+    (child, ranks)
+}
+
+fn signal(process: u32, name: &str) {
+    assert!(Command::new("kill").args([name, &process.to_string()]).status().expect("kill").success());
+}
+
+/// The words at the end, which comes in time; no rank is left.
+fn ended(mut child: Child, ranks: &[u32]) -> String {
+    let since = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if since.elapsed() > Duration::from_secs(60) {
+            child.kill().ok();
+            panic!("it hangs");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().expect("it has ended");
+    let text = text(&output);
+    assert!(!output.status.success(), "{text}");
+    for rank in ranks {
+        let command = std::fs::read_to_string(format!("/proc/{rank}/cmdline")).unwrap_or_default();
+        assert!(!command.contains("shardc"), "{rank} is left");
+    }
+    text
+}
+
+#[test]
+fn a_rank_that_dies_ends_all() {
+    if !has_ranks() {
+        return;
+    }
+    let (child, ranks) = long_run(&folder("dies"), "60");
+    signal(ranks[2], "-KILL");
+    let text = ended(child, &ranks);
+    assert!(text.contains("exited on signal 9 (Killed)"), "{text}");
+}
+
+#[test]
+fn a_rank_that_stops_is_not_waited_for_for_ever() {
+    if !has_ranks() {
+        return;
+    }
+    let (child, ranks) = long_run(&folder("stops"), "2");
+    signal(ranks[1], "-STOP");
+    let text = ended(child, &ranks);
+    assert!(text.contains("has not come for 2 s"), "{text}");
+}
+
+#[test]
+fn a_build_without_mpi_says_so() {
+    if cfg!(feature = "mpi") {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_shardc"))
+        .args(["run", "examples/megatron_mlp.shard", "--engine", "mpi"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("it ends");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("built without MPI: build it with `cargo build --release --features mpi`"));
+}
