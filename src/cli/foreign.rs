@@ -14,6 +14,7 @@ use crate::schedule::Schedule;
 use crate::span::Span;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::Path;
 
 /// What can be said of a file of another tool.
@@ -114,8 +115,14 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
             input::print(&format!(
                 "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} operations in {blocks} \
-                 thread blocks send {} signals; in whatever order they come, the result is right\n",
-                proof.kind, shape.ranks, shape.input, shape.output, proof.operations, proof.signals,
+                 thread blocks send {} signals; in whatever order they come, the result is right\n{}",
+                proof.kind,
+                shape.ranks,
+                shape.input,
+                shape.output,
+                proof.operations,
+                proof.signals,
+                unneeded(proof.unused, "operations"),
             ))
         }
         Format::Json => input::print_json(&Document {
@@ -127,7 +134,7 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             output_chunks: shape.output,
             steps: proof.operations,
             messages: proof.signals,
-            unused: 0,
+            unused: proof.unused.map_or(0, |(_, count)| count),
             proven: true,
         }),
     }
@@ -251,9 +258,13 @@ fn shown(program: &Program, proof: &Proven) -> String {
          blocks send {} messages; in whatever order they come, the result is right\n",
         proof.kind, shape.ranks, shape.input, shape.output, proof.steps, proof.messages,
     );
-    if let Some((first, count)) = proof.unused {
-        let rest = if count > 1 { format!(", as for {} more steps", count - 1) } else { String::new() };
-        text.push_str(&format!("note     nobody needs the result of {first}{rest}\n"));
-    }
+    text.push_str(&unneeded(proof.unused, "steps"));
     text
+}
+
+/// A note on what is done for nothing.
+fn unneeded(unused: Option<(impl Display, usize)>, what: &str) -> String {
+    let Some((first, count)) = unused else { return String::new() };
+    let rest = if count > 1 { format!(", as for {} more {what}", count - 1) } else { String::new() };
+    format!("note     nobody needs the result of {first}{rest}\n")
 }

@@ -19,14 +19,14 @@ pub fn schedule(plan: &Plan, proof: &Proven, mesh: Mesh, dtype: DType, elements:
     let mut replay = Replay::new(plan.inplace, (proof.kind, proof.shape), mesh, (dtype, elements), "mscclpp");
     for step in &proof.moves {
         let mut read: Vec<Vec<Chunk>> =
-            step.sources.iter().map(|slots| brought(&mut replay, slots, step.rank)).collect();
+            step.sources.iter().map(|slots| brought(&mut replay, slots, step.at.rank)).collect();
         if step.reduces {
             let sum = read.into_iter().reduce(|left, right| replay.sum(&left, &right)).unwrap_or_default();
             read = vec![sum; step.targets.len()];
         }
         for (slots, chunks) in step.targets.iter().zip(read) {
-            let there = slots.first().map_or(step.rank, |(rank, _, _)| *rank);
-            let chunks = if there == step.rank { chunks } else { replay.message(&chunks, step.rank, there) };
+            let there = slots.first().map_or(step.at.rank, |(rank, _, _)| *rank);
+            let chunks = if there == step.at.rank { chunks } else { replay.message(&chunks, step.at.rank, there) };
             replay.write(slots, &chunks);
         }
     }
