@@ -47,6 +47,8 @@ pub enum Method {
     DirectParity,
     /// Neighbour to neighbour around a ring: all that has still to go the same way goes in one message.
     Bundled,
+    /// The same along a line: all that goes to devices farther on, and for those behind what they leave unread.
+    LineBundled,
     /// The first device sends each other one its part, and all gather the parts.
     ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
@@ -119,7 +121,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 27] = [
+    pub const ALL: [Method; 28] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -142,6 +144,7 @@ impl Method {
         Method::DirectHalves,
         Method::DirectParity,
         Method::Bundled,
+        Method::LineBundled,
         Method::ScatterGather,
         Method::Multiport,
         Method::QuadDirectionalRing,
@@ -174,6 +177,7 @@ impl Method {
             Method::DirectHalves => "direct_halves",
             Method::DirectParity => "direct_parity",
             Method::Bundled => "bundled",
+            Method::LineBundled => "line_bundled",
             Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
             Method::QuadDirectionalRing => "quad_directional_ring",
@@ -200,7 +204,7 @@ impl Method {
             Method::Chain => Family::Trees(Trees::Chain),
             Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
-            Method::ScatterGather => Family::Direct,
+            Method::LineBundled | Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
             Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis | Method::TreePacking => Family::Several,
         }

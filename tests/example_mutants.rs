@@ -184,6 +184,17 @@ fn no_mutant_over_several_axes_is_proven_and_wrong() {
             }
         }
     }
+    for (method, chunks) in [(Method::BalancedMeetInMiddleRing, 1), (Method::Line, 2)] {
+        let mesh = Mesh::of(&[("X", 3), ("Y", 2)]);
+        let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
+        let colours = [vec![0, 1], vec![1, 0]].map(|order| Colour { order, weight: 1 }).to_vec();
+        let all = Multiport { stages, colours, chunks };
+        let schedule = single::schedule(mesh, CollectiveKind::Broadcast, [12, 4], DType::I64, |builder, given| {
+            all.broadcast(builder, given)
+        });
+        let name = format!("Broadcast scattered and gathered by {}, {chunks} chunks", method.name());
+        total.add(judge(&name, &schedule, MOST_MUTANTS / 2));
+    }
     println!("several axes: {total}");
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }

@@ -281,7 +281,7 @@ fn runs(mesh: &Mesh, dims: &[Axes], to: Option<Destination>) -> Vec<(Axes, usize
 }
 
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, kind: CollectiveKind, run: Axes) -> Method {
+pub(super) fn stage_method(topology: &Topology, kind: CollectiveKind, run: Axes) -> Method {
     match (topology.links(run).wiring, kind) {
         (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
         (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,

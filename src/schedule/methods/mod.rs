@@ -5,6 +5,7 @@
 //! itself is the answer.
 
 mod broadcast;
+mod bruck;
 mod bundles;
 mod doubling;
 mod exchange;
@@ -60,7 +61,9 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
         }
         CollectiveKind::AllToAll => match wiring {
             Wiring::Ring => exchange::on_ring(n),
-            Wiring::Line if n > 2 => vec![Method::Line, Method::Direct],
+            Wiring::Line if n > 2 => vec![Method::Line, Method::LineBundled, Method::Direct],
+            // With three as many rounds as messages.
+            Wiring::Switch if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
             Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
