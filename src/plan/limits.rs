@@ -61,6 +61,9 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
         }
         round += 1;
     }
+    if limits.over(&best) > 0 {
+        best = limits.approached(best, &|terms| solved(terms).ok(), Terms { most: u128::MAX, ..terms }, cost);
+    }
     let lower_bound = bound.unwrap_or(best.lower_bound);
     Ok(Plan { lower_bound, ..best })
 }
@@ -88,6 +91,29 @@ impl Limits {
 
     fn are_none(&self) -> bool {
         self.memory == u64::MAX && self.flops == u128::MAX
+    }
+
+    /// The plan that breaks the limits least, where none was found within them: operations cost more than anything,
+    /// and steps get less memory until there is no plan.
+    fn approached(&self, mut best: Plan, solved: &dyn Fn(Terms) -> Option<Plan>, mut terms: Terms, cost: u128) -> Plan {
+        let totals = best.totals();
+        if totals.flops > self.flops {
+            terms.toll = (cost.saturating_mul(1 << 20), totals.flops.max(1));
+        }
+        if u128::from(totals.peak.0) > u128::from(self.memory) {
+            terms.held = fullest_step(&best).saturating_sub(1);
+        }
+        for _ in 0..MOST_ROUNDS {
+            let Some(found) = solved(terms) else { break };
+            terms.held = fullest_step(&found).saturating_sub(1);
+            if self.over(&found) < self.over(&best) {
+                best = Plan { exact: false, ..found };
+            }
+            if u128::from(best.totals().peak.0) <= u128::from(self.memory) {
+                break;
+            }
+        }
+        best
     }
 
     /// In millionths, rounded up; 0 if they are kept.
