@@ -184,6 +184,43 @@ fn each_operation_has_a_measured_time_beside_the_predicted_one() {
     assert!(shuffles.iter().all(|line| line.trim_end().ends_with("1.00 us")), "{text}");
 }
 
+/// A profile of this machine is one that `time` and `run` take, and that can be held against what is measured.
+#[test]
+fn a_machine_is_calibrated() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("calibrated");
+    let profile = folder.join("here.toml");
+    let profile = profile.to_str().expect("a name");
+    let calibrate = |more: &[&str]| {
+        let output = mpirun(4, &[&["calibrate", "--engine", "mpi", "--repetitions", "2"], more].concat()).output();
+        let output = output.expect("mpirun ends");
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    calibrate(&["-o", profile]);
+    let toml = std::fs::read_to_string(profile).expect("written");
+    let hardware = shardc::topology::Hardware::from_toml(&toml).unwrap_or_else(|error| panic!("{error}\n{toml}"));
+    assert_eq!(hardware.name, "mpi_4");
+    // Faster than a byte a microsecond, slower than light.
+    assert!((1_000_000..1 << 40).contains(&hardware.network.one_way.per_second()), "{toml}");
+    assert!(hardware.network.hop_latency > 1_000, "{toml}");
+    assert!(toml.contains("4194304 bytes in "), "{toml}");
+    let program = folder.join("p.shard");
+    std::fs::write(&program, "mesh {X: 4}\ndims {I: 64}\nA: f32[I]{U_X}\nB[I] = A\noutput B\n").expect("a file");
+    let program = program.to_str().expect("a name");
+    let timed = Command::new(env!("CARGO_BIN_EXE_shardc")).args(["time", program, "--hardware", profile]).output();
+    assert!(text(&timed.expect("it ends")).contains("4 devices on mpi_4"));
+    let output = text(&run(4, &[program, "--hardware", profile]));
+    assert!(output.contains("x the simulated time"), "{output}");
+    let table = calibrate(&["--against", profile, "--bytes", "4096"]);
+    let rows = |start: &str| table.lines().filter(|line| line.starts_with(start)).count();
+    for collective in ["| AllGather |", "| ReduceScatter |", "| AllReduce |", "| AllToAll |"] {
+        assert_eq!(rows(collective), 3, "{table}");
+    }
+}
+
 /// All ranks end, not with 0; what is wrong is said once.
 #[test]
 fn what_cannot_be_run_is_refused_by_all_ranks() {

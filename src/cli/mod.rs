@@ -1,6 +1,7 @@
 //! The command line: arguments, files, colour and exit codes. Nothing else in the crate meets the outside.
 
 mod arrays;
+mod calibrate;
 mod check;
 mod compile;
 mod completions;
@@ -70,6 +71,8 @@ enum Command {
     Prove(schedule::Prove),
     /// List the hardware profiles, or print one as a file to start from
     Hardware(hardware::Hardware),
+    /// Measure the machine that this runs on, and write a hardware profile of it
+    Calibrate(calibrate::Calibrate),
     /// Tell what the code of an error means, with a wrong and a right program; or list all codes
     Explain(explain::Explain),
     /// Print completions for a shell
@@ -222,6 +225,7 @@ pub fn main() -> ExitCode {
         Command::Snapshot(snapshot) => snapshot.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),
+        Command::Calibrate(calibrate) => calibrate.run(),
         Command::Explain(explain) => explain.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),

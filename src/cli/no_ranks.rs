@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::schedule::{Computed, Data};
+use crate::engine::measured::{Measured, Spread};
 use crate::schedule::Schedule;
 use std::time::Duration;
 
@@ -20,6 +21,18 @@ impl Ranks {
     }
 
     pub(super) fn compute(&self, _: &Schedule, _: Data<'_>) -> Result<Computed, Failure> {
+        match *self {}
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        match *self {}
+    }
+
+    pub(super) fn measure(&self, _: &Schedule) -> Result<Measured, Failure> {
+        match *self {}
+    }
+
+    pub(super) fn native(&self, _: &str, _: u64) -> Result<Spread, Failure> {
         match *self {}
     }
 }

@@ -2,8 +2,8 @@
 
 use super::schedule::{Computed, Data};
 use super::{Failure, input};
-use crate::engine::measured::{Measured, Taken};
-use crate::engine::mpi::{Execute, Order, Session};
+use crate::engine::measured::{Measured, Spread, Taken};
+use crate::engine::mpi::{Execute, Native, Order, Session};
 use crate::mesh::DeviceId;
 use crate::schedule::{Schedule, from_json, to_json};
 use crate::sim::values::{self, Blocks, Inputs, Run, RunError, Tensor};
@@ -51,6 +51,8 @@ impl Ranks {
                 Order::Dismissed(0) => return Ok(()),
                 Order::Dismissed(code) => return Err(Failure::Told(code)),
                 Order::Work(text) => self.follow(&text, data),
+                Order::Measure(text) => drop(self.take_times(&self.read(&text))),
+                Order::Native(native, elements) => drop(self.take_native(native, elements)),
             }
         }
     }
@@ -72,6 +74,51 @@ impl Ranks {
         });
         let differ: u64 = verdict.sum();
         self.session.gather(differ.to_le_bytes().to_vec());
+    }
+
+    fn read(&self, text: &str) -> Schedule {
+        from_json(text).unwrap_or_else(|_| self.session.give_up("the schedule that it was sent makes no sense"))
+    }
+
+    /// How many ranks there are.
+    pub(super) fn size(&self) -> u32 {
+        self.session.size()
+    }
+
+    /// What a schedule takes on all ranks, after a run that is not counted.
+    pub(super) fn measure(&self, schedule: &Schedule) -> Result<Measured, Failure> {
+        Execute::new(&self.session, schedule).map_err(Failure::Call)?;
+        self.session.tell(&Order::Measure(to_json(schedule)));
+        let taken = self.take_times(schedule).map_err(Failure::Call)?;
+        let runs = usize::try_from(self.repetitions).unwrap_or(1);
+        Ok(Measured::of(&by_run(&taken, runs, schedule.operations.node_count())))
+    }
+
+    /// What each rank takes for a schedule, at the first one.
+    fn take_times(&self, schedule: &Schedule) -> Result<Vec<Vec<u8>>, String> {
+        let inputs = values::inputs(schedule, 0).map_err(|error| error.to_string());
+        self.session.agree(inputs.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        let (inputs, execute) = (inputs?, Execute::new(&self.session, schedule)?);
+        execute.run(&inputs);
+        let taken: Vec<Vec<Taken>> = (0..self.repetitions).map(|_| execute.run(&inputs).1).collect();
+        Ok(self.session.gather(times_bytes(&taken)))
+    }
+
+    /// What a collective of MPI takes until the last rank is done.
+    ///
+    /// - `elements`: f32 of the whole array, a multiple of the square of the number of ranks.
+    pub(super) fn native(&self, name: &str, elements: u64) -> Result<Spread, Failure> {
+        let native = Native::ALL.into_iter().find(|native| native.name() == name);
+        let native = native.ok_or_else(|| Failure::Call(format!("MPI has no {name}")))?;
+        self.session.tell(&Order::Native(native, elements));
+        let runs = usize::try_from(self.repetitions).unwrap_or(1);
+        Ok(Measured::of(&by_run(&self.take_native(native, elements), runs, 1)).makespan)
+    }
+
+    fn take_native(&self, native: Native, elements: u64) -> Vec<Vec<u8>> {
+        let elements = usize::try_from(elements).unwrap_or(usize::MAX);
+        let taken = native.run(&self.session, elements, self.repetitions);
+        self.session.gather(times_bytes(&[taken]))
     }
 
     fn own(&self) -> DeviceId {

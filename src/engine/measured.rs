@@ -2,7 +2,7 @@
 
 use itertools::Itertools;
 
-/// When an operation started and was done on one rank, in seconds after all were ready to start.
+/// When an operation started and was done on one rank, in seconds on the clock of the first rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
     /// Its operands were there.
@@ -36,7 +36,7 @@ impl Spread {
 /// Several runs of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// From the common start until the last rank is done.
+    /// From when the first rank could start until the last one is done.
     pub makespan: Spread,
     /// From the earliest start on any rank to the latest end, for each operation in list order: as the clock tells it.
     pub operations: Vec<Spread>,
@@ -48,20 +48,22 @@ impl Measured {
     /// Of each run what each rank took for each operation.
     pub fn of(runs: &[Vec<Vec<Taken>>]) -> Measured {
         let count = runs.iter().flatten().map(Vec::len).max().unwrap_or(0);
-        let length = |run: &Vec<Vec<Taken>>, place: usize| {
-            let taken = run.iter().filter_map(|rank| rank.get(place));
-            let (start, finish) = taken.fold((f64::INFINITY, 0.0f64), |(start, finish), taken| {
-                (start.min(taken.start), finish.max(taken.finish))
-            });
-            (finish - start).max(0.0)
-        };
-        let makespan = |run: &Vec<Vec<Taken>>| run.iter().flatten().map(|taken| taken.finish).fold(0.0, f64::max);
+        let length = |run: &Vec<Vec<Taken>>, place: usize| lasting(run.iter().filter_map(|rank| rank.get(place)));
+        let makespan = |run: &Vec<Vec<Taken>>| lasting(run.iter().flatten());
         Measured {
             makespan: Spread::of(runs.iter().map(makespan)),
             operations: (0..count).map(|place| Spread::of(runs.iter().map(|run| length(run, place)))).collect(),
             repetitions: runs.len(),
         }
     }
+}
+
+/// Seconds from the earliest start to the latest end; 0 of nothing.
+pub fn lasting<'a>(taken: impl Iterator<Item = &'a Taken>) -> f64 {
+    let ends = taken.fold((f64::INFINITY, f64::NEG_INFINITY), |(start, finish), taken| {
+        (start.min(taken.start), finish.max(taken.finish))
+    });
+    (ends.1 - ends.0).max(0.0)
 }
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
     #[test]
     fn an_operation_lasts_from_its_first_start_to_its_last_end() {
         let taken = |start, finish| Taken { start, finish };
-        let run = vec![vec![taken(0.0, 1.0), taken(1.0, 3.0)], vec![taken(0.5, 2.0), taken(2.0, 5.0)]];
+        let run = vec![vec![taken(7.0, 8.0), taken(8.0, 10.0)], vec![taken(7.5, 9.0), taken(9.0, 12.0)]];
         let measured = Measured::of(&[run]);
         assert_eq!(measured.makespan.median, 5.0);
         assert_eq!(measured.operations.iter().map(|operation| operation.median).collect::<Vec<_>>(), [2.0, 4.0]);

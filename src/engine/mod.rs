@@ -6,6 +6,7 @@
 //!
 //! The engine of MPI is behind the feature `mpi`.
 
+pub mod calibrate;
 pub mod measured;
 pub mod messages;
 #[cfg(feature = "mpi")]

@@ -13,7 +13,6 @@ use crate::sim::values::{Blocks, Execution, Here, Inputs, Run, RunError, Tensor}
 use mpi::request::{LocalScope, Request};
 use mpi::traits::{Communicator, Destination, Source};
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// The most bytes of a message: MPI counts them in an `int`.
 pub const MOST_MESSAGE: u64 = i32::MAX as u64;
@@ -85,11 +84,15 @@ impl<'a> Execute<'a> {
     fn try_run(&self, inputs: &'a Inputs) -> Result<(Run, Vec<Taken>), RunError> {
         let mut execution = Execution::new(self.schedule, inputs, Here::Only(self.own))?;
         let mut taken = vec![Taken::default(); self.schedule.operations.node_count()];
-        let mut ids = self.schedule.ids().peekable();
+        // What is given is there before the time starts.
+        let is_given = |id: &OpId| matches!(self.schedule.operation(*id).kind, OpKind::Input { .. });
+        self.schedule.ids().filter(is_given).try_for_each(|id| execution.compute(id))?;
+        let mut ids = self.schedule.ids().filter(|id| !is_given(id)).peekable();
         // An operation may need a buffer for each rank, and one of its own.
         let most = self.schedule.mesh.device_count() + 1;
         self.session.meet();
-        let since = Instant::now();
+        let start = self.session.now();
+        self.schedule.ids().filter(is_given).for_each(|id| taken[id.index()] = Taken { start, finish: start });
         while ids.peek().is_some() {
             let mut buffers: Vec<Vec<u8>> = vec![Vec::new(); BUFFERS + most];
             mpi::request::scope(|scope| {
@@ -102,7 +105,6 @@ impl<'a> Execute<'a> {
                     going: Vec::new(),
                     execution: &mut execution,
                     taken: &mut taken,
-                    since,
                 };
                 while let Some(id) = ids.next_if(|_| post.free.len() >= most && post.buffered < BUFFERED) {
                     // Requests must not be dropped, and the others wait: there is no way back from here.
@@ -133,12 +135,11 @@ struct Post<'r, 'e, 's, 'a> {
     going: Vec<Sent<'s, 'a>>,
     execution: &'r mut Execution<'e>,
     taken: &'r mut [Taken],
-    since: Instant,
 }
 
 impl<'s, 'a> Post<'_, '_, 's, 'a> {
     fn now(&self) -> f64 {
-        self.since.elapsed().as_secs_f64()
+        self.execute.session.now()
     }
 
     /// Does one operation, or posts its messages.

@@ -4,7 +4,9 @@
 //! schedule ([`execute`]). Waiting has an end: a rank that waits for too long says for what, and all are stopped.
 
 mod execute;
+mod native;
 mod session;
 
 pub use execute::{Execute, MOST_MESSAGE};
+pub use native::Native;
 pub use session::{Order, Session};

@@ -14,14 +14,20 @@ const GIVEN_UP: i32 = 2;
 const MOST_TALK: usize = 1 << 30;
 /// How often somebody who waits looks before others may have the core.
 const LOOKS: u32 = 64;
+/// How often a rank asks for the time.
+const QUESTIONS: u32 = 20;
 /// How long a rank that waits for an order sleeps between two looks.
 const NAP: Duration = Duration::from_millis(1);
 
 /// What the first rank tells the others to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Do what has been agreed on, with this text.
+    /// Run this schedule, and hand over what comes out.
     Work(String),
+    /// Run this schedule, and tell what it took.
+    Measure(String),
+    /// Run a collective of MPI on so many elements, and tell what it took.
+    Native(super::Native, u64),
     /// There is nothing more to do; the exit code of all.
     Dismissed(u8),
 }
@@ -33,6 +39,9 @@ pub struct Session {
     timeout: Duration,
     /// Where words go if it gives up.
     say: fn(&str),
+    /// The zero of this rank's own clock, and what the first rank's clock is ahead of it, in seconds.
+    origin: Instant,
+    ahead: f64,
     /// Ends MPI when it is dropped, and so comes last.
     _universe: Universe,
 }
@@ -51,7 +60,38 @@ impl Session {
             // Whoever leaves by a panic would wait for the others at the end of MPI, and they for it.
             std::process::abort();
         }));
-        Some(Session { world: universe.world(), timeout, say, _universe: universe })
+        let (world, origin) = (universe.world(), Instant::now());
+        let mut session = Session { world, timeout, say, origin, ahead: 0.0, _universe: universe };
+        session.ahead = session.set_clock();
+        Some(session)
+    }
+
+    /// Seconds on the clock of the first rank.
+    pub(super) fn now(&self) -> f64 {
+        self.origin.elapsed().as_secs_f64() + self.ahead
+    }
+
+    /// What the first rank's clock is ahead of this one's. It is asked several times: the answer that came back
+    /// soonest is off by half its way at most.
+    fn set_clock(&self) -> f64 {
+        if self.rank() == 0 {
+            for rank in 1..self.size() {
+                for _ in 0..QUESTIONS {
+                    self.receive_part(rank);
+                    self.send_part(rank, &self.now().to_le_bytes());
+                }
+            }
+            return 0.0;
+        }
+        let ask = |_| {
+            let asked = self.now();
+            self.send_part(0, &[0]);
+            let answer = self.receive_part(0).as_slice().try_into().map_or(0.0, f64::from_le_bytes);
+            let way = self.now() - asked;
+            (way, answer - asked - way / 2.0)
+        };
+        let answers = (0..QUESTIONS).map(ask);
+        answers.min_by(|(way, _), (other, _)| way.total_cmp(other)).map_or(0.0, |(_, ahead)| ahead)
     }
 
     /// The number of this rank, from 0.
@@ -112,6 +152,8 @@ impl Session {
     pub fn tell(&self, order: &Order) {
         let text = match order {
             Order::Work(text) => format!("w{text}"),
+            Order::Measure(text) => format!("m{text}"),
+            Order::Native(native, elements) => format!("n{} {elements}", native.name()),
             Order::Dismissed(code) => format!("d{code}"),
         };
         (1..self.size()).for_each(|rank| self.send(rank, text.as_bytes()));
@@ -125,6 +167,15 @@ impl Session {
         let text = String::from_utf8(self.receive(0)).unwrap_or_default();
         match (text.get(..1), text.get(1..)) {
             (Some("w"), Some(text)) => Order::Work(text.to_owned()),
+            (Some("m"), Some(text)) => Order::Measure(text.to_owned()),
+            (Some("n"), Some(text)) => {
+                let (name, elements) = text.split_once(' ').unwrap_or_default();
+                let native = super::Native::ALL.into_iter().find(|native| native.name() == name);
+                let Some((native, elements)) = native.zip(elements.parse().ok()) else {
+                    self.give_up("the first rank orders what MPI has not")
+                };
+                Order::Native(native, elements)
+            }
             (Some("d"), Some(code)) => Order::Dismissed(code.parse().unwrap_or(u8::MAX)),
             _ => self.give_up("the first rank's order makes no sense"),
         }
@@ -132,9 +183,12 @@ impl Session {
 
     /// Sends bytes to a rank that receives them next.
     pub fn send(&self, to: u32, bytes: &[u8]) {
-        let to = self.world.process_at_rank(rank(to));
-        to.send_with_tag(&(bytes.len() as u64).to_le_bytes()[..], TALK);
-        bytes.chunks(MOST_TALK).for_each(|part| to.send_with_tag(part, TALK));
+        self.send_part(to, &(bytes.len() as u64).to_le_bytes());
+        bytes.chunks(MOST_TALK).for_each(|part| self.send_part(to, part));
+    }
+
+    fn send_part(&self, to: u32, part: &[u8]) {
+        self.world.process_at_rank(rank(to)).send_with_tag(part, TALK);
     }
 
     /// What a rank sends next.
