@@ -310,6 +310,25 @@ fn the_page_is_true() {
     assert!(module.contains(&device), "{module}");
 }
 
+/// What the README tells people to do: the module as a script, on whatever devices there are.
+#[test]
+fn a_module_is_a_script() {
+    let Some(python) = python() else { return };
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("megatron_mlp.py");
+    let written = Command::new(env!("CARGO_BIN_EXE_shardc"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["export", "examples/megatron_mlp.shard", "--to", "jax", "--main", "-o"])
+        .arg(&path)
+        .output()
+        .expect("the command runs");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let run = Command::new(python).arg(&path).env("JAX_PLATFORMS", "cpu").env_remove("XLA_FLAGS").output();
+    let run = run.expect("python runs");
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(text.contains("us on 8 devices") && text.contains("Out: as without a mesh"), "{text}");
+}
+
 #[test]
 fn rules_and_reshards_run_in_jax() {
     let Some(python) = python() else { return };
