@@ -3,12 +3,12 @@
 //! Each line lowers, proves and times one collective from its plan; memory is counted as well. The clock by itself
 //! is compared with the run over all devices, and growth goes by doublings of the ring.
 
+mod common;
+
+use common::{lowered, planned};
 use divan::{AllocProfiler, Bencher};
 use shardc::compiler::{self, Options};
-use shardc::plan::Plan;
-use shardc::schedule::Schedule;
 use shardc::sim::{clock, proof};
-use shardc::topology::Topology;
 
 #[global_allocator]
 static MEMORY: AllocProfiler = AllocProfiler::system();
@@ -39,32 +39,9 @@ const CASES: [Case; 5] = [
     Case { name: "AllToAll, 16x20x28", axes: &[16, 20, 28], kind: "AllToAll" },
 ];
 
-/// The plan of a collective of large arrays.
-fn planned(sizes: &[u64], kind: &str) -> (Plan, Topology) {
-    let names = &["X", "Y", "Z"][..sizes.len()];
-    let axes: Vec<String> = names.iter().zip(sizes).map(|(name, size)| format!("{name}: {size} ring")).collect();
-    let (all, n) = (names.concat(), sizes.iter().product::<u64>());
-    let columns = if kind == "AllToAll" { (65_537_u64 << 8).div_ceil(n) * n } else { 65_537 << 8 };
-    let lines = match kind {
-        "AllGather" => format!("A: i8[I_{all}, J]\nAllGather_{all}(A[I_{all}, J]) -> B[I, J]"),
-        "AllReduce" => format!("A: i8[I, J]{{U_{all}}}\nAllReduce_{all}(A[I, J]{{U_{all}}}) -> B[I, J]"),
-        _ => format!("A: i8[I_{all}, J]\nAllToAll_{{{all},J}}(A[I_{all}, J]) -> B[I, J_{all}]"),
-    };
-    let rows = 16 * n;
-    let source = format!("mesh {{{}}} on tpu_v5p\ndims {{I: {rows}, J: {columns}}}\n{lines}\n", axes.join(", "));
-    let program = compiler::check(&source).0.expect("a right program");
-    let topology = compiler::machine(&program, &Options::default()).expect("a machine");
-    let plan = compiler::plan(&program, &topology, &Options::default()).expect("a plan");
-    (plan, topology)
-}
-
-fn lowered((plan, topology): &(Plan, Topology)) -> Schedule {
-    shardc::lower::lower(plan, topology, Options::default().lowering).expect("a schedule")
-}
-
 #[divan::bench(args = CASES, sample_count = 5, sample_size = 1)]
 fn lowered_proven_and_timed(bencher: Bencher<'_, '_>, case: Case) {
-    let planned = planned(case.axes, case.kind);
+    let planned = planned(case.axes, "ring", case.kind);
     bencher.bench_local(|| {
         let (schedule, _) = compiler::schedule(&planned.0, &planned.1, &Options::default()).expect("proven");
         clock::run(&schedule, &planned.1).expect("a time")
@@ -73,13 +50,13 @@ fn lowered_proven_and_timed(bencher: Bencher<'_, '_>, case: Case) {
 
 #[divan::bench(args = CASES, sample_count = 5, sample_size = 1)]
 fn proven(bencher: Bencher<'_, '_>, case: Case) {
-    let schedule = lowered(&planned(case.axes, case.kind));
+    let schedule = lowered(&planned(case.axes, "ring", case.kind));
     bencher.bench_local(|| proof::prove(&schedule).expect("proven"));
 }
 
 #[divan::bench(args = CASES, sample_count = 5, sample_size = 1)]
 fn timed(bencher: Bencher<'_, '_>, case: Case) {
-    let planned = planned(case.axes, case.kind);
+    let planned = planned(case.axes, "ring", case.kind);
     let schedule = lowered(&planned);
     bencher.bench_local(|| clock::run(&schedule, &planned.1).expect("a time"));
 }
@@ -87,7 +64,7 @@ fn timed(bencher: Bencher<'_, '_>, case: Case) {
 /// What the symmetry is worth: the same schedule followed and timed on all devices.
 #[divan::bench(args = [8, 16, 32, 64], sample_count = 5, sample_size = 1)]
 fn all_reduce_on_all_devices(bencher: Bencher<'_, '_>, devices: u64) {
-    let planned = planned(&[devices], "AllReduce");
+    let planned = planned(&[devices], "ring", "AllReduce");
     let schedule = lowered(&planned);
     bencher.bench_local(|| {
         proof::prove_uncollapsed(&schedule).expect("proven");
@@ -97,7 +74,7 @@ fn all_reduce_on_all_devices(bencher: Bencher<'_, '_>, devices: u64) {
 
 #[divan::bench(args = [8, 16, 32, 64, 128, 256, 512, 1024], sample_count = 5, sample_size = 1)]
 fn all_reduce_on_one_device(bencher: Bencher<'_, '_>, devices: u64) {
-    let planned = planned(&[devices], "AllReduce");
+    let planned = planned(&[devices], "ring", "AllReduce");
     let schedule = lowered(&planned);
     bencher.bench_local(|| {
         proof::prove(&schedule).expect("proven");

@@ -27,7 +27,7 @@ pub enum Collective {
         /// The axes removed from the open sum.
         axes: AxisSet,
     },
-    /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`.
+    /// Moves axes from one dim to another: `A[I_X, J] -> A[I, J_X]`. Axes that leave two dims take two of these.
     AllToAll {
         /// Together a suffix of the axes on `from`; in the order in which they are appended to `to`.
         axes: Axes,

@@ -32,17 +32,14 @@ pub enum Breach {
     },
     /// A `limit` line does not hold.
     #[error("the plan takes {found}, more than the limit of {limit}")]
-    #[diagnostic(
-        code("limit-exceeded"),
-        help(
-            "the plan is chosen by its time and then held against the limit; other layouts may fit, or a higher limit"
-        )
-    )]
+    #[diagnostic(code("limit-exceeded"), help("{help}"))]
     Limit {
         /// What the plan takes.
         found: String,
         /// What is allowed.
         limit: String,
+        /// What would be kept.
+        help: String,
         /// The line.
         #[label("the limit")]
         at: miette::SourceSpan,
@@ -71,11 +68,30 @@ pub fn within_limits(plan: &Plan, topology: &Topology) -> Result<(), Breach> {
     for limit in &plan.program.limits {
         let (value, found) = measured(plan, topology, limit.measure, limit.amount.unit, None);
         if value > allowed(&limit.amount, topology) {
-            let limit_text = limit.amount.text.clone();
-            return Err(Breach::Limit { found, limit: limit_text, at: limit.span.into() });
+            let (text, help) = (limit.amount.text.clone(), limit_help(limit.measure, limit.amount.unit, value));
+            return Err(Breach::Limit { found, limit: text, help, at: limit.span.into() });
         }
     }
     Ok(())
+}
+
+/// What to do about a limit that is exceeded. Plans are searched within limits on memory and operations.
+fn limit_help(measure: Measure, unit: Unit, value: u128) -> String {
+    let kept = match unit {
+        Unit::Bytes => format!("{value}B"),
+        Unit::Operations => value.to_string(),
+        Unit::Picoseconds => String::new(),
+    };
+    match measure {
+        Measure::Memory | Measure::Flops => format!(
+            "no plan was found that takes less; `limit {} {kept}` is kept, or write layouts that shard more",
+            measure.name()
+        ),
+        Measure::Time | Measure::Communication => {
+            "the plan is chosen by its time and then held against the limit; other layouts may fit, or a higher limit"
+                .to_owned()
+        }
+    }
 }
 
 fn breach(plan: &Plan, topology: &Topology, makespan: Option<Time>, expectation: &Expectation) -> Option<Breach> {
@@ -221,6 +237,31 @@ mod tests {
             ),
         ] {
             assert_eq!(breaches(line), [(code.to_owned(), message.to_owned())], "{line}");
+        }
+    }
+
+    /// What is offered instead of a limit that is too low is kept, and nothing lower is.
+    #[test]
+    fn the_limit_that_is_offered_is_kept() {
+        let planned = |limit: &str| {
+            let source = format!(
+                "mesh {{X: 4}} on tpu_v5e\ndims {{I: 64, J: 64, K: 64}}\n\
+                 A: bf16[I_?, J_?]\nB: bf16[J_?, K_?]\nC[I, K] = A * B\n{limit}\noutput C\n"
+            );
+            let program = compiler::check(&source).0.expect("a program");
+            let options = Options::default();
+            let topology = compiler::machine(&program, &options).expect("a machine");
+            compiler::plan(&program, &topology, &options)
+        };
+        for line in ["limit memory 1kB", "limit flops 10"] {
+            let found = planned(line).expect_err("too little");
+            let help = found.iter().next().and_then(|found| found.help.clone()).expect("a help");
+            let offered = help.split('`').nth(1).expect("a limit");
+            assert!(planned(offered).is_ok(), "{help}");
+            let digits: u64 =
+                offered.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("a number");
+            let lower = offered.replace(&digits.to_string(), &(digits - 1).to_string());
+            assert!(planned(&lower).is_err(), "{lower}");
         }
     }
 }

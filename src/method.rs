@@ -47,10 +47,14 @@ pub enum Method {
     DirectParity,
     /// Neighbour to neighbour around a ring: all that has still to go the same way goes in one message.
     Bundled,
+    /// The same along a line: all that goes to devices farther on, and for those behind what they leave unread.
+    LineBundled,
     /// The first device sends each other one its part, and all gather the parts.
     ScatterGather,
     /// Over several axes at once: parts of each shard go through the axes in different orders, in chunks.
     Multiport,
+    /// Quarters of each shard around two rings through all devices of a torus that share no link, both ways.
+    QuadDirectionalRing,
     /// Part of each shard goes along an axis that holds copies: cut over it, gathered, and spread along it again.
     IdleAxis,
     /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
@@ -117,7 +121,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 26] = [
+    pub const ALL: [Method; 28] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -140,8 +144,10 @@ impl Method {
         Method::DirectHalves,
         Method::DirectParity,
         Method::Bundled,
+        Method::LineBundled,
         Method::ScatterGather,
         Method::Multiport,
+        Method::QuadDirectionalRing,
         Method::IdleAxis,
         Method::TreePacking,
     ];
@@ -171,8 +177,10 @@ impl Method {
             Method::DirectHalves => "direct_halves",
             Method::DirectParity => "direct_parity",
             Method::Bundled => "bundled",
+            Method::LineBundled => "line_bundled",
             Method::ScatterGather => "scatter_gather",
             Method::Multiport => "multiport",
+            Method::QuadDirectionalRing => "quad_directional_ring",
             Method::IdleAxis => "idle_axis",
             Method::TreePacking => "tree_packing",
         }
@@ -196,9 +204,9 @@ impl Method {
             Method::Chain => Family::Trees(Trees::Chain),
             Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
-            Method::ScatterGather => Family::Direct,
+            Method::LineBundled | Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
-            Method::Multiport | Method::IdleAxis | Method::TreePacking => Family::Several,
+            Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis | Method::TreePacking => Family::Several,
         }
     }
 

@@ -184,7 +184,37 @@ fn no_mutant_over_several_axes_is_proven_and_wrong() {
             }
         }
     }
+    for (method, chunks) in [(Method::BalancedMeetInMiddleRing, 1), (Method::Line, 2)] {
+        let mesh = Mesh::of(&[("X", 3), ("Y", 2)]);
+        let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
+        let colours = [vec![0, 1], vec![1, 0]].map(|order| Colour { order, weight: 1 }).to_vec();
+        let all = Multiport { stages, colours, chunks };
+        let schedule = single::schedule(mesh, CollectiveKind::Broadcast, [12, 4], DType::I64, |builder, given| {
+            all.broadcast(builder, given)
+        });
+        let name = format!("Broadcast scattered and gathered by {}, {chunks} chunks", method.name());
+        total.add(judge(&name, &schedule, MOST_MUTANTS / 2));
+    }
     println!("several axes: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// Four rings through all devices of a torus.
+#[test]
+fn no_mutant_around_four_rings_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    let collectives = [
+        ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]"),
+        ("A: i32[I_X, J_Y]", "AllGather_XY(A[I_X, J_Y]) -> B[I, J]"),
+        ("A: i32[I, J]{U_XY}", "ReduceScatter_{XY,I}(A[I, J]{U_XY}) -> B[I_XY, J]"),
+        ("A: i32[I, J]{U_XY}", "AllReduce_XY(A[I, J]{U_XY}) -> B[I, J]"),
+    ];
+    for (input, line) in collectives {
+        let machine = "mesh {X: 3 ring, Y: 3 ring} on tpu_v5p\ndims {I: 9, J: 9}";
+        let source = format!("{machine}\n{input}\n{line} using quad_directional_ring\n");
+        total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
+    }
+    println!("four rings: {total}");
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 

@@ -56,7 +56,7 @@ fn schedules(n: u32, mut with: impl FnMut(&str, CollectiveKind, Method, &Schedul
 fn msccl_comes_back_and_is_proven() {
     let mut proven = 0;
     for n in 2..=16 {
-        schedules(n, |name, _, _, schedule| {
+        schedules(n, |name, _, method, schedule| {
             let algorithm = ranks::algorithm(schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
             for dialect in [Dialect::Msccl, Dialect::Azure] {
                 let options = msccl::Options { dialect, protocol: Protocol::Simple, sizes: None };
@@ -67,7 +67,8 @@ fn msccl_comes_back_and_is_proven() {
                 assert_eq!(back.program, program, "{name}");
                 let proof = msccl::prove(&back.program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
                 assert_eq!(proof.kind, algorithm.kind, "{name}");
-                assert_eq!(proof.unused, None, "{name}\n{text}");
+                // Bundles on a line carry what only other devices would want.
+                assert_eq!(proof.unused.is_some(), method == Method::LineBundled, "{name}\n{text}");
                 let again = msccl::schedule(&back.program, &proof, schedule.mesh.clone(), DType::F32, 3);
                 verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
                 sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
@@ -91,6 +92,10 @@ fn mscclpp_comes_back_and_is_proven() {
             assert_eq!(back, plan, "{name}");
             let proof = mscclpp::prove(&back, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
             assert_eq!(proof.kind, algorithm.kind, "{name}");
+            assert!(proof.unused.is_none() || name.contains("line_bundled"), "{name}\n{text}");
+            let again = mscclpp::schedule(&back, &proof, schedule.mesh.clone(), DType::F32, 3);
+            verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
+            sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
             proven += 1;
         });
     }
@@ -131,6 +136,29 @@ fn commands_of_the_document() {
     let (code, text) = shardc(&["export", "examples/fsdp_mlp.shard", "--to", "msccl"]);
     assert!(code == Some(2) && text.contains("--step"), "{text}");
     std::fs::remove_dir_all(path.parent().expect("the folder")).expect("the folder goes away");
+}
+
+/// A copy to where nobody looks, and one that is overwritten: right, and told of.
+#[test]
+fn what_nobody_needs_is_told() {
+    let mesh = axis(Wiring::Ring, 4);
+    let schedule = one_axis(CollectiveKind::AllGather, Method::ClockwiseRing, mesh, [8, 4], DType::F32, 1);
+    let algorithm = ranks::algorithm(&schedule).expect("an algorithm");
+    let mut plan = mscclpp::build(&algorithm, "it").expect("a plan");
+    assert_eq!(mscclpp::prove(&plan, None).expect("right").unused, None);
+    let chunk = |kind: &str, index| mscclpp::Chunks { kind: Some(kind.to_owned()), buffer_id: None, index, size: 1 };
+    let copy = |to: mscclpp::Chunks| mscclpp::Operation {
+        name: "copy".to_owned(),
+        src_buff: vec![chunk("i", 0)],
+        dst_buff: vec![to],
+        ..mscclpp::Operation::default()
+    };
+    let room = plan.gpus[2].scratch_chunks;
+    plan.gpus[2].scratch_chunks += 1;
+    plan.gpus[2].threadblocks[0].ops.insert(0, copy(chunk("s", room)));
+    plan.gpus[2].threadblocks[0].ops.insert(0, copy(chunk("s", room)));
+    let (first, count) = mscclpp::prove(&plan, None).expect("right").unused.expect("told");
+    assert_eq!((first.rank, first.block, first.operation, count), (2, 0, 0, 2));
 }
 
 /// Entities, deep nesting, huge numbers, long lines: refused at once.

@@ -2,21 +2,22 @@
 
 mod common;
 
-use common::{collectives, compile_with, errors, first_collective};
-use shardc::collective::Collective;
+use common::{collectives, compile_with, errors, first_collective, single};
+use shardc::collective::{Collective, CollectiveKind};
 use shardc::compiler::Compiled;
 use shardc::costs::CostModel;
 use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
 use shardc::lower::{Lowerer, Lowering};
-use shardc::mesh::{Axes, AxisId, AxisSet, Mesh};
+use shardc::mesh::{Axes, AxisId, AxisSet, Mesh, Wiring};
+use shardc::method::Method;
 use shardc::operator::Operator;
 use shardc::plan::StepOp;
-use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
+use shardc::schedule::{Array, ArrayId, Builder, CoordMap, Cut, Dense, Output, Route, Schedule, Sources};
 use shardc::sim::values::Tensor;
-use shardc::sim::{clock, values};
+use shardc::sim::{clock, proof, values};
 use shardc::span::Span;
-use shardc::topology::{Hardware, Topology};
+use shardc::topology::{Hardware, LinkSide, Topology};
 use shardc::units::Bytes;
 
 /// The golden cases are those of the book.
@@ -130,6 +131,80 @@ fn g9_gathering_the_major_axis_needs_a_permute() {
     assert_eq!(held(&source), [thirds.clone(), thirds].concat());
     let by_hand = format!("{TWO_BY_THREE}A: i32[I_XY]\nAllGather_X(A[I_XY]) -> A[I_Y]");
     assert_eq!(errors(&by_hand), ["gather-major"]);
+}
+
+/// The blocks over the links up and down, of all devices the most.
+fn over_links(schedule: &Schedule, block: u64) -> [u64; 2] {
+    proof::prove(schedule).expect("right");
+    let topology =
+        Topology::new(schedule.mesh.clone(), Hardware::named("tpu_v5e").expect("a profile")).expect("a machine");
+    let timing = clock::run(schedule, &topology).expect("a time");
+    [LinkSide::Up, LinkSide::Down].map(|side| {
+        let on_side = topology.all_links().filter(|id| topology.link(*id).side == side);
+        on_side.map(|id| timing.links[id.index()].bytes.0).max().unwrap_or_default() / block
+    })
+}
+
+/// Every message goes up, also where down is shorter.
+fn one_way_exchange(n: u32, extents: [u64; 2]) -> Schedule {
+    let x = AxisId::new(0);
+    single::schedule(single::axis(Wiring::Ring, n), CollectiveKind::AllToAll, extents, DType::I8, |builder, given| {
+        let devices = u64::from(n);
+        let whole = vec![extents[0], extents[1] / devices];
+        let view = vec![devices, extents[0] / devices, extents[1] / devices];
+        let at = |shift| vec![Cut::At(CoordMap::rotated(x, shift, devices)), Cut::Whole, Cut::Whole];
+        let mut pieces = vec![(builder.slice_block(given, 1, devices, CoordMap::rotated(x, 0, devices)), at(0))];
+        for distance in 1..i64::from(n) {
+            let block = builder.slice_block(given, 1, devices, CoordMap::rotated(x, distance, devices));
+            let sources = Sources::Shift { axes: x.into(), by: -distance, wrap: true };
+            pieces.push((builder.shuffle(block, sources, Route::Hops(distance)), at(-distance)));
+        }
+        builder.assemble(whole, view, pieces)
+    })
+}
+
+#[test]
+fn g14_an_exchange_on_four_devices() {
+    let by = |method| {
+        let mesh = single::axis(Wiring::Ring, 4);
+        single::one_axis(CollectiveKind::AllToAll, method, mesh, [8, 8], DType::I8, 1)
+    };
+    assert_eq!(over_links(&by(Method::Direct), 4), [3, 1]);
+    assert_eq!(over_links(&by(Method::DirectHalves), 4), [2, 2]);
+    assert_eq!(over_links(&by(Method::DirectParity), 4), [2, 2]);
+    assert_eq!(over_links(&one_way_exchange(4, [8, 8]), 4), [6, 0]);
+}
+
+#[test]
+fn g15_one_way_an_exchange_is_half_of_a_gather() {
+    for devices in 3..=9u32 {
+        let n = 2 * u64::from(devices);
+        let exchange = over_links(&one_way_exchange(devices, [n, n]), 1);
+        // N²/2 (1 - 1/D) and N² (1 - 1/D).
+        assert_eq!(exchange, [n * n / 2 - n * n / 2 / u64::from(devices), 0]);
+        let mesh = single::axis(Wiring::Ring, devices);
+        let gather = single::one_axis(CollectiveKind::AllGather, Method::ClockwiseRing, mesh, [n, n], DType::I8, 1);
+        assert_eq!(over_links(&gather, 1), [2 * exchange[0], 0]);
+    }
+}
+
+#[test]
+fn g23_the_largest_shard_whose_hop_takes_a_microsecond() {
+    for (profile, bytes) in [("tpu_v4p", 45_000), ("tpu_v5e", 45_000), ("tpu_v5p", 90_000), ("tpu_v6e", 90_000)] {
+        let time = |bytes: u64| {
+            let compiled = compile(&format!(
+                "mesh {{X: 2}} on {profile}\ndims {{I: {}}}\nA: i8[I_X]\nAllGather_X(A[I_X]) -> A[I]",
+                2 * bytes
+            ));
+            let latency = compiled.topology.axes[0].hop_latency;
+            assert_eq!(compiled.topology.scale.show(latency), "1.00 us", "{profile}");
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            (timing.makespan, latency)
+        };
+        let (largest, microsecond) = time(bytes);
+        assert_eq!(largest, microsecond, "{profile}");
+        assert!(time(bytes + 1).0 > microsecond, "{profile}");
+    }
 }
 
 #[test]

@@ -8,10 +8,12 @@
 mod common;
 
 use common::{programs, short_name};
+use itertools::Itertools;
 use serde_json::Value;
 use shardc::collective::{Collective, CollectiveKind};
 use shardc::compiler::{self, Options, Spelling};
-use shardc::export::jax;
+use shardc::costs::CostModel;
+use shardc::export::{jax, stablehlo};
 use shardc::mesh::{AxisSet, Mesh};
 use shardc::operator::Operator;
 use shardc::plan::{Plan, StepOp, unroll};
@@ -20,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Longer dims are halved while they are even.
-const LONGEST: u64 = 64;
+const LONGEST: u64 = 32;
 
 /// One collective: its kind in StableHLO, who takes part, and the bytes that a device receives at least.
 type Seen = (String, BTreeSet<BTreeSet<u64>>, u64);
@@ -41,7 +43,7 @@ fn python() -> Option<PathBuf> {
 }
 
 /// The plan of a program with its long dims shortened.
-fn small_plan(source: &str) -> Plan {
+fn small_plan(source: &str, costs: CostModel) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}"));
     let mut sizes: Vec<(String, u64)> = Vec::new();
@@ -59,13 +61,20 @@ fn small_plan(source: &str) -> Plan {
     }
     let program = compiler::check_with(source, &sizes, Spelling::Exact).ok().and_then(|(program, _)| program);
     let program = program.unwrap_or_else(|| panic!("not legal with {sizes:?}\n{source}"));
-    let topology = compiler::machine(&program, &Options::default()).expect("a machine");
-    compiler::plan(&program, &topology, &Options::default()).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
+    let options = Options { costs, ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("a machine");
+    compiler::plan(&program, &topology, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
 }
 
-/// The collectives of a plan, repeats spelled out.
-fn planned(plan: &Plan) -> Vec<Seen> {
-    let plan = unroll::unroll(plan).expect("short enough");
+/// Who is to have words for the collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tongue {
+    Jax,
+    StableHlo,
+}
+
+/// The collectives of a plan whose repeats are spelled out.
+fn planned(plan: &Plan, tongue: Tongue) -> Vec<Seen> {
     let mesh = &plan.program.mesh;
     let mut seen = Vec::new();
     for id in plan.ids() {
@@ -82,9 +91,13 @@ fn planned(plan: &Plan) -> Vec<Seen> {
         // What JAX has no word for is made of other collectives.
         let (kind, bytes) = match (collective.kind(), operator) {
             (CollectiveKind::AllGather, _) => ("all_gather", bytes),
-            (CollectiveKind::ReduceScatter, Operator::Sum) => ("reduce_scatter", bytes),
+            (CollectiveKind::ReduceScatter, operator) if operator == Operator::Sum || tongue == Tongue::StableHlo => {
+                ("reduce_scatter", bytes)
+            }
             (CollectiveKind::ReduceScatter, _) => ("all_to_all", bytes),
-            (CollectiveKind::AllReduce, Operator::Mul) => ("all_gather", local * (members - 1)),
+            (CollectiveKind::AllReduce, Operator::Mul) if tongue == Tongue::Jax => {
+                ("all_gather", local * (members - 1))
+            }
             (CollectiveKind::AllReduce, _) => ("all_reduce", bytes),
             (CollectiveKind::AllToAll, _) => ("all_to_all", bytes),
             (CollectiveKind::Permute, _) => ("collective_permute", bytes),
@@ -152,7 +165,7 @@ fn driven(python: &Path, folder: &str, modules: &BTreeMap<String, String>) -> BT
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder");
     for (name, text) in modules {
-        std::fs::write(folder.join(format!("{}.py", name.replace('/', "__"))), text).expect("a file");
+        std::fs::write(folder.join(name.replace('/', "__")), text).expect("a file");
     }
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jax/drive.py");
     let output = Command::new(python).arg(driver).arg(&folder).output().expect("python runs");
@@ -176,29 +189,154 @@ fn off(name: &str, answer: &Value) -> Vec<String> {
     differences.filter(|(_, found)| is_off(found)).map(|(output, found)| format!("{name}: {output} {found}")).collect()
 }
 
+/// Modules, and the collectives that they are to have.
+#[derive(Default)]
+struct Cases {
+    modules: BTreeMap<String, String>,
+    wanted: BTreeMap<String, Vec<Seen>>,
+}
+
+impl Cases {
+    fn add_python(&mut self, name: &str, source: &str, plan: &Plan) {
+        let name = format!("{name}.py");
+        let options = jax::Options { main: true };
+        self.modules.insert(name.clone(), jax::module(plan, &name, source, options));
+        self.wanted.insert(name, planned(&unroll::unroll(plan).expect("short enough"), Tongue::Jax));
+    }
+
+    fn add_manual(&mut self, name: &str, source: &str, plan: &Plan) {
+        let (name, plan) = (format!("{name}.manual.mlir"), unroll::unroll(plan).expect("short enough"));
+        let options = stablehlo::Options { manual: true };
+        self.modules.insert(name.clone(), stablehlo::module(&plan, source, options));
+        self.wanted.insert(name, planned(&plan, Tongue::StableHlo));
+    }
+
+    /// Which collectives become of whole arrays is the compiler's matter.
+    fn add_whole(&mut self, name: &str, source: &str, plan: &Plan) {
+        let (name, plan) = (format!("{name}.mlir"), unroll::unroll(plan).expect("short enough"));
+        self.modules.insert(name.clone(), stablehlo::module(&plan, source, stablehlo::Options::default()));
+        self.wanted.insert(name, Vec::new());
+    }
+
+    /// The same in Python.
+    fn add_constraints(&mut self, name: &str, source: &str, plan: &Plan) {
+        let name = format!("{name}.constraints.py");
+        self.modules.insert(name.clone(), jax::constraints(plan, &name, source));
+        self.wanted.insert(name, Vec::new());
+    }
+
+    fn run(&self, python: &Path, folder: &str) {
+        let answers = driven(python, folder, &self.modules);
+        let (mut collectives, mut faults) = (0, Vec::new());
+        for (name, wanted) in &self.wanted {
+            let answer = &answers[name];
+            let found = off(name, answer);
+            if answer["error"].is_null() && lowered(answer) != *wanted {
+                faults.push(format!("{name}: {:?}\ninstead of {wanted:?}", lowered(answer)));
+            }
+            faults.extend(found);
+            collectives += wanted.len();
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        println!("{} modules, {collectives} collectives", self.wanted.len());
+    }
+}
+
+/// The layouts of a 2-D array on three axes: `[I_XZ, J]{U_Y}`.
+fn layouts() -> Vec<String> {
+    let mut found = Vec::new();
+    for places in (0..3).map(|_| 0..4usize).multi_cartesian_product() {
+        let on = |place: usize| -> Vec<char> {
+            "XYZ".chars().zip(&places).filter(|(_, at)| **at == place).map(|(axis, _)| axis).collect()
+        };
+        let (rows, columns, open) = (on(1), on(2), on(3));
+        for i in rows.iter().permutations(rows.len()) {
+            for j in columns.iter().permutations(columns.len()) {
+                let under =
+                    |axes: &[&char]| if axes.is_empty() { String::new() } else { format!("_{}", axes.iter().join("")) };
+                let sum = if open.is_empty() { String::new() } else { format!("{{U_{}}}", open.iter().join("")) };
+                found.push(format!("[I{}, J{}]{sum}", under(&i), under(&j)));
+            }
+        }
+    }
+    assert_eq!(found.len(), 92);
+    found
+}
+
+/// Arrays of each layout, brought into some others.
+fn reshards() -> impl Iterator<Item = String> {
+    let all = layouts();
+    let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
+    all.into_iter().enumerate().map(move |(number, from)| {
+        let moved = (0..5).map(|place| {
+            let to = &closed[(number * 7 + place * 11) % closed.len()];
+            format!("B{place}{to} = A\noutput B{place}\n")
+        });
+        let ground = "mesh {X: 2, Y: 2, Z: 2} on tpu_v5p\ndims {I: 16, J: 8}\n";
+        format!("{ground}A: i32{from}\n{}", moved.collect::<String>())
+    })
+}
+
+/// The right programs of the rules of the language, below their prelude.
+fn rules() -> Vec<String> {
+    let page = include_str!("cases/rules.md");
+    let mut blocks = page.split("```shard").skip(1).map(|block| block.split("```").next().unwrap_or_default());
+    let prelude = blocks.next().and_then(|block| block.strip_prefix(" prelude\n")).expect("a prelude");
+    let right = blocks.filter_map(|block| block.strip_prefix('\n'));
+    let is_mesh = |line: &str| line.to_lowercase().starts_with("mesh") || line.starts_with("{'");
+    let whole = |block: &str| match block.lines().any(is_mesh) {
+        true => block.to_owned(),
+        false => format!("{prelude}{block}"),
+    };
+    right.map(whole).collect()
+}
+
+/// What the page about JAX shows is what is written; this needs no JAX.
 #[test]
-fn the_plans_of_examples_and_corpus_run_in_jax() {
+fn the_page_is_true() {
+    let page = include_str!("../docs/jax.md");
+    let block = |marker: &str| -> String {
+        let after = page.split_once(marker).expect("the marker").1;
+        let body = after.split_once("```").and_then(|(_, body)| body.split_once('\n')).expect("a block").1;
+        body.split_once("```").expect("its end").0.to_owned()
+    };
+    let source = block("<!-- mlp.shard -->");
+    let (program, found) = compiler::check(&source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}"));
+    let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
+    assert!(shardc::expect::judge(&compiled.plan, &compiled.topology, None).iter().next().is_none());
+    let module = jax::module(&compiled.plan, "mlp.shard", &source, jax::Options::default());
+    let device = block("<!-- device -->");
+    assert!(module.contains(&device), "{module}");
+}
+
+#[test]
+fn rules_and_reshards_run_in_jax() {
+    let Some(python) = python() else { return };
+    let named = |word: &'static str| move |(number, source): (usize, String)| (format!("{word}_{number:03}"), source);
+    let sources = rules().into_iter().enumerate().map(named("rule"));
+    let sources: Vec<(String, String)> = sources.chain(reshards().enumerate().map(named("reshard"))).collect();
+    let mut cases = Cases::default();
+    for (name, source) in &sources {
+        let plan = small_plan(source, CostModel::Book);
+        cases.add_python(name, source, &plan);
+        cases.add_manual(name, source, &plan);
+    }
+    cases.run(&python, "rules");
+}
+
+#[test]
+fn plans_of_examples_and_corpus_run_in_jax() {
     let Some(python) = python() else { return };
     let files = [programs("examples"), programs("tests/corpus/small")].concat();
-    let mut modules = BTreeMap::new();
-    let mut wanted = BTreeMap::new();
+    let mut cases = Cases::default();
     for path in files {
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("text"));
-        let plan = small_plan(&source);
-        modules.insert(name.clone(), jax::module(&plan, &name, &source, jax::Options { main: true }));
-        wanted.insert(name, planned(&plan));
+        let plan = small_plan(&source, CostModel::default());
+        cases.add_python(&name, &source, &plan);
+        cases.add_manual(&name, &source, &plan);
+        cases.add_whole(&name, &source, &plan);
+        cases.add_constraints(&name, &source, &plan);
     }
-    let answers = driven(&python, "jax", &modules);
-    let (mut collectives, mut faults) = (0, Vec::new());
-    for (name, wanted) in &wanted {
-        let answer = &answers[name];
-        let found = off(name, answer);
-        if answer["error"].is_null() && lowered(answer) != *wanted {
-            faults.push(format!("{name}: {:?}\ninstead of {wanted:?}", lowered(answer)));
-        }
-        faults.extend(found);
-        collectives += wanted.len();
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-    println!("{} programs, {collectives} collectives", wanted.len());
+    cases.run(&python, "jax");
 }

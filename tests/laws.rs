@@ -5,6 +5,7 @@ mod common;
 use common::{compile, first_collective, programs};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
+use shardc::lower::Lowering;
 use shardc::report::{plan_bound, step_bound};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
@@ -149,15 +150,31 @@ fn engines_keep_to_the_bounds() {
             format!("mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: {}}}\n{input}\n{line}", 512 * n, 64 * n)
         })
         .collect();
+    // Over one of two axes, with copies along the other one, and over both.
+    for (kind, y) in iproduct!(KINDS, ["2", "4 ring", "3 switch"]) {
+        let (input, line) = statement(kind);
+        let both = |text: &str| text.replace("_X", "_XY").replace("{X,", "{XY,");
+        let mesh = format!("mesh {{X: 4 ring, Y: {y}}}\ndims {{I: 3072, J: 1536}}");
+        sources.push(format!("{mesh}\n{input}\n{line}"));
+        sources.push(format!("{mesh}\n{}\n{}", both(input), both(line)));
+    }
     sources.push(format!("mesh {{X: 4}}\n{ground}\nA: bf16[I, J_X]\nB[I, J] = exp(relu(A) + A)"));
     sources.extend(programs("examples/book").iter().map(|path| std::fs::read_to_string(path).expect("an example")));
     for source in sources {
         let (program, _) = compiler::check(&source);
         let program = program.unwrap_or_else(|| panic!("{source}"));
-        let compiled = compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
-        let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-        assert!(timing.makespan >= plan_bound(&compiled.plan, &compiled.topology), "{source}");
-        assert_eq!(timing.engines.len(), compiled.topology.hardware.engines.names().len());
-        assert!(timing.makespan >= timing.busiest_engine_time(), "{source}");
+        for keep_all_gather in [false, true] {
+            let lowering = Lowering { keep_all_gather, ..Lowering::default() };
+            let options = Options { lowering, ..options.clone() };
+            let compiled = compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            assert!(timing.makespan >= plan_bound(&compiled.plan, &compiled.topology), "{source}");
+            assert_eq!(timing.engines.len(), compiled.topology.hardware.engines.names().len());
+            assert!(timing.makespan >= timing.busiest_engine_time(), "{source}");
+            for step in compiled.plan.ids() {
+                let bound = step_bound(&compiled.plan, step, &compiled.topology);
+                assert!(timing.makespan >= bound.time(), "{source}\n{keep_all_gather}");
+            }
+        }
     }
 }

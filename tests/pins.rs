@@ -2,7 +2,7 @@
 //! the least cost, or refused where no way to do the product obeys it.
 #![allow(missing_docs)]
 
-use itertools::iproduct;
+use itertools::{Itertools, iproduct};
 use miette::Diagnostic as _;
 use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
@@ -77,6 +77,12 @@ fn obeys(done: &BTreeSet<(&'static str, String)>, pin: &str) -> bool {
     }
 }
 
+/// Whether some array is sent twice, or cut twice.
+fn moves_twice(plan: &Plan) -> bool {
+    let moves = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
+    !moves.map(|id| (plan.communicates(id), plan.step(id).value)).all_unique()
+}
+
 fn time(plan: &Plan) -> Time {
     plan.totals().time()
 }
@@ -85,7 +91,7 @@ fn time(plan: &Plan) -> Time {
 fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
     let layouts =
         || iproduct!(["I, J", "I_X, J", "I, J_X"], ["J, K", "J_X, K", "J, K_X"], ["I, K", "I_X, K", "I, K_X"]);
-    let (mut obeyed, mut refused) = (0, 0);
+    let (mut obeyed, mut refused, mut equal) = (0, 0, 0);
     let topology = machine(&source(("I, J", "J, K", "I, K"), 16, ""));
     let models = [CostModel::Book, CostModel::Exact].map(|model| model.on(&topology, Lowering::default()));
     for (layouts, size, costs) in iproduct!(layouts(), [16, 4096], &models) {
@@ -99,8 +105,10 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
             match (planned(&source, costs), least) {
                 (Ok(plan), Some(least)) => {
                     assert!(obeys(&done(&plan), pin), "{source}{plan}");
-                    // What is told is what would be written; a plan may find longer ways.
-                    assert!(time(&plan) <= least, "{source}{plan}");
+                    // What is told is what would be written, each array moved once; a plan is faster only where it
+                    // moves some array twice.
+                    assert!(time(&plan) == least || time(&plan) < least && moves_twice(&plan), "{source}{plan}");
+                    equal += usize::from(time(&plan) == least);
                     let least = time(&plan);
                     let pinned = plan.choices[0].pinned.as_ref().expect("it is told");
                     assert_eq!((pinned.text.as_str(), pinned.best.time), (&*format!("by {pin}"), time(&free)));
@@ -117,7 +125,7 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
             }
         }
     }
-    assert!(obeyed > 200 && refused > 200, "{obeyed} {refused}");
+    assert!(obeyed > 200 && refused > 200 && 10 * equal > 9 * obeyed, "{obeyed} {refused} {equal}");
 }
 
 /// What the error says to be possible is possible.
@@ -153,4 +161,28 @@ fn pins_in_larger_programs() {
         let plan = planned(&source, CostModel::Book.on(&topology, Lowering::default()).as_ref()).expect("a plan");
         assert!(done(&plan).contains(&(wanted.0, wanted.1.to_owned())), "{text}\n{plan}");
     }
+}
+
+/// Of ways that differ only in the order of axes the cheapest is told.
+#[test]
+fn the_order_of_axes_is_told_once() {
+    let head = "mesh {X: 2 ring, Y: 2 ring} on tpu_v5e\ndims {I: 64, J: 128, K: 256}\n";
+    let sorted = |text: &String| {
+        let is_axis = |letter: &char| "XY".contains(*letter);
+        let runs = text.chars().chunk_by(is_axis);
+        runs.into_iter().map(|(axes, run)| if axes { run.sorted().collect() } else { run.collect::<String>() }).join("")
+    };
+    let mut ways = 0;
+    for (a, b, c) in
+        [("I_XY, J", "J, K", "I, K_XY"), ("I, J_XY", "J_YX, K", "I, K"), ("I_X, J_Y", "J_X, K_Y", "I_X, K_Y")]
+    {
+        let source = format!("{head}A: bf16[{a}]\nB: bf16[{b}]\nC[{c}] = A * B\n");
+        let topology = machine(&source);
+        let plan = planned(&source, CostModel::Book.on(&topology, Lowering::default()).as_ref()).expect("a plan");
+        let told: Vec<Vec<String>> =
+            plan.choices[0].alternatives.iter().map(|way| way.moves.iter().map(sorted).collect()).collect();
+        assert!(told.iter().all_unique(), "{source}{told:#?}");
+        ways += told.len();
+    }
+    assert!(ways >= 15, "{ways}");
 }

@@ -124,6 +124,8 @@ fn all_methods_on_one_axis() {
                         | Method::Bundled => true,
                         Method::Line
                         | Method::LineBroadcast
+                        | Method::LineBundled
+                        | Method::QuadDirectionalRing
                         | Method::IdleAxis
                         | Method::TreePacking
                         | Method::Bruck

@@ -78,6 +78,7 @@ impl<'a> Speller<'a> {
             let lines = self.step(*id, statement)?;
             if outside { &mut before } else { &mut own }.extend(lines);
         }
+        own.extend(self.renamed(statement, steps));
         let mut fixes = Vec::new();
         if let Some(block) = block.filter(|_| !before.is_empty()) {
             let start = Span { end: block.start, ..block };
@@ -85,6 +86,24 @@ impl<'a> Speller<'a> {
         }
         fixes.push(Fix { edit: Edit::Statement, text: own.join("\n") });
         Some(fixes)
+    }
+
+    /// The name that a statement gives to a result of its steps by renaming its dims, which is no step.
+    fn renamed(&mut self, statement: Span, steps: &[StepId]) -> Option<String> {
+        let program = &self.plan.program;
+        let is_result = |id: &ValueId| program.value(*id).name.is_some() && program.value(*id).span == statement;
+        let result = program.value_ids().filter(is_result).last()?;
+        let step_of = |id: ValueId| steps.iter().rfind(|step| self.plan.step(**step).value == id).copied();
+        let mut value = result;
+        while let (None, Definition::Rename { operand }) = (step_of(value), &program.value(value).definition) {
+            value = *operand;
+        }
+        let step = step_of(value).filter(|_| value != result)?;
+        let text = self.name(result, step, statement)?;
+        let name = self.result_name(result);
+        let line = format!("{name}{} = {text}", self.brackets(result, step));
+        self.names.insert(step, (result, name));
+        Some(line)
     }
 
     /// Declarations of the inputs that the statement declares by using them.

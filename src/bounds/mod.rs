@@ -3,10 +3,13 @@
 //! Nothing here knows a method. One definition stands behind all: the bytes that a set of devices needs and nobody in
 //! it holds, all groups at once, over the capacity of the links into the set ([`demand`]). To it come the 2(p-1)
 //! sends of an AllReduce between p parts of a group (`partitions.rs`), and the bytes times the hops of what is moved
-//! (`metric.rs`). Each latency bound counts hops.
+//! (`metric.rs`). Where messages leave by engines, these are busy for all sends together (`engines.rs`). Each latency bound
+//! counts hops.
 //!
 //! Links of an idle axis, one that neither shards the array nor holds open sums, could help and are counted; links of
 //! an axis that shards another dim carry as much for their own groups and cannot.
+//!
+//! Loads that add up over several collectives are in [`crossing`].
 //!
 //! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which take no time on any
 //! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched. The tests hold both
@@ -16,8 +19,10 @@
 //! Source: cuts of the mesh; ForestColl (arXiv 2402.06787) for gathers; Patarasuk and Yuan (2009) for the sends of an
 //! AllReduce.
 
+pub mod crossing;
 mod cuts;
 pub mod demand;
+mod engines;
 mod flow;
 pub mod graph;
 pub mod irregular;
@@ -70,11 +75,12 @@ pub struct Certificate {
 /// The bound of one collective, by closed forms alone: in no time, on any machine. It may be below that of
 /// [`certificate`] where axes are parts of the axes of the machine.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
-    match Shape::of(topology) {
+    let links = match Shape::of(topology) {
         Shape::Regular => regular::bound(collective, from, topology),
-        Shape::Degraded | Shape::Shared => certificate(collective, from, topology).bound,
+        Shape::Degraded | Shape::Shared => by_links(collective, from, topology).bound,
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
-    }
+    };
+    engines::bound(links, collective, from, topology)
 }
 
 /// The bounds of many collectives on one machine, as [`collective`] has them; of those that are alike it is found once.
@@ -102,12 +108,17 @@ impl<'a> Bounds<'a> {
         let mesh = &self.topology.mesh;
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
         let key = (collective.kind(), group, idle, from.local_bytes(mesh));
-        *known.borrow_mut().entry(key).or_insert_with(|| regular::bound(collective, from, self.topology))
+        *known.borrow_mut().entry(key).or_insert_with(|| self::collective(collective, from, self.topology))
     }
 }
 
 /// The bound of one collective, and what it counts.
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+    engines::certificate(by_links(collective, from, topology), collective, from, topology)
+}
+
+/// What the links allow.
+fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
         Shape::Regular => {
             let certificate = regular::certificate(collective, from, topology);

@@ -41,6 +41,11 @@ pub enum Reason {
         /// What each of them carries on average.
         each: Bytes,
     },
+    /// Bytes that leave devices by their engines.
+    Engines {
+        /// What each of them sends on average.
+        each: Bytes,
+    },
 }
 
 /// Some devices, and what crosses their border.
@@ -88,6 +93,7 @@ impl fmt::Display for Reason {
                 write!(f, "each element is sent {sends} times between {parts} {what} over {links}")
             }
             Reason::Along { links, each } => write!(f, "{links} carry {each} each on average"),
+            Reason::Engines { each } => write!(f, "each device sends {each} by its engine on average"),
         }
     }
 }

@@ -10,14 +10,14 @@ use crate::diag::Diagnostics;
 use crate::export::messages::{self, Messages};
 use crate::export::msccl::{self, Dialect, Protocol};
 use crate::export::mscclpp;
-use crate::export::ranks;
-use crate::export::{chakra, goal, jax};
+use crate::export::ranks::{self, Algorithm};
+use crate::export::{chakra, goal, jax, stablehlo};
 use crate::lower::Lowering;
 use crate::picture::graph::Graph;
 use crate::picture::svg::{self, Named};
 use crate::picture::timeline::{Scope, Timeline, step_names};
 use crate::picture::trace;
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Plan, StepId, StepOp, unroll};
 use crate::schedule::{Schedule, is_schedule};
 use crate::sim::clock;
 use crate::topology::Topology;
@@ -43,6 +43,9 @@ pub(super) struct Export {
     /// How MSCCL sends
     #[arg(long, value_enum, default_value_t)]
     protocol: Protocol,
+    /// With `stablehlo`: what each device does, with the plan's own collectives
+    #[arg(long)]
+    manual: bool,
     /// With `jax`: also a script that makes inputs, runs, compares and prints the time
     #[arg(long)]
     main: bool,
@@ -74,6 +77,8 @@ enum To {
     Jax,
     /// The layouts of the plan as a Python module for JAX, for XLA to choose the collectives
     JaxConstraints,
+    /// The plan as StableHLO with the shardings of Shardy
+    Stablehlo,
     /// The messages of one collective as GOAL, for LogGOPSim
     Goal,
     /// The messages of one collective as traces of Chakra, a file for each rank, into a new folder
@@ -91,10 +96,9 @@ struct Made {
 impl Export {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let made = self.made()?;
-        if matches!(self.to, To::Chakra) {
+        let Some(text) = self.text(&made)? else {
             return self.traces(&made);
-        }
-        let text = self.text(&made)?;
+        };
         match &self.output {
             Some(path) => input::write(path, &text),
             None => input::print(&text),
@@ -117,7 +121,8 @@ impl Export {
         Ok(Made { schedule, topology, plan: Some(compiled.plan), source })
     }
 
-    fn text(&self, made: &Made) -> Result<String, Failure> {
+    /// The file; none where it is a folder of files.
+    fn text(&self, made: &Made) -> Result<Option<String>, Failure> {
         let (schedule, topology) = (&made.schedule, &made.topology);
         let plan = || {
             made.plan.as_ref().ok_or_else(|| {
@@ -126,7 +131,7 @@ impl Export {
         };
         let steps = made.plan.as_ref().map(step_names).unwrap_or_default();
         let recorded = || clock::run_recorded(schedule, topology).map_err(|error| Failure::Call(error.to_string()));
-        Ok(match self.to {
+        Ok(Some(match self.to {
             To::Dot => Graph::of_plan(plan()?).dot(),
             To::Mermaid => Graph::of_plan(plan()?).mermaid(),
             To::ScheduleDot => Graph::of_schedule(schedule, &steps).dot(),
@@ -145,45 +150,53 @@ impl Export {
                 svg::timeline(&timeline, topology.scale)
             }
             To::Trace => trace::trace(schedule, topology, &recorded()?.1, &steps),
-            To::Msccl | To::Mscclpp => self.foreign(made)?,
+            To::Msccl => self.msccl(made)?,
+            To::Mscclpp => self.mscclpp(made)?,
             To::Jax => {
                 let options = jax::Options { main: self.main };
                 jax::module(plan()?, &made.source.name, &made.source.text, options)
             }
             To::JaxConstraints => jax::constraints(plan()?, &made.source.name, &made.source.text),
+            To::Stablehlo => {
+                let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
+                let plan = unroll::unroll(plan()?).map_err(|error| refused(Diagnostics::of(&error)))?;
+                stablehlo::module(&plan, &made.source.text, stablehlo::Options { manual: self.manual })
+            }
             To::Goal => goal::write(&self.messages(made)?, |bytes| adding(topology, bytes)),
-            // Written as files, not as a text.
-            To::Chakra => String::new(),
-        })
+            To::Chakra => return Ok(None),
+        }))
     }
 
     /// The file of one collective; it is read back and proven before it leaves.
-    fn foreign(&self, made: &Made) -> Result<String, Failure> {
+    fn msccl(&self, made: &Made) -> Result<String, Failure> {
+        let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
+        let (algorithm, name) = self.algorithm(made)?;
+        let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None };
+        let program = msccl::build(&algorithm, &name, &options).map_err(|error| refused(Diagnostics::of(&error)))?;
+        let text = msccl::write(&program, &options);
+        let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
+        msccl::prove(&back.program, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        tell_order(&algorithm);
+        Ok(text)
+    }
+
+    /// The same for MSCCL++.
+    fn mscclpp(&self, made: &Made) -> Result<String, Failure> {
+        let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
+        let (algorithm, name) = self.algorithm(made)?;
+        let plan = mscclpp::build(&algorithm, &name).map_err(|error| refused(Diagnostics::of(&error)))?;
+        let text = mscclpp::write(&plan);
+        let back = mscclpp::read(&text).map_err(|error| Failure::Call(error.to_string()))?;
+        mscclpp::prove(&back, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        tell_order(&algorithm);
+        Ok(text)
+    }
+
+    /// The program of each rank, and what to call it.
+    fn algorithm(&self, made: &Made) -> Result<(Algorithm, String), Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (schedule, name) = self.collective(made)?;
-        let algorithm = ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?;
-        let text = match self.to {
-            To::Mscclpp => {
-                let plan = mscclpp::build(&algorithm, &name).map_err(|error| refused(Diagnostics::of(&error)))?;
-                let text = mscclpp::write(&plan);
-                let back = mscclpp::read(&text).map_err(|error| Failure::Call(error.to_string()))?;
-                mscclpp::prove(&back, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
-                text
-            }
-            _ => {
-                let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None };
-                let program = msccl::build(&algorithm, &name, &options);
-                let program = program.map_err(|error| refused(Diagnostics::of(&error)))?;
-                let text = msccl::write(&program, &options);
-                let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
-                msccl::prove(&back.program, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
-                text
-            }
-        };
-        if !algorithm.contiguous {
-            input::say("note: the array is not cut along its first dim: pack it in the order of the ranks\n");
-        }
-        Ok(text)
+        Ok((ranks::algorithm(&schedule).map_err(|error| refused(Diagnostics::of(&error)))?, name))
     }
 
     /// The messages of one collective, which are matched and come to an end.
@@ -257,6 +270,13 @@ impl Export {
             return Err(Failure::Call("the collective cannot be done by itself".to_owned()));
         };
         Ok((schedule, format!("{}_{name}", plan.op_name(id))))
+    }
+}
+
+/// What runtimes take to be in the order of the ranks may have to be packed first.
+fn tell_order(algorithm: &Algorithm) {
+    if !algorithm.contiguous {
+        input::say("note: the array is not cut along its first dim: pack it in the order of the ranks\n");
     }
 }
 

@@ -7,13 +7,14 @@ use crate::compiler;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::dtype::DType;
 use crate::export::msccl::{self, At, Program, Proven, Written};
-use crate::export::ranks::Kind;
+use crate::export::ranks::{Kind, Shape};
 use crate::export::{chakra, messages, mscclpp};
 use crate::mesh::{Axis, Mesh};
 use crate::schedule::Schedule;
 use crate::span::Span;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::Path;
 
 /// What can be said of a file of another tool.
@@ -107,18 +108,21 @@ pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Resul
 
 /// The same of a plan of MSCCL++.
 fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
-    let plan = mscclpp::read(&source.text)
-        .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
-    let wrong = |flaw: mscclpp::Flaw| input::fault(source, &Diagnostics::of(&flaw), output.format);
-    let proof = mscclpp::prove(&plan, foreign.collective.map(Collective::kind)).map_err(wrong)?;
+    let (plan, proof) = proven_plan(source, foreign, output.format)?;
     let shape = proof.shape;
     match output.format {
         Format::Text => {
             let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
             input::print(&format!(
                 "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} operations in {blocks} \
-                 thread blocks send {} signals; in whatever order they come, the result is right\n",
-                proof.kind, shape.ranks, shape.input, shape.output, proof.operations, proof.signals,
+                 thread blocks send {} signals; in whatever order they come, the result is right\n{}",
+                proof.kind,
+                shape.ranks,
+                shape.input,
+                shape.output,
+                proof.operations,
+                proof.signals,
+                unneeded(proof.unused, "operations"),
             ))
         }
         Format::Json => input::print_json(&Document {
@@ -130,10 +134,22 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             output_chunks: shape.output,
             steps: proof.operations,
             messages: proof.signals,
-            unused: 0,
+            unused: proof.unused.map_or(0, |(_, count)| count),
             proven: true,
         }),
     }
+}
+
+fn proven_plan(
+    source: &Source,
+    foreign: &Foreign,
+    format: Format,
+) -> Result<(mscclpp::Plan, mscclpp::Proven), Failure> {
+    let plan = mscclpp::read(&source.text)
+        .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
+    let wrong = |flaw: mscclpp::Flaw| input::fault(source, &Diagnostics::of(&flaw), format);
+    let proof = mscclpp::prove(&plan, foreign.collective.map(Collective::kind)).map_err(wrong)?;
+    Ok((plan, proof))
 }
 
 /// Checks a folder of traces and says what was shown.
@@ -174,22 +190,34 @@ pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> R
 /// A proven file as a schedule on a mesh of its ranks.
 pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Result<Schedule, Failure> {
     if mscclpp::is_mscclpp(&source.text) {
-        return Err(Failure::Call("plans of MSCCL++ are proven by `shardc prove`, but not timed".to_owned()));
+        let (plan, proof) = proven_plan(source, foreign, format)?;
+        let mesh = foreign.mesh(plan.gpus.len())?;
+        let elements = foreign.elements(proof.shape);
+        return Ok(mscclpp::schedule(&plan, &proof, mesh, DType::F32, elements));
     }
     let (written, proof) = proven(source, foreign, format)?;
-    let ranks = written.program.gpus.len();
-    let mesh = foreign.mesh(ranks)?;
-    if mesh.device_count() != ranks {
-        let count = mesh.device_count();
-        return Err(Failure::Call(format!("the file has {ranks} ranks, and the mesh {count} devices")));
-    }
-    let chunks = proof.shape.input.max(proof.shape.output).max(1);
-    let elements = (foreign.bytes / DType::F32.size() / chunks).max(1);
+    let mesh = foreign.mesh(written.program.gpus.len())?;
+    let elements = foreign.elements(proof.shape);
     Ok(msccl::schedule(&written.program, &proof, mesh, DType::F32, elements))
 }
 
 impl Foreign {
+    /// How long a chunk is.
+    fn elements(&self, shape: Shape) -> u64 {
+        let chunks = shape.input.max(shape.output).max(1);
+        (self.bytes / DType::F32.size() / chunks).max(1)
+    }
+
+    /// A device for each rank.
     fn mesh(&self, ranks: usize) -> Result<Mesh, Failure> {
+        let mesh = self.written_mesh(ranks)?;
+        match mesh.device_count() {
+            count if count == ranks => Ok(mesh),
+            count => Err(Failure::Call(format!("the file has {ranks} ranks, and the mesh {count} devices"))),
+        }
+    }
+
+    fn written_mesh(&self, ranks: usize) -> Result<Mesh, Failure> {
         let Some(text) = &self.mesh else {
             let size = u32::try_from(ranks).unwrap_or(u32::MAX);
             let axis = Axis { name: "X".to_owned(), size, wiring: None, over: None };
@@ -230,9 +258,13 @@ fn shown(program: &Program, proof: &Proven) -> String {
          blocks send {} messages; in whatever order they come, the result is right\n",
         proof.kind, shape.ranks, shape.input, shape.output, proof.steps, proof.messages,
     );
-    if let Some((first, count)) = proof.unused {
-        let rest = if count > 1 { format!(", as for {} more steps", count - 1) } else { String::new() };
-        text.push_str(&format!("note     nobody needs the result of {first}{rest}\n"));
-    }
+    text.push_str(&unneeded(proof.unused, "steps"));
     text
+}
+
+/// A note on what is done for nothing.
+fn unneeded(unused: Option<(impl Display, usize)>, what: &str) -> String {
+    let Some((first, count)) = unused else { return String::new() };
+    let rest = if count > 1 { format!(", as for {} more {what}", count - 1) } else { String::new() };
+    format!("note     nobody needs the result of {first}{rest}\n")
 }

@@ -3,9 +3,11 @@
 mod book;
 mod bytes;
 mod exact;
+mod floor;
 mod methods;
 mod part;
 
+pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
 pub use methods::{MethodTime, MethodTimes, method_times};
 pub use part::alone;
 
@@ -28,6 +30,16 @@ pub enum CostModel {
 }
 
 impl CostModel {
+    /// The model of that name, as [`Costs::name`] has it.
+    pub fn named(name: &str) -> Option<CostModel> {
+        match name {
+            "exact" => Some(CostModel::Exact),
+            "book" => Some(CostModel::Book),
+            "bytes" => Some(CostModel::Bytes),
+            _ => None,
+        }
+    }
+
     /// The costs of this model on a machine.
     pub fn on(self, topology: &Topology, lowering: Lowering) -> Box<dyn Costs + '_> {
         match self {

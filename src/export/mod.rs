@@ -14,4 +14,6 @@ pub mod messages;
 pub mod msccl;
 pub mod mscclpp;
 pub mod ranks;
+pub mod stablehlo;
+mod told;
 pub mod words;

@@ -2,11 +2,13 @@
 
 use super::auto::{Trial, along, best_chunks, simulate};
 use super::collective::{MethodFlaw, Stages};
+use super::colours::colours;
 use super::packing;
+use super::several::stage_method;
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, Wiring};
-use crate::schedule::methods::{self, Method};
+use crate::schedule::methods::{self, Method, Multiport, Stage};
 use crate::schedule::{Builder, OpId};
 use crate::topology::Topology;
 use crate::units::Time;
@@ -21,6 +23,8 @@ pub(super) enum Way {
     Staged(Vec<(Axes, Method, u64)>),
     /// On all at once, in so many chunks.
     AtOnce(u64),
+    /// Scattered on all at once, and gathered.
+    Scattered(Multiport),
     /// Down trees for the links there are, with their weights, in so many chunks.
     Packed(Vec<(Vec<Option<usize>>, u64)>, u64),
 }
@@ -84,8 +88,12 @@ impl Stages<'_, '_, '_, '_> {
                 let axes: Axes = numbered.iter().flat_map(|run| run.iter()).collect();
                 let trees = if part.is_degraded() { packing::from_first(&part, axes) } else { None };
                 let packed = trees.and_then(|trees| best_of(&|chunks| Way::Packed(trees.clone(), chunks)));
+                // Of many devices the trees are too deep to be tried.
+                let scattered = if several && at_once.is_none() { scattered(topology, runs, extents) } else { None };
+                let scattered =
+                    scattered.and_then(|all| best_of(&|chunks| Way::Scattered(Multiport { chunks, ..all.clone() })));
                 // The first of equals is the simplest.
-                let others = [at_once, packed].into_iter().flatten().min_by_key(|(time, _)| *time);
+                let others = [at_once, packed, scattered].into_iter().flatten().min_by_key(|(time, _)| *time);
                 match others {
                     Some((time, way)) if trial(&staged).is_none_or(|staged| time < staged.time) => way,
                     Some(_) | None => staged,
@@ -95,12 +103,25 @@ impl Stages<'_, '_, '_, '_> {
     }
 }
 
+/// All runs at once, on the first dim that can be cut for all of them; `None` where there is none.
+fn scattered(topology: &Topology, runs: &[Axes], extents: &[u64]) -> Option<Multiport> {
+    let n: u64 = runs.iter().map(|run| run.group_size(&topology.mesh)).product();
+    let dim = extents.iter().position(|extent| extent.is_multiple_of(n))?;
+    let kind = CollectiveKind::AllGather;
+    let stage = |run: &Axes| Stage { axes: *run, dim, method: stage_method(topology, kind, *run) };
+    Some(Multiport { stages: runs.iter().map(stage).collect(), colours: colours(topology, runs), chunks: 1 })
+}
+
 /// The same way on a part of the machine, where the runs have other axes.
 fn renumbered(way: &Way, runs: &[Axes]) -> Way {
     match way {
         Way::Staged(stages) => {
             let stages = stages.iter().zip(runs).map(|((_, method, chunks), run)| (*run, *method, *chunks));
             Way::Staged(stages.collect())
+        }
+        Way::Scattered(all) => {
+            let stages = all.stages.iter().zip(runs).map(|(stage, run)| Stage { axes: *run, ..*stage });
+            Way::Scattered(Multiport { stages: stages.collect(), ..all.clone() })
         }
         Way::AtOnce(_) | Way::Packed(..) => way.clone(),
     }
@@ -115,6 +136,7 @@ fn build(builder: &mut Builder<'_>, topology: &Topology, way: &Way, runs: &[Axes
             let axes = runs.iter().flat_map(|run| run.iter()).collect();
             methods::broadcast_packed(builder, axes, trees, value, *chunks)
         }
+        Way::Scattered(all) => all.broadcast(builder, value),
         Way::AtOnce(chunks) => {
             let wiring = |run: Axes| topology.links(run).wiring;
             let closes = |run: &Axes| (*run, wiring(*run) == Wiring::Ring);

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::OpId;
-use crate::schedule::methods::{Destination, Method, Multiport, Packed, Stage};
+use crate::schedule::methods::{Destination, Method, Multiport, Packed, Quad, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
 use std::cell::Cell;
@@ -48,6 +48,8 @@ pub(super) enum Way {
     InTurn,
     /// All axes at once.
     Multiport(Multiport),
+    /// Around the rings through all devices of two axes.
+    Quad(Quad),
     /// Along packed trees.
     Packed(Packed),
 }
@@ -63,7 +65,7 @@ impl Stages<'_, '_, '_, '_> {
         let lowerer = &self.lowerer;
         let count = runs(&lowerer.topology.mesh, &moved.dims, moved.to).len();
         let tried = match self.method {
-            Some(method) => matches!(method, Method::Multiport | Method::TreePacking),
+            Some(method) => matches!(method, Method::Multiport | Method::QuadDirectionalRing | Method::TreePacking),
             None => !lowerer.frugal && (count > 1 || lowerer.topology.is_degraded()),
         };
         if count == 0 || !tried {
@@ -90,14 +92,17 @@ impl Stages<'_, '_, '_, '_> {
                 Some(to) => all.all_to_all(self.builder, value, to),
                 None => value,
             },
+            (Way::Quad(rings), CollectiveKind::AllGather) => rings.all_gather(self.builder, value),
+            (Way::Quad(rings), CollectiveKind::ReduceScatter) => rings.reduce_scatter(self.builder, value, operator),
+            (Way::Quad(rings), CollectiveKind::AllReduce) => rings.all_reduce(self.builder, value, operator),
             (Way::Packed(trees), CollectiveKind::AllGather) => trees.all_gather(self.builder, value),
             (Way::Packed(trees), CollectiveKind::ReduceScatter) => trees.reduce_scatter(self.builder, value, operator),
             (Way::Packed(trees), CollectiveKind::AllReduce) => trees.all_reduce(self.builder, value, operator),
             (
-                Way::Multiport(_) | Way::Packed(_),
+                Way::Multiport(_) | Way::Quad(_) | Way::Packed(_),
                 CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open,
             )
-            | (Way::Packed(_), CollectiveKind::AllToAll) => value,
+            | (Way::Quad(_) | Way::Packed(_), CollectiveKind::AllToAll) => value,
         }
     }
 }
@@ -145,6 +150,9 @@ impl<'k> Contest<'k> {
 
     fn winner(mut self) -> Way {
         let asked = self.asked;
+        if asked == Some(Method::QuadDirectionalRing) {
+            return self.quad().map_or(Way::Staged, Way::Quad);
+        }
         let mut best: Option<(Time, Way)> = None;
         let mut keep = |found: Option<(Time, Way)>| {
             let found = found.filter(|(time, _)| best.as_ref().is_none_or(|(least, _)| time < least));
@@ -204,6 +212,19 @@ impl<'k> Contest<'k> {
         Some((time, Way::Multiport(Multiport { chunks, ..whole })))
     }
 
+    /// Around four rings, where there are two whole rings and nothing else. It is not tried unasked: all axes at once keep
+    /// the links as busy in fewer hops.
+    fn quad(&self) -> Option<Quad> {
+        let [(first, _), (second, _)] = self.runs()[..] else { return None };
+        let is_whole = |run: Axes| {
+            let links = self.topology.links(run);
+            links.wiring == Wiring::Ring && links.apart == 1
+        };
+        let fits = self.whole.kind != CollectiveKind::AllToAll && self.divides();
+        (fits && is_whole(first) && is_whole(second))
+            .then(|| Quad::new(&self.topology.mesh, [first, second], self.whole.dims.clone()))?
+    }
+
     /// Whether all blocks that are scattered are equal.
     fn divides(&self) -> bool {
         let scattered = matches!(self.there.kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
@@ -260,7 +281,7 @@ fn runs(mesh: &Mesh, dims: &[Axes], to: Option<Destination>) -> Vec<(Axes, usize
 }
 
 /// The method of one stage: on each wiring the one that keeps all links equally busy.
-fn stage_method(topology: &Topology, kind: CollectiveKind, run: Axes) -> Method {
+pub(super) fn stage_method(topology: &Topology, kind: CollectiveKind, run: Axes) -> Method {
     match (topology.links(run).wiring, kind) {
         (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
         (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,

@@ -9,12 +9,13 @@ use super::reshard::{Distances, Node, Pricing, Score, Terms};
 use super::search::{Origin, Search, Way};
 use super::{Alternative, Costs as _, Pinned, collective_name};
 use crate::collective::{Collective, CollectiveKind};
+use crate::mesh::Axes;
 use crate::program::ValueId;
 use crate::units::Bytes;
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 /// How many ways to do a product are kept.
@@ -43,6 +44,7 @@ pub(super) fn alternatives(
     let chosen = ranking.chosen();
     ranking.begin();
     let mut kept: Vec<(Score, Alternative)> = Vec::new();
+    let mut told = BTreeSet::new();
     let mut pinned = None;
     let mut next = chosen;
     while let Some(place) = next.or_else(|| ranking.next()) {
@@ -61,7 +63,7 @@ pub(super) fn alternatives(
             continue;
         }
         let moves = ranking.names(&path);
-        if kept.len() < most && kept.iter().all(|(_, known)| known.moves != moves) {
+        if kept.len() < most && told.insert(ranking.up_to_order(&path)) {
             ranking.find_prices(&path, prices);
             let score = ranking.cost(&path).0 + ranking.ways[place].0.own;
             kept.push((score, ranking.alternative(place, &path, moves)));
@@ -210,6 +212,21 @@ impl Ranking<'_, '_> {
             format!("{move_name}({}{brackets})", program.name(*id))
         };
         path.iter().map(name).collect()
+    }
+
+    /// Moves as they are told once, in whichever order axes stand on a dim: the text with axes in the order of the mesh.
+    fn up_to_order(&self, path: &Path) -> Vec<String> {
+        let (mesh, dims) = (&self.search.program.mesh, &self.search.program.dims);
+        let in_order = |axes: &Axes| axes.set().in_order();
+        let text = |(id, from, collective): &(ValueId, Node, Rc<Collective>)| {
+            let mut from = self.search.space(*id).layout(*from);
+            let gains = collective.apply(&from.sharding, mesh).unwrap_or_default();
+            let kind = collective.kind().name();
+            from.sharding.dims.iter_mut().for_each(|axes| *axes = in_order(axes));
+            let to: Vec<Axes> = gains.dims.iter().map(in_order).collect();
+            format!("{id:?} {kind} {} {to:?} {:?}", from.brackets(mesh, dims), gains.open)
+        };
+        path.iter().map(text).collect()
     }
 
     fn alternative(&self, place: usize, path: &Path, moves: Vec<String>) -> Alternative {

@@ -6,11 +6,13 @@
 
 use super::reshard::Terms;
 use super::{Costs, Plan, PlanError, StepOp, holes, lazy};
-use crate::program::Program;
+use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::syntax::Measure;
 
 /// So many times the terms are made harder.
 const MOST_ROUNDS: u32 = 24;
+/// From this round on a step counts as if what was taken before it for the same statement were there as it came.
+const CAUTIOUS_ROUND: u32 = 12;
 
 /// The cheapest plan within the limits, or, if none was found, the one that breaks them least.
 ///
@@ -25,16 +27,26 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     }
     let figure = |plan: &Plan| holes::figure(plan, costs.objective());
     let (cost, flops) = (figure(&free).max(1), free.totals().flops.max(1));
-    let mut harder = Terms { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
-    let (mut best, mut bound) = (free, None);
-    for round in 0..MOST_ROUNDS {
-        let Ok(found) = solved(harder) else { break };
+    let within = Terms { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
+    let (mut harder, mut best, mut bound) = (within, free, None);
+    let mut round = 0;
+    while round < MOST_ROUNDS {
+        if round == CAUTIOUS_ROUND {
+            harder = Terms { cautious: true, ..within };
+        }
+        let Ok(found) = solved(harder) else {
+            if harder.cautious {
+                break;
+            }
+            round = CAUTIOUS_ROUND;
+            continue;
+        };
         // What all plans within the limits do is all that the first round asks for.
         let lower_bound = *bound.get_or_insert(found.lower_bound);
         let found = Plan { exact: found.exact && round == 0, lower_bound, ..found };
         let totals = found.totals();
         if u128::from(totals.peak.0) > u128::from(limits.memory) {
-            harder.held = largest_step(&found).saturating_sub(1).min(harder.held);
+            harder.held = fullest_step(&found).saturating_sub(1).min(harder.held);
         }
         if totals.flops > limits.flops {
             // A sixteenth of what the plan costs in all, and twice as much in each round.
@@ -47,6 +59,10 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
         if fits {
             break;
         }
+        round += 1;
+    }
+    if limits.over(&best) > 0 {
+        best = limits.approached(best, &|terms| solved(terms).ok(), Terms { most: u128::MAX, ..terms }, cost);
     }
     let lower_bound = bound.unwrap_or(best.lower_bound);
     Ok(Plan { lower_bound, ..best })
@@ -77,6 +93,29 @@ impl Limits {
         self.memory == u64::MAX && self.flops == u128::MAX
     }
 
+    /// The plan that breaks the limits least, where none was found within them: operations cost more than anything,
+    /// and steps get less memory until there is no plan.
+    fn approached(&self, mut best: Plan, solved: &dyn Fn(Terms) -> Option<Plan>, mut terms: Terms, cost: u128) -> Plan {
+        let totals = best.totals();
+        if totals.flops > self.flops {
+            terms.toll = (cost.saturating_mul(1 << 20), totals.flops.max(1));
+        }
+        if u128::from(totals.peak.0) > u128::from(self.memory) {
+            terms.held = fullest_step(&best).saturating_sub(1);
+        }
+        for _ in 0..MOST_ROUNDS {
+            let Some(found) = solved(terms) else { break };
+            terms.held = fullest_step(&found).saturating_sub(1);
+            if self.over(&found) < self.over(&best) {
+                best = Plan { exact: false, ..found };
+            }
+            if u128::from(best.totals().peak.0) <= u128::from(self.memory) {
+                break;
+            }
+        }
+        best
+    }
+
     /// In millionths, rounded up; 0 if they are kept.
     fn over(&self, plan: &Plan) -> u128 {
         let totals = plan.totals();
@@ -86,13 +125,75 @@ impl Limits {
     }
 }
 
-/// The most bytes that a device holds for one step: what it takes and what it makes.
-fn largest_step(plan: &Plan) -> u64 {
+/// The most bytes that a device holds for one step: what it takes and what it makes, and what waits [`beside`] it.
+fn fullest_step(plan: &Plan) -> u64 {
     let mesh = &plan.program.mesh;
+    let beside = beside(&plan.program, false);
     let held = |id| {
         let ids = plan.operands(id).into_iter().chain([id]);
-        ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(0, u64::saturating_add)
+        let waits = beside[plan.step(id).value.index()].of(&plan.step(id).op);
+        ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(waits, u64::saturating_add)
     };
     let done = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
     done.map(held).max().unwrap_or_default()
+}
+
+/// Bytes of a device that it holds at the least while something else is done: inputs whose turn has not come, which are
+/// there from the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beside {
+    /// While a value is moved, for itself or for one of its users.
+    pub(super) moves: u64,
+    /// While a value is computed.
+    pub(super) making: u64,
+}
+
+impl Beside {
+    fn of(self, op: &StepOp) -> u64 {
+        match op {
+            StepOp::Collective(_) => self.moves,
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                self.making
+            }
+        }
+    }
+}
+
+/// What waits beside the steps of each value.
+///
+/// - `cautious`: what the same statement has taken before waits, too, as it came; that may be more than it holds.
+pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
+    // The statement and the place among its operands at which an input is taken first.
+    let mut first: Vec<Option<(ValueId, usize)>> = vec![None; program.values.len()];
+    let mut users: Vec<Vec<(ValueId, usize)>> = vec![Vec::new(); program.values.len()];
+    for id in program.value_ids() {
+        for (place, operand) in program.value(id).definition.operands().iter().enumerate() {
+            users[operand.index()].push((id, place));
+            first[operand.index()].get_or_insert((id, place));
+        }
+    }
+    let waiting = |id: ValueId| match &program.value(id).wanted {
+        Wanted::Exact(sharding) if program.value(id).definition == Definition::Input => {
+            let bytes = program.layout(id, sharding.clone()).local_bytes(&program.mesh).0;
+            bytes.saturating_mul(program.times(id))
+        }
+        Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => 0,
+    };
+    let inputs: Vec<(ValueId, (ValueId, usize), u64)> = program
+        .value_ids()
+        .filter_map(|id| Some((id, first[id.index()]?, waiting(id))))
+        .filter(|(_, _, bytes)| *bytes > 0)
+        .collect();
+    // All that is taken later than this.
+    let after = |turn: (ValueId, usize), own: ValueId| {
+        let is_beside = |first: (ValueId, usize)| first > turn || cautious && first.0 == turn.0 && turn.1 < usize::MAX;
+        let later = inputs.iter().filter(|(id, first, _)| is_beside(*first) && *id != own);
+        later.fold(0u64, |sum, (_, _, bytes)| sum.saturating_add(*bytes))
+    };
+    let of = |id: ValueId| {
+        let making = after((id, usize::MAX), id);
+        let moves = users[id.index()].iter().map(|turn| after(*turn, id)).chain([making]).min();
+        Beside { moves: moves.unwrap_or_default(), making }
+    };
+    program.value_ids().map(of).collect()
 }

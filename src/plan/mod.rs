@@ -9,6 +9,7 @@ mod branch;
 mod build;
 mod case;
 mod few;
+mod floor;
 mod holes;
 mod lazy;
 mod limits;
@@ -19,6 +20,7 @@ mod reshard;
 mod search;
 pub mod unroll;
 
+pub use floor::{Least, least};
 pub use print::collective_name;
 
 use crate::collective::Collective;

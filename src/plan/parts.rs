@@ -32,15 +32,20 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     // Of what breaks the limits, anything may be better; of equals, the one that the tie breaker prefers.
     let (over, first, _) = figure(&whole);
     let most = if over > 0 { u128::MAX } else { first };
-    let Some(sizes) = parts(program).filter(|_| !pinned) else { return Ok(whole) };
-    let Some((mesh, parts)) = program.mesh.cut(&sizes) else { return Ok(whole) };
-    let Some(costs) = costs.seen_as(&mesh) else { return Ok(whole) };
-    match holes::plan(&cut(program, mesh, &parts), costs.as_ref(), Terms { most, ..terms }) {
+    let Some(program) = in_parts(program).filter(|_| !pinned) else { return Ok(whole) };
+    let Some(costs) = costs.seen_as(&program.mesh) else { return Ok(whole) };
+    match holes::plan(&program, costs.as_ref(), Terms { most, ..terms }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
         // Nothing is below the plan of whole axes, if all was looked at.
         Ok(found) => Ok(Plan { in_parts: found.exact, ..whole }),
         Err(error) => Ok(Plan { in_parts: !matches!(error, PlanError::TooLarge { .. }), ..whole }),
     }
+}
+
+/// The program on the mesh of the prime parts of its axes; `None` if no axis has parts, or there are too many.
+pub(super) fn in_parts(program: &Program) -> Option<Program> {
+    let (mesh, parts) = program.mesh.cut(&parts(program)?)?;
+    Some(cut(program, mesh, &parts))
 }
 
 /// The sizes of the parts of each axis; `None` if no axis is cut.

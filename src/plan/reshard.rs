@@ -97,6 +97,8 @@ pub(super) struct Terms {
     pub(super) most: u128,
     /// The bytes that a device may hold for one step: what it takes and what it makes.
     pub(super) held: u64,
+    /// Whether a step is taken to hold more than it need, so that what is found is within its memory sooner.
+    pub(super) cautious: bool,
     /// The operations of a device in all of the program.
     pub(super) flops: u128,
     /// Whether the ways in which products could have been done are told.
@@ -108,7 +110,8 @@ pub(super) struct Terms {
 impl Terms {
     /// All plans in which this is allowed.
     pub(super) fn new(allowed: Allowed) -> Terms {
-        Terms { allowed, most: u128::MAX, held: u64::MAX, flops: u128::MAX, alternatives: false, toll: (0, 1) }
+        let (most, held, flops) = (u128::MAX, u64::MAX, u128::MAX);
+        Terms { allowed, most, held, cautious: false, flops, alternatives: false, toll: (0, 1) }
     }
 }
 

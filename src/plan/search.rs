@@ -10,6 +10,7 @@
 use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
 use super::few::Made;
 use super::holes;
+use super::limits::{self, Beside};
 use super::reshard::{Distances, Node, Pricing, Score, Space, Terms};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
 use crate::collective::Collective;
@@ -124,6 +125,8 @@ pub(super) struct Search<'a> {
     pub(super) made: Made,
     /// What the products cost at the least that are not needed for a value, if that is of use.
     others: Vec<u128>,
+    /// What waits beside the steps of each value, if memory is limited.
+    beside: Vec<Beside>,
     /// As far as the search has come.
     pub(super) found: Vec<Rc<Found>>,
 }
@@ -156,8 +159,11 @@ impl<'a> Search<'a> {
         let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
         let (others, found) = (Vec::new(), Vec::new());
         let heeds_pins = true;
-        let mut search =
-            Search { program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, made, others, found };
+        let beside = if terms.held < u64::MAX { limits::beside(program, terms.cautious) } else { Vec::new() };
+        #[rustfmt::skip]
+        let mut search = Search {
+            program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, made, others, beside, found,
+        };
         search.others = search.least_of_others();
         // Where the ways to compute a value are too many to be listed, nothing else need be looked at.
         if program.value_ids().any(|id| listed(search.index_count(id), &[], &program.mesh) == Listed::Nothing) {
@@ -256,9 +262,10 @@ impl<'a> Search<'a> {
     }
 
     /// What moves of a value cost, where they are done for its users.
-    fn pricing(&self, times: u64, allowed: Allowed, others: u128) -> Pricing<'a> {
+    fn pricing(&self, id: ValueId, times: u64, allowed: Allowed, others: u128) -> Pricing<'a> {
         let most = self.terms.most.saturating_sub(others);
-        let terms = Terms { allowed, most, ..self.terms };
+        let beside = self.beside.get(id.index()).map_or(0, |beside| beside.moves);
+        let terms = Terms { allowed, most, held: self.terms.held.saturating_sub(beside), ..self.terms };
         Pricing { times, terms, mesh: &self.program.mesh, costs: self.costs }
     }
 
@@ -281,7 +288,7 @@ impl<'a> Search<'a> {
             (Wanted::Partly(_) | Wanted::Free, Some(sharding)) => Some(self.space_mut(id).node(&sharding)),
             (Wanted::Partly(_) | Wanted::Free, None) => None,
         };
-        let pricing = self.pricing(program.times(id), self.allowed(id), self.others(id));
+        let pricing = self.pricing(id, program.times(id), self.allowed(id), self.others(id));
         let made = self.space_mut(id).distances(sources, target, &pricing);
         if made.is_empty() {
             return Err(self.unreachable(id));
@@ -291,7 +298,7 @@ impl<'a> Search<'a> {
             // With holes it is had as it is asked for, and its users go on from there.
             let starts = made.iter().filter(|(node, _)| self.fits(id, *node));
             let starts: Vec<_> = starts.map(|(node, score)| (node, score, Origin { operands: Vec::new() })).collect();
-            let pricing = self.pricing(self.onward_times(id), self.terms.allowed, self.others(id));
+            let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, self.others(id));
             let ways = self.space_mut(id).distances(starts, None, &pricing);
             if ways.is_empty() {
                 return Err(self.unreachable(id));
@@ -363,7 +370,7 @@ impl<'a> Search<'a> {
         if found.had().any(|had| had == node) {
             return Ok(());
         }
-        let pricing = self.pricing(self.onward_times(id), self.terms.allowed, self.others(id));
+        let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, self.others(id));
         let starts: Vec<_> = found.had().map(start).collect();
         let ways = self.space_mut(id).distances(starts, Some(node), &pricing);
         if ways.get(node).is_none() {
@@ -420,7 +427,7 @@ impl<'a> Search<'a> {
     }
 
     fn onward(&mut self, id: ValueId, found: &Found) -> Distances<Origin> {
-        let pricing = self.pricing(self.onward_times(id), self.terms.allowed, 0);
+        let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, 0);
         let starts: Vec<_> = found.had().map(start).collect();
         self.space_mut(id).distances(starts, None, &pricing)
     }
@@ -513,7 +520,8 @@ impl<'a> Search<'a> {
             score = score + self.through(*operand, *node, (id, place))?;
         }
         let times = u128::from(program.times(id));
-        if way.held > self.terms.held || way.flops.saturating_mul(times) > self.most_flops(id) {
+        let beside = self.beside.get(id.index()).map_or(0, |beside| beside.making);
+        if way.held.saturating_add(beside) > self.terms.held || way.flops.saturating_mul(times) > self.most_flops(id) {
             return None;
         }
         let (toll, of) = self.terms.toll;

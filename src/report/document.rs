@@ -1,7 +1,7 @@
 //! The JSON documents, one line each, with a `schema` field.
 
 use crate::compiler::Compiled;
-use crate::costs::MethodTime;
+use crate::costs::{self, MethodTime};
 use crate::diag::{Diagnostics, Severity};
 use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
@@ -222,6 +222,10 @@ struct TotalsDocument {
     bytes_received_per_device: u64,
     flops_per_device: u128,
     peak_bytes_per_device: u64,
+    /// So long some unit is busy in every plan.
+    bound_s: f64,
+    /// Which: `compute`, or the links of some axes; none if nothing need take any time.
+    bound_by: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -299,7 +303,7 @@ pub fn plan(
     schedule: Option<&Schedule>,
     diagnostics: &Diagnostics,
 ) -> PlanDocument {
-    let totals = plan.totals();
+    let (totals, floor) = (plan.totals(), costs::floor(plan, topology));
     let seconds = |time| topology.scale.seconds(time);
     let steps = plan.ids().filter(|id| plan.is_done(*id));
     PlanDocument {
@@ -315,6 +319,8 @@ pub fn plan(
             bytes_received_per_device: totals.received.0,
             flops_per_device: totals.flops,
             peak_bytes_per_device: totals.peak.0,
+            bound_s: floor.map_or(0.0, |floor| seconds(floor.time)),
+            bound_by: floor.map(|floor| floor.unit.name(topology)),
         },
         pinned: plan.choices.iter().filter_map(|choice| pin(plan, choice, topology)).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),

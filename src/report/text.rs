@@ -1,6 +1,7 @@
 //! Reports for people.
 
 use crate::compiler::Compiled;
+use crate::costs::{self, Unit};
 use crate::lower::Lowering;
 use crate::mesh::Mesh;
 use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
@@ -144,6 +145,15 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
         format!("no plan takes less than {}{gap}; {why}", show(plan.lower_bound))
     };
     writeln!(text, "{optimal}").expect("a string");
+    if let Some(floor) = costs::floor(plan, topology) {
+        let busy = match floor.unit {
+            Unit::Engine(_) if topology.hardware.engines.names().len() == 1 => "each device computes for".to_owned(),
+            Unit::Engine(_) => format!("the engine `{}` of each device is busy for", floor.unit.name(topology)),
+            Unit::Links(_) => format!("the {} are busy for", floor.unit.name(topology)),
+        };
+        let (time, ratio) = (show(floor.time), totals.time().ratio(floor.time));
+        writeln!(text, "whatever the plan, {busy} {time}; the total is {ratio:.2}x of that").expect("a string");
+    }
     text
 }
 

@@ -150,6 +150,17 @@ impl Net {
         most
     }
 
+    /// The same of all partitions in two parts, and of that in single devices.
+    pub(crate) fn all_reduce_in_two_or_all(&self) -> Fraction {
+        let everybody = (1u32 << self.devices) - 1;
+        let cuts = self.over_all_sets(|set| u128::from(set != 0 && set != everybody));
+        let leaving: Vec<u128> = (0..=everybody).map(|set| self.least_leaving(set)).collect();
+        let both = |set: u32| (2, leaving[set as usize] + leaving[(everybody & !set) as usize]);
+        let single = (0..self.devices).map(|device| leaving[1 << device]).sum();
+        let all = (2 * (self.devices as u128 - 1), single);
+        (1..everybody).map(both).chain([all, cuts]).fold((0, 1), larger)
+    }
+
     /// Capacity out of a set of devices, switches taken as they make it least.
     fn least_leaving(&self, devices: u32) -> u128 {
         let out = |set: u32| {

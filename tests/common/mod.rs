@@ -5,6 +5,7 @@ pub mod mutants;
 pub mod numeric;
 pub mod schedules;
 pub mod single;
+pub mod timed;
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;

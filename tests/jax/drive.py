@@ -5,6 +5,7 @@ results are from those of whole arrays.
 """
 
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -12,9 +13,15 @@ import sys
 import traceback
 
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=64"
+# Code that runs once need not be good.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=64 --xla_backend_optimization_level=0"
 
 import jax  # noqa: E402
+import numpy  # noqa: E402
+from jax._src.interpreters import mlir  # noqa: E402
+from jax._src.lib import _jax, xla_client  # noqa: E402
+from jax._src.lib.mlir import ir  # noqa: E402
+from jax._src.sharding_impls import GSPMDSharding  # noqa: E402
 
 KINDS = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "collective_permute", "collective_broadcast")
 BITS = {"i1": 8, "i8": 8, "i32": 32, "i64": 64, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
@@ -61,37 +68,100 @@ def collectives(module):
     return found
 
 
-def judged(path):
+def loaded(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    devices = 1
-    for line in module.make_mesh.__doc__.split():
-        if line.isdigit():
-            devices = int(line)
-    mesh = module.make_mesh(jax.devices()[:devices])
-    given = module.inputs()
-    given = given if isinstance(given, tuple) else (given,)
-    if hasattr(module, "constrained"):
-        placed = module.spread(mesh, *given)
-        call = jax.jit(lambda *arrays: module.constrained(mesh, *arrays))
-        return {"differences": module.check(mesh, run=lambda *arrays: call(*placed)), "collectives": []}
-    lowered = jax.jit(lambda *arrays: module.run(mesh, *arrays)).lower(*given)
-    return {
-        "collectives": collectives(lowered.compiler_ir("stablehlo")),
-        "differences": module.check(mesh),
-    }
+    return module
+
+
+def tupled(arrays):
+    return arrays if isinstance(arrays, tuple) else (arrays,)
+
+
+class Program:
+    """The Python module of a program, its inputs, and what is to come out."""
+
+    def __init__(self, path):
+        self.module = loaded(path)
+        # From the host they are cut without a program being compiled for it.
+        self.given = jax.tree.map(numpy.asarray, tupled(self.module.inputs()))
+        self.wanted = [numpy.asarray(one) for one in tupled(jax.jit(self.module.dense)(*self.given))]
+        devices = next(int(word) for word in self.module.make_mesh.__doc__.split() if word.isdigit())
+        self.mesh = self.module.make_mesh(jax.devices()[:devices])
+
+    def lowered(self):
+        """The module itself: lowered, and run."""
+        lowered = jax.jit(lambda *arrays: self.module.run(self.mesh, *arrays)).lower(*self.given)
+        found = collectives(lowered.compiler_ir("stablehlo"))
+        outs = self.module.closed(tupled(lowered.compile()(*self.given)))
+        return {"collectives": found, "differences": self.module.differences(outs, self.wanted)}
+
+    def constrained(self, module):
+        """The module of constraints."""
+        placed = module.spread(self.mesh, *self.given)
+        outs = tupled(jax.jit(lambda *arrays: module.constrained(self.mesh, *arrays))(*placed))
+        return {"collectives": [], "differences": self.module.differences(outs, self.wanted)}
+
+    def executed(self, text):
+        """A module of StableHLO: parsed, compiled for its mesh, and run."""
+        with mlir.make_ir_context():
+            module = ir.Module.parse(text)
+            assert module.operation.verify()
+            found = collectives(module)
+            devices = tuple(self.mesh.devices.flat)
+            options = xla_client.CompileOptions()
+            options.num_replicas, options.num_partitions = 1, len(devices)
+            build = options.executable_build_options
+            build.num_replicas, build.num_partitions = 1, len(devices)
+            build.use_spmd_partitioning, build.use_shardy_partitioner = True, True
+            places = numpy.arange(len(devices)).reshape(1, len(devices))
+            build.device_assignment = xla_client.DeviceAssignment.create(places)
+            executable = devices[0].client.compile_and_load(module, _jax.DeviceList(devices), options)
+        shardings = [GSPMDSharding(devices, one) for one in executable.get_parameter_shardings()]
+        placed = [jax.device_put(*pair) for pair in zip(arguments(self.given), shardings, strict=True)]
+        pieces = executable.execute_sharded(placed).disassemble_into_single_device_arrays()
+        manual = "sdy.manual_computation" in text
+        # What stays an open sum is in pieces, where devices are spoken of.
+        outputs = self.module.OUTPUTS.values() if manual else [(one.shape, None, None) for one in self.wanted]
+        outs = [
+            jax.make_array_from_single_device_arrays(shape, GSPMDSharding(devices, sharding), shards)
+            for (shape, _, _), shards, sharding in zip(outputs, pieces, executable.get_output_shardings(), strict=True)
+        ]
+        outs = self.module.closed(outs) if manual else outs
+        return {"collectives": found if manual else [], "differences": self.module.differences(outs, self.wanted)}
+
+
+def arguments(given):
+    """What a spelled-out module is called with: the weights of one iteration after those of the one before."""
+    found = []
+    for is_repeated, group in itertools.groupby(given, lambda one: isinstance(one, tuple)):
+        found += [one for iteration in zip(*group, strict=True) for one in iteration] if is_repeated else group
+    return found
+
+
+def answer(program, path):
+    if path.suffix == ".mlir":
+        return program.executed(path.read_text())
+    if path.name.endswith(".constraints.py"):
+        return program.constrained(loaded(path))
+    return program.lowered()
 
 
 def main():
-    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.py")):
-        try:
-            answer = judged(path)
-        except Exception:  # the test tells which module it was
-            answer = {"error": traceback.format_exc(limit=-6)}
-        finally:
-            jax.clear_caches()
-        print(json.dumps({"name": path.stem, **answer}), flush=True)
+    folder = pathlib.Path(sys.argv[1])
+    stems = sorted({path.name.split(".")[0] for path in folder.glob("*.py")})
+    for stem in stems:
+        program = Program(folder / f"{stem}.py")
+        for path in sorted(folder.glob(f"{stem}.*")):
+            if path.suffix not in (".py", ".mlir"):
+                continue
+            try:
+                found = answer(program, path)
+            except Exception:  # the test tells which module it was
+                found = {"error": traceback.format_exc(limit=-6)}
+            print(json.dumps({"name": path.name, **found}), flush=True)
+        jax.clear_caches()
 
 
 main()

@@ -79,13 +79,22 @@ impl Machine {
 pub(crate) fn families() -> Vec<Family> {
     let met = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.05)];
     let line = [Some(1.0), Some(1.0), Some(1.05), None, Some(1.05)];
-    let torus = met;
+    // Chunks that follow each other along so many devices are more than the proof takes.
+    let long = [Some(1.0), Some(1.0), None, None, None];
+    let far = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), None];
     let cable = [Some(1.05), Some(1.05), Some(1.05), None, Some(1.05)];
     let flat = [Some(1.05), Some(1.05), None, None, Some(1.05)];
     let lengths = || (2..=17).chain([64, 256]);
     let along = |wiring: &'static str, targets| {
         lengths()
-            .map(|size| Machine::new(&format!("{wiring} of {size}"), "tpu_v5e", &[(size, wiring)], targets))
+            .map(|size| {
+                let targets = match wiring {
+                    _ if size <= 64 => targets,
+                    "line" => long,
+                    _ => far,
+                };
+                Machine::new(&format!("{wiring} of {size}"), "tpu_v5e", &[(size, wiring)], targets)
+            })
             .collect()
     };
     let tori: [&[u64]; 8] = [&[4, 4], &[3, 5], &[4, 8], &[4, 4, 4], &[4, 4, 8], &[16, 16], &[32, 32], &[16, 20, 28]];
@@ -93,7 +102,10 @@ pub(crate) fn families() -> Vec<Family> {
     let wired = |sizes: &[u64]| sizes.iter().map(|size| (*size, "ring")).collect::<Vec<_>>();
     let products: Vec<Machine> = tori
         .iter()
-        .map(|sizes| Machine::new(&format!("{} torus", name(sizes)), "tpu_v5p", &wired(sizes), torus))
+        .map(|sizes| {
+            let targets = if sizes.iter().product::<u64>() <= 256 { met } else { far };
+            Machine::new(&format!("{} torus", name(sizes)), "tpu_v5p", &wired(sizes), targets)
+        })
         .collect();
     let flat_ones = vec![
         Machine::new("4x4 mesh", "tpu_v5p", &[(4, "line"), (4, "line")], flat),

@@ -1,7 +1,7 @@
 //! Shortest ways between all layouts of an array: every move that there is, relaxed until nothing gets cheaper.
 
 use crate::layout::Layout;
-use crate::moves::{Family, moves};
+use crate::moves::{Family, Move, moves};
 use crate::price::{Model, Price};
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -20,12 +20,22 @@ pub struct Graph {
 
 impl Graph {
     pub fn new(sizes: &[u64], mesh: &[u64], model: Model, family: Family) -> Graph {
+        let of_move =
+            |step: &Move, from: &Layout, _: &Layout| model.of_move(step, 2 * from.elements(sizes, mesh), mesh);
+        Graph::priced(sizes, mesh, of_move, family)
+    }
+
+    /// The same by any price of a move between two layouts.
+    pub fn priced(
+        sizes: &[u64],
+        mesh: &[u64],
+        of_move: impl Fn(&Move, &Layout, &Layout) -> Price,
+        family: Family,
+    ) -> Graph {
         let mut layouts = Layout::all(sizes.len(), mesh.len());
         layouts.retain(|layout| layout.divides(sizes, mesh));
-        let cheapest = |from: &Layout, to: &Layout| {
-            let local = 2 * from.elements(sizes, mesh);
-            moves(from, to, mesh, family).iter().map(|step| model.of_move(step, local, mesh)).min()
-        };
+        let cheapest =
+            |from: &Layout, to: &Layout| moves(from, to, mesh, family).iter().map(|step| of_move(step, from, to)).min();
         let edges: Vec<Vec<Option<Price>>> =
             layouts.iter().map(|from| layouts.iter().map(|to| cheapest(from, to)).collect()).collect();
         let index = layouts.iter().cloned().enumerate().map(|(at, layout)| (layout, at)).collect();

@@ -10,7 +10,9 @@
 
 mod devices;
 mod distance;
+mod floors;
 mod layout;
+mod memory;
 mod moves;
 mod planner;
 mod price;

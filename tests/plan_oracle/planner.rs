@@ -2,7 +2,7 @@
 
 use crate::price::{Model, Price, TICKS};
 use shardc::compiler::{self, Options};
-use shardc::costs::CostModel;
+use shardc::costs::{self, CostModel, Unit};
 use shardc::diag::Severity;
 use shardc::lower::Lowering;
 use shardc::plan::{self, Costs, Plan};
@@ -62,9 +62,20 @@ impl Planner<'_> {
         // The bound is on the time, which is not what bytes are saved for.
         let time = plan.totals().time();
         match self.model {
-            Model::Book => assert_eq!(plan.lower_bound, time, "\n{source}\n{plan}"),
+            Model::Book => {
+                assert_eq!(plan.lower_bound, time, "\n{source}\n{plan}");
+                let floor = costs::floor(&plan, self.topology);
+                assert!(floor.is_none_or(|floor| floor.time <= time), "\n{source}\n{plan}");
+            }
             Model::Bytes => assert!(plan.lower_bound <= time, "\n{source}\n{plan}"),
         }
+    }
+
+    /// How long a unit of the machine is busy with a program in every plan, in ticks of the oracle.
+    pub fn least_load(&self, source: &str, unit: Unit) -> u128 {
+        let machine = CostModel::Book.machine(self.topology);
+        let least = costs::least_load(&checked(source), &machine, CostModel::Book, unit, false);
+        self.ticks(least.expect("few layouts").time)
     }
 
     /// In ticks of the oracle; nothing is lost on the way.

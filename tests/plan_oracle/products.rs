@@ -75,3 +75,36 @@ fn the_1331_layouts_on_two_axes() {
         }
     }
 }
+
+/// `D = A * B * C` is the product of a product; all 81 layouts of the four on one axis, and some on two.
+#[test]
+fn products_of_three() {
+    let sizes: [u64; 4] = [64, 1024, 256, 512];
+    for (mesh, each) in [(vec![2], 1), (vec![4], 1), (vec![2, 2], if whole() { 7 } else { 211 })] {
+        let machine = Machine::new(&mesh_text(&mesh));
+        for model in MODELS {
+            let (parts, of) = match model {
+                Model::Book => (mesh.clone(), (0..mesh.len()).map(|axis| vec![axis]).collect()),
+                Model::Bytes => primes(&mesh),
+            };
+            let planner = machine.planner(model);
+            let world = World::new(&sizes, &parts, model, Family::Written);
+            let closed = || Layout::closed(2, mesh.len());
+            let all = iproduct!(closed(), closed(), closed(), closed());
+            let mut count = 0;
+            for (a, b, c, d) in all.step_by(each) {
+                let input = |dims: [usize; 2], layout: &Layout| world.input(&dims, &layout.in_parts(&of));
+                let first = world.product(&input([0, 1], &a), &input([1, 2], &b), &[0, 2]);
+                let made = world.product(&first, &input([2, 3], &c), &[0, 3]);
+                let least = made.price(&d.in_parts(&of)).expect("a product can be brought into every closed layout");
+                let text = |layout: &Layout, names: [&str; 2]| layout.text(&names);
+                let (a, b) = (text(&a, ["I", "J"]), text(&b, ["J", "K"]));
+                let (c, d) = (text(&c, ["K", "L"]), text(&d, ["I", "L"]));
+                let head = format!("{}\ndims {{I: 64, J: 1024, K: 256, L: 512}}", mesh_text(&mesh));
+                planner.agrees(&format!("{head}\nA: bf16{a}\nB: bf16{b}\nC: bf16{c}\nD{d} = A * B * C\n"), least);
+                count += 1;
+            }
+            assert!(count >= 69, "{mesh:?}: {count}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::distance::Graph;
 use crate::layout::Layout;
-use crate::moves::Family;
+use crate::moves::{Family, Move};
 use crate::price::{Model, Price};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,11 +12,17 @@ use std::rc::Rc;
 pub struct World {
     sizes: Vec<u64>,
     mesh: Vec<u64>,
-    model: Model,
     family: Family,
+    /// Of a move of an array of these sizes.
+    of_move: Box<OfMove>,
+    /// Of a local product with so many operations.
+    of_product: Box<dyn Fn(u64) -> Price>,
     /// One for each list of indices that an array has.
     graphs: RefCell<HashMap<Vec<usize>, Rc<Graph>>>,
 }
+
+/// Sizes, a move, and the layouts before and after it.
+type OfMove = dyn Fn(&[u64], &Move, &Layout, &Layout) -> Price;
 
 /// An array, and the least that it costs to have it in each of its layouts.
 pub struct Made {
@@ -28,14 +34,31 @@ pub struct Made {
 
 impl World {
     pub fn new(sizes: &[u64], mesh: &[u64], model: Model, family: Family) -> World {
-        World { sizes: sizes.to_vec(), mesh: mesh.to_vec(), model, family, graphs: RefCell::default() }
+        let own = mesh.to_vec();
+        let of_move = move |sizes: &[u64], step: &Move, from: &Layout, _: &Layout| {
+            model.of_move(step, 2 * from.elements(sizes, &own), &own)
+        };
+        World::priced(sizes, mesh, Box::new(of_move), Box::new(move |flops| model.of_product(flops)), family)
+    }
+
+    /// The same by any prices.
+    pub fn priced(
+        sizes: &[u64],
+        mesh: &[u64],
+        of_move: Box<OfMove>,
+        of_product: Box<dyn Fn(u64) -> Price>,
+        family: Family,
+    ) -> World {
+        let (sizes, mesh) = (sizes.to_vec(), mesh.to_vec());
+        World { sizes, mesh, family, of_move, of_product, graphs: RefCell::default() }
     }
 
     /// The moves of an array with these indices.
     pub fn graph(&self, dims: &[usize]) -> Rc<Graph> {
         let make = || {
             let sizes: Vec<u64> = dims.iter().map(|dim| self.sizes[*dim]).collect();
-            Rc::new(Graph::new(&sizes, &self.mesh, self.model, self.family))
+            let of_move = |step: &Move, from: &Layout, to: &Layout| (self.of_move)(&sizes, step, from, to);
+            Rc::new(Graph::priced(&sizes, &self.mesh, of_move, self.family))
         };
         self.graphs.borrow_mut().entry(dims.to_vec()).or_insert_with(make).clone()
     }
@@ -67,7 +90,7 @@ impl World {
             let mut open: Vec<usize> = contracted.chain(way.open.iter().copied()).collect();
             open.sort_unstable();
             let Some(place) = graph.place(&Layout { dims: on(dims), open }) else { continue };
-            let flops = self.model.of_product(2 * way.elements(&sizes, &self.mesh));
+            let flops = (self.of_product)(2 * way.elements(&sizes, &self.mesh));
             // Each open axis comes from one of the two.
             for mask in 0..1usize << way.open.len() {
                 let part = |bit: usize| {

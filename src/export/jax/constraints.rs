@@ -3,7 +3,6 @@
 use super::{Module, dense, text};
 use crate::plan::{Plan, StepId};
 use crate::program::ValueId;
-use itertools::Itertools;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -35,9 +34,10 @@ fn function(module: &Module<'_>) -> String {
     let body = dense::body(program, module.source, &names, &module.open(), &constraint);
     let mut text =
         format!("\n\ndef constrained(mesh, {parameters}):\n    \"\"\"Whole arrays in, whole arrays out.\"\"\"\n{body}");
-    let shardings =
-        module.inputs.iter().map(|input| format!("NamedSharding(mesh, {})", module.spec(module.layout(input))));
-    let shardings = shardings.collect_vec();
+    // What does not divide is left whole.
+    let spec =
+        |input| if module.padded(input).is_some() { "P()".to_owned() } else { module.spec(module.layout(input)) };
+    let shardings = module.inputs.iter().map(|input| format!("NamedSharding(mesh, {})", spec(input)));
     write!(
         text,
         "\n\ndef spread(mesh, {parameters}):\n    \"\"\"The inputs in their layouts.\"\"\"\n    \

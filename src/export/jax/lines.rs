@@ -1,5 +1,6 @@
 //! Lines of a Python function, each group under the statement that it comes from.
 
+use crate::export::told;
 use crate::span::Span;
 
 /// Lines so far.
@@ -7,8 +8,8 @@ pub(super) struct Lines<'a> {
     source: &'a str,
     text: String,
     depth: usize,
-    /// The statement of the last line.
-    last: Option<Span>,
+    /// Where the statement of the last line stands.
+    last: Option<usize>,
 }
 
 impl<'a> Lines<'a> {
@@ -27,13 +28,10 @@ impl<'a> Lines<'a> {
 
     /// A line of a statement, which is told once for all its lines.
     pub(super) fn add_of(&mut self, statement: Span, line: &str) {
-        if self.last != Some(statement) {
-            self.last = Some(statement);
-            let number =
-                self.source.get(..statement.range().start).map_or(0, |before| before.matches('\n').count()) + 1;
-            let text = self.source.get(statement.range()).unwrap_or_default();
-            let text: Vec<&str> = text.split_whitespace().collect();
-            self.add(&format!("# {number}: {}", text.join(" ")));
+        let (number, text) = told::line(self.source, statement);
+        if self.last != Some(number) {
+            self.last = Some(number);
+            self.add(&format!("# {number}: {text}"));
         }
         self.add(line);
     }

@@ -151,12 +151,18 @@ impl<'a> Module<'a> {
             writeln!(text, "{line}{times}").expect("a string takes all");
         }
         text.push_str("}\nOUTPUTS = {\n");
-        for (step, value) in self.plan.outputs.iter().zip(&self.program().outputs) {
-            let line = self.array(&self.program().name(*value), &self.plan.step(*step).layout);
+        for (step, name) in self.plan.outputs.iter().zip(self.outputs()) {
+            let line = self.array(&name, &self.plan.step(*step).layout);
             writeln!(text, "{line}").expect("a string takes all");
         }
         text.push_str("}\n");
         text
+    }
+
+    /// A name for each output: one array may be put out twice, and two may have no name.
+    fn outputs(&self) -> Vec<String> {
+        let mut names: Names<StepId> = Names::new();
+        self.program().outputs.iter().map(|value| names.fix(&self.program().name(*value))).collect()
     }
 
     fn array(&self, name: &str, layout: &Layout) -> String {
@@ -297,7 +303,7 @@ impl<'a> Module<'a> {
                 writeln!(closed, "    outs[{place}] = {sum}").expect("a string takes all");
             }
         }
-        let outputs = self.program().outputs.iter().map(|id| text::quoted(&self.program().name(*id))).join(", ");
+        let outputs = self.outputs().iter().map(|name| text::quoted(name)).join(", ");
         MAIN.replace("{devices}", &self.program().mesh.device_count().to_string())
             .replace("{parameters}", &self.parameters())
             .replace("{outputs}", &outputs)
@@ -334,37 +340,42 @@ def closed(outs):
 {closed}    return outs
 
 
-def check(mesh, seed=0):
-    """The largest difference from `dense`, as a share of the largest element, for each output."""
+def differences(found, wanted):
+    """The largest one of each output, as a share of its largest element, and whether there may be none."""
     import numpy as np
 
-    given = inputs(seed)
-    tupled = lambda found: found if isinstance(found, tuple) else (found,)
-    found = closed(tupled(jax.jit(lambda *arrays: run(mesh, *arrays))(*given)))
-    wanted = tupled(jax.jit(dense)(*given))
-    differences = {}
+    result = {}
     for name, one, other in zip([{outputs}], found, wanted):
-        exact = jnp.issubdtype(one.dtype, jnp.integer) or one.dtype == jnp.bool_
+        exact = bool(jnp.issubdtype(one.dtype, jnp.integer) or one.dtype == jnp.bool_)
         one, other = (np.asarray(x).astype(np.float64) for x in (one, other))
         assert one.shape == other.shape, f"{name}: {one.shape} instead of {other.shape}"
         away = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0, np.abs(one - other))
         size = np.abs(np.where(np.isfinite(other), other, 0)).max(initial=0)
-        differences[name] = (float(away.max(initial=0) / (size or 1)), exact)
-    return differences
+        result[name] = (float(away.max(initial=0) / (size or 1)), exact)
+    return result
+
+
+def check(mesh, seed=0):
+    """How far the results are from those of `dense`."""
+    tupled = lambda found: found if isinstance(found, tuple) else (found,)
+    given = tupled(inputs(seed))
+    found = tupled(jax.jit(lambda *arrays: run(mesh, *arrays))(*given))
+    return differences(closed(found), tupled(jax.jit(dense)(*given)))
 
 
 def main():
     import time
 
     mesh = make_mesh(jax.devices()[:{devices}])
-    differences = check(mesh)
+    found = check(mesh)
     call = jax.jit(lambda *arrays: run(mesh, *arrays))
     given = inputs()
+    given = given if isinstance(given, tuple) else (given,)
     jax.block_until_ready(call(*given))
     start = time.perf_counter()
     jax.block_until_ready(call(*given))
     print(f"{(time.perf_counter() - start) * 1e6:.0f} us on {mesh.devices.size} devices")
-    for name, (difference, exact) in differences.items():
+    for name, (difference, exact) in found.items():
         is_right = difference == 0 if exact else difference < {tolerance}
         print(f"{name}: {'as' if is_right else 'NOT as'} without a mesh, {difference:.1e} off")
         if not is_right:

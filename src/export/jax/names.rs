@@ -70,6 +70,8 @@ const TAKEN: &[&str] = &[
     "MESH",
     "INPUTS",
     "OUTPUTS",
+    "check",
+    "differences",
     "to_integer",
     "abs",
     "len",

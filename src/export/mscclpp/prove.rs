@@ -122,8 +122,21 @@ pub enum Flaw {
     },
 }
 
+/// Chunks that are read, added up if several go to one place, and written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    /// Who does it, and where.
+    pub(super) at: At,
+    /// Whether the sources are added up; if not, each goes to the target in its place.
+    pub(super) reduces: bool,
+    /// What is read, of whichever ranks.
+    pub(super) sources: Vec<Vec<Slot>>,
+    /// What is written.
+    pub(super) targets: Vec<Vec<Slot>>,
+}
+
 /// What has been shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
     /// What it does.
     pub kind: Kind,
@@ -133,6 +146,10 @@ pub struct Proven {
     pub operations: usize,
     /// Signals of all ranks.
     pub signals: usize,
+    /// The first of the operations whose result nobody needs, and how many there are.
+    pub unused: Option<(At, usize)>,
+    /// What is moved, in an order in which it may happen.
+    pub(super) moves: Vec<Move>,
 }
 
 /// By thread block of all ranks: how many operations are done.
@@ -157,7 +174,8 @@ pub fn prove(plan: &Plan, kind: Option<Kind>) -> Result<Proven, Flaw> {
     machine.run()?;
     machine.result()?;
     let operations = plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).map(|block| block.ops.len()).sum();
-    Ok(Proven { kind, shape, operations, signals: machine.signals })
+    let unused = machine.unused();
+    Ok(Proven { kind, shape, operations, signals: machine.signals, unused, moves: machine.moves })
 }
 
 fn limits(plan: &Plan) -> Result<(), Flaw> {
@@ -247,6 +265,7 @@ struct Machine<'p> {
     /// Who has come to a barrier.
     barriers: BTreeMap<(usize, usize), BTreeSet<usize>>,
     signals: usize,
+    moves: Vec<Move>,
 }
 
 impl<'p> Machine<'p> {
@@ -270,6 +289,7 @@ impl<'p> Machine<'p> {
             semaphores: BTreeMap::new(),
             barriers: BTreeMap::new(),
             signals: 0,
+            moves: Vec::new(),
         };
         for (rank, gpu) in plan.gpus.iter().enumerate() {
             for chunk in 0..shape.input {
@@ -522,6 +542,7 @@ impl<'p> Machine<'p> {
                 self.chunks.insert(*slot, content);
             }
         }
+        self.moves.push(Move { at, reduces, sources, targets });
         Ok(())
     }
 
@@ -544,6 +565,29 @@ impl<'p> Machine<'p> {
             touched.readers.push(own);
         }
         Ok(())
+    }
+
+    /// From the results back: what is overwritten, or left, without having been read for one of them.
+    fn unused(&self) -> Option<(At, usize)> {
+        let outputs = |rank| (0..self.shape.output).map(move |chunk| (rank, chunk));
+        let outputs = (0..self.plan.gpus.len()).flat_map(outputs);
+        let mut needed: BTreeSet<Slot> = outputs.map(|(rank, chunk)| self.slot(rank, Buffer::Output, chunk)).collect();
+        let mut unused: BTreeSet<At> = BTreeSet::new();
+        for step in self.moves.iter().rev() {
+            let wanted: Vec<bool> = step
+                .targets
+                .iter()
+                .map(|slots| slots.iter().fold(false, |wanted, slot| needed.remove(slot) || wanted))
+                .collect();
+            if !wanted.contains(&true) {
+                unused.insert(step.at);
+            }
+            // Of a sum all is read, of copies what goes to a place that is needed.
+            let is_read = |place: usize| if step.reduces { wanted.contains(&true) } else { wanted[place] };
+            let read = step.sources.iter().enumerate().filter(|(place, _)| is_read(*place));
+            needed.extend(read.flat_map(|(_, slots)| slots));
+        }
+        unused.first().map(|first| (*first, unused.len()))
     }
 
     fn result(&self) -> Result<(), Flaw> {

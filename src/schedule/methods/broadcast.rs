@@ -5,10 +5,12 @@
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::nodes;
+use super::place::Place;
 use super::spanning::{self, Parents, Side};
 use super::spread::{merged, spread};
 use super::{Method, all_gather, gathers};
 use crate::mesh::{Axes, AxisId, Wiring};
+use itertools::Itertools;
 
 /// On longer runs the first device would send too many messages of its own.
 const MOST_DIRECT: u64 = 64;
@@ -53,7 +55,7 @@ pub fn broadcast(
     let dim = by.extents(value).iter().position(|extent| extent.is_multiple_of(n));
     match (method, dim) {
         (Method::ScatterGather, Some(dim)) => {
-            let shard = scatter(by, axes, value, dim);
+            let shard = scatter(by, Place::new(axes, dim), wiring == Wiring::Ring, value);
             let gather = gathers(wiring, n)[0];
             all_gather(builder, gather, axes, shard, dim)
         }
@@ -137,28 +139,31 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::DirectHalves
         | Method::DirectParity
         | Method::Bundled
+        | Method::LineBundled
         | Method::ScatterGather
         | Method::Multiport
+        | Method::QuadDirectionalRing
         | Method::IdleAxis
         | Method::TreePacking => vec![tree(&before)],
     }
 }
 
-/// The first device sends to each other one its block of the value.
-fn scatter(builder: &mut Builder<'_>, axes: Axes, value: OpId, dim: usize) -> OpId {
-    let n = axes.group_size(builder.mesh());
-    let list: Vec<AxisId> = axes.iter().collect();
+/// The first device of each group sends to each other one its block of the value, the farthest first: `[.., n·e, ..] ->
+/// [.., e, ..]`. `wraps` says whether the run is a ring.
+pub(super) fn scatter(builder: &mut Builder<'_>, place: Place, wraps: bool, value: OpId) -> OpId {
+    let n = place.axes.group_size(builder.mesh());
+    let list: Vec<AxisId> = place.axes.iter().collect();
     let at_root = |block: u64| CoordMap::Table {
         axes: list.clone(),
         entries: (0..n).map(|rank| (rank == 0).then_some(block)).collect(),
     };
-    let blocks: Vec<OpId> = (0..n)
-        .map(|block| {
-            let own = builder.slice_block(value, dim, n, at_root(block));
-            let entries = (0..n).map(|rank| (rank == block).then_some(0)).collect();
-            let sources = Sources::Table { axes: list.clone(), entries };
-            if block == 0 { own } else { builder.shuffle(own, sources, Route::Shortest) }
-        })
-        .collect();
+    let far = |block: u64| if wraps { block.min(n - block) } else { block };
+    let mut blocks: Vec<OpId> = Vec::new();
+    for block in (0..n).sorted_by_key(|block| std::cmp::Reverse(far(*block))) {
+        let own = place.slot(builder, value, at_root(block), None);
+        let entries = (0..n).map(|rank| (rank == block).then_some(0)).collect();
+        let sources = Sources::Table { axes: list.clone(), entries };
+        blocks.push(if block == 0 { own } else { builder.shuffle(own, sources, Route::Shortest) });
+    }
     merged(builder, &blocks)
 }

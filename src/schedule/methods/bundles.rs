@@ -6,6 +6,10 @@
 //!
 //! Around an even ring the block of the antipode goes in two halves, one each way; then all blocks are cut in halves, so
 //! that the parts of a bundle are alike. Where halves are not equal it goes up as it is.
+//!
+//! On a line the bundles of devices differ, and a schedule has one block for all. There a device sends the blocks of all
+//! devices up to the end that could still want one: after s links that is n - s of them, whoever began. So n - 1 messages
+//! each way are enough; a link in the middle carries twice what it must, which is nothing where hops take the time.
 
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
@@ -49,6 +53,43 @@ impl Exchange {
             }
         }
         pieces
+    }
+
+    /// The same along a line, both ways to its ends.
+    pub(super) fn bundled_on_line(
+        &self,
+        builder: &mut Builder<'_>,
+        value: OpId,
+        extents: &[u64],
+    ) -> Vec<(OpId, Region)> {
+        let axes = self.from.axes;
+        let n = length(builder, axes);
+        let mut moving = [(1, value), (-1, value)];
+        let mut pieces = Vec::new();
+        for step in 1..n {
+            for (sign, bundle) in &mut moving {
+                // Nobody `step` links on is at the end where all began.
+                let count = (n - step).unsigned_abs();
+                let start = u64::from(*sign > 0);
+                *bundle = self.blocks(builder, *bundle, count + 1, Cut::Range { start, end: start + count });
+                let sources = Sources::Shift { axes, by: -*sign, wrap: false };
+                *bundle = builder.shuffle(*bundle, sources, Route::Hops(*sign));
+                let first = if *sign > 0 { step } else { 0 };
+                let own = CoordMap::along(builder.mesh(), axes, -first, false);
+                let block = self.blocks(builder, *bundle, count, Cut::At(own));
+                let slot = CoordMap::along(builder.mesh(), axes, -*sign * step, false);
+                pieces.push((block, self.from.region(extents, slot, None)));
+            }
+        }
+        pieces
+    }
+
+    /// Some of the blocks that stand side by side where they are sent from.
+    fn blocks(&self, builder: &mut Builder<'_>, value: OpId, count: u64, cut: Cut) -> OpId {
+        let view = self.to.view(builder.extents(value), count);
+        let mut region = vec![Cut::Whole; view.len()];
+        region[self.to.slot_dim()] = cut;
+        builder.slice(value, view, region)
     }
 
     /// The blocks of a bundle, one after the other along the dim where they end up.
@@ -106,7 +147,7 @@ impl Exchange {
     }
 
     /// A cut of the dim along which the blocks of a bundle follow each other.
-    fn at(&self, rank: usize, cut: Cut) -> Region {
+    pub(super) fn at(&self, rank: usize, cut: Cut) -> Region {
         let mut region = vec![Cut::Whole; rank];
         region[self.from.dim] = cut;
         region

@@ -128,6 +128,8 @@ impl Exchange {
         let mut pieces = vec![(own, self.from.region(&extents, here, None))];
         match self.method {
             Method::Line => pieces.extend(self.forwarded(builder, value, &extents)),
+            Method::LineBundled => pieces.extend(self.bundled_on_line(builder, value, &extents)),
+            Method::Bruck => pieces.extend(self.in_rounds(builder, value, &extents)),
             Method::Bundled if n > 3 => pieces.extend(self.bundled(builder, value, &extents)),
             _ => pieces.extend(self.sent(builder, value, &extents)),
         }

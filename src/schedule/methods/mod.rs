@@ -5,16 +5,19 @@
 //! itself is the answer.
 
 mod broadcast;
+mod bruck;
 mod bundles;
 mod doubling;
 mod exchange;
 mod flows;
+mod hamiltonian;
 mod idle;
 mod multiport;
 mod nodes;
 mod ordered;
 mod packed;
 mod place;
+mod quad;
 mod rotations;
 mod spanning;
 mod spread;
@@ -26,6 +29,7 @@ pub use exchange::{Destination, all_to_all, all_to_all_over, permute};
 pub use idle::Borrowed;
 pub use multiport::{Colour, Multiport, Stage};
 pub use packed::Packed;
+pub use quad::Quad;
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
@@ -57,7 +61,9 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
         }
         CollectiveKind::AllToAll => match wiring {
             Wiring::Ring => exchange::on_ring(n),
-            Wiring::Line if n > 2 => vec![Method::Line, Method::Direct],
+            Wiring::Line if n > 2 => vec![Method::Line, Method::LineBundled, Method::Direct],
+            // With three as many rounds as messages.
+            Wiring::Switch if n > 3 && n <= bruck::LONGEST => vec![Method::Direct, Method::Bruck],
             Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],

@@ -11,6 +11,7 @@
 
 use super::super::builder::split;
 use super::super::{Builder, OpId, Region};
+use super::broadcast;
 use super::exchange::{Destination, Exchange};
 use super::place::{Part, Place, range_region};
 use super::{Method, gather_stage, scatter_stage};
@@ -90,6 +91,27 @@ impl Multiport {
         let extents = self.shard_extents(builder, value);
         let mut portions = self.portions(&extents, value);
         self.scatter(builder, &extents, &mut portions, operator);
+        self.gather(builder, &mut portions);
+        self.joined(builder, &extents, &portions)
+    }
+
+    /// What the first device of the group has, on all of them: each chunk is scattered axis by axis from there, and
+    /// gathered again. The extents stay; each must divide by the lengths of the axes on its dim.
+    pub fn broadcast(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
+        let builder = &mut builder.by(Method::Multiport.name());
+        let extents = self.shard_extents(builder, value);
+        let mut portions = self.portions(&extents, value);
+        for portion in &mut portions {
+            let (view, region) = self.whole(builder, &extents, &portion.part);
+            portion.value = builder.slice(value, view, region);
+        }
+        for step in (0..self.stages.len()).rev() {
+            for portion in &mut portions {
+                let (place, method) = self.place(builder, portion.order, step);
+                let wraps = !matches!(method, Method::Line | Method::OneHop);
+                portion.value = broadcast::scatter(builder, place, wraps, portion.value);
+            }
+        }
         self.gather(builder, &mut portions);
         self.joined(builder, &extents, &portions)
     }

@@ -353,13 +353,18 @@ impl<'a> Run<'a> {
     }
 
     /// A gather kept as one operation: each group waits for its members and for its links, and has them to itself
-    /// for the time of the closed form on the real wiring.
+    /// for the time of the closed form on the real wiring, or that in which a device sends its part by its engine.
     fn all_gather(&mut self, operand: OpId, axes: &[AxisId], engine: Option<EngineId>, full: Bytes) -> Times {
         let mut times = self.nowhere();
         let topology = self.topology;
         let mesh = &topology.mesh;
         let form = topology.gather_over(axes.iter().copied(), full, By::Links);
         let members = mesh.group_size(axes.iter().copied());
+        // What a device sends, in however many messages, leaves by its engine one after the other.
+        let rate = axes.iter().map(|axis| topology.links(*axis).one_way).max();
+        let sent = u128::from(full.0) * u128::from(members.saturating_sub(1)) / u128::from(members.max(1));
+        let leaving = engine.and(rate).map_or(Time::ZERO, |rate| topology.scale.at_rate(sent, rate));
+        let time = form.time.max(leaving);
         self.clocks.classes.next_round();
         for class in 0..times.ready.len() {
             let leader = self.device(class);
@@ -373,13 +378,10 @@ impl<'a> Run<'a> {
             if ready == ABSENT {
                 continue;
             }
-            let start = if form.time == Time::ZERO {
-                ready
-            } else {
-                self.occupy_group(&group, axes, engine, ready, form.time, full)
-            };
+            let start =
+                if time == Time::ZERO { ready } else { self.occupy_group(&group, axes, engine, ready, time, full) };
             for class in classes {
-                times.set(class, Interval { start, finish: start + form.time });
+                times.set(class, Interval { start, finish: start + time });
             }
         }
         times

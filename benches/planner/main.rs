@@ -2,12 +2,14 @@
 //! `cargo bench --bench planner`.
 #![allow(clippy::print_stdout)]
 
+mod programs;
+
+use programs::{gpt3, layers, product, proven};
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
 use shardc::program::Program;
 use shardc::units::show_seconds;
-use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
 
@@ -45,15 +47,6 @@ fn planned(source: &str, costs: CostModel) -> (Plan, f64) {
     best.expect("it was made")
 }
 
-/// What a plan says of itself: that it is the best, or how far the best could be below it.
-fn proven(plan: &Plan) -> String {
-    if plan.exact {
-        return "proven".to_owned();
-    }
-    let gap = plan.totals().time().ratio(plan.lower_bound);
-    format!("within {gap:.2}x")
-}
-
 fn corpus() {
     println!("## The corpus\n\n| costs | programs | median | worst | of |\n| --- | ---: | ---: | ---: | --- |");
     for costs in MODELS {
@@ -78,27 +71,9 @@ fn corpus() {
 fn repeated() {
     println!("\n## GPT-3, 96 layers\n\n| costs | time | |\n| --- | ---: | --- |");
     for costs in MODELS {
-        let two = include_str!("../examples/models/gpt3_layers.shard");
-        let (plan, seconds) = planned(&two.replace("LAYERS: 2", "LAYERS: 96"), costs);
+        let (plan, seconds) = planned(&gpt3(), costs);
         println!("| {costs:?} | {} | {} |", show_seconds(seconds), proven(&plan));
     }
-}
-
-/// Layers of two products each, written one after the other; with residuals every input of a layer has two users.
-fn layers(count: usize, residual: bool) -> String {
-    let mut text = "mesh {X: 4, Y: 2} on tpu_v5p\ndims {B: 4096, D: 8192, F: 32768}\nx0: bf16[B_X, D_Y]\n".to_owned();
-    for layer in 0..count {
-        let next = layer + 1;
-        let rest = if residual { format!(" + x{layer}") } else { String::new() };
-        let asked = if next == count { "[B_X, D_Y]" } else { "" };
-        write!(
-            text,
-            "V{layer}: bf16[D_X, F_Y]\nW{layer}: bf16[F_Y, D_X]\n\
-             h{layer} = gelu(x{layer} * V{layer})\nx{next}{asked} = h{layer} * W{layer}{rest}\n"
-        )
-        .expect("text grows");
-    }
-    text
 }
 
 fn statements() {
@@ -115,24 +90,6 @@ fn statements() {
             println!("| {count} | {} | {residuals} | {} |", 4 * count + 1, cells.join(" | "));
         }
     }
-}
-
-const AXES: [&str; 6] = ["X", "Y", "Z", "S", "T", "R"];
-
-/// A product of two matrices on so many axes of 2, or one of eight dims.
-fn product(axes: usize, large: bool) -> String {
-    let mesh: Vec<String> = AXES[..axes].iter().map(|axis| format!("{axis}: 2")).collect();
-    let all = AXES[..axes].concat();
-    let mut text = format!("mesh {{{}}} on tpu_v5p\n", mesh.join(", "));
-    let (head, body) = match large {
-        false => ("dims {I: 8192, J: 8192, K: 8192}", format!("P[I_{all}, J] * Q[J, K_{all}] -> C[I, K]")),
-        true => (
-            "dims {A: 64, B: 64, C: 64, D: 64, E: 64, F: 64, G: 64, H: 64}",
-            format!("P[A, B_{all}, C, D, E] * Q[A, E, F, G, H_{all}] -> R[B, C_{all}, D, F, G, H]"),
-        ),
-    };
-    writeln!(text, "{head}\n{body}").expect("text grows");
-    text
 }
 
 fn axes() {

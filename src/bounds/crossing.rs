@@ -1,0 +1,156 @@
+//! What crosses the links along some axes, whatever the schedule: loads that add up over the steps of a program.
+//!
+//! Devices that differ along other axes count as one *place*: between them everything is free. A place that needs
+//! bytes which it lacks gets them over links along the counted axes, so the bytes that all places lack are carried by
+//! these links together. The loads of several collectives on the same links add up, which the bounds of single
+//! collectives, each by its own worst cut, do not.
+//!
+//! With `g` places in a group and `r` copies of each along idle axes, a byte of the result is
+//! - gathered or broadcast: received by the `g - 1` places that lack it, in each copy;
+//! - reduced to one place: a connected set holds all `g` contributions and the `r` places that want it, so `g + r - 2`
+//!   times;
+//! - reduced to all: `g - 1` times until the first place has it, and once more into each other one of the `g·r`;
+//! - exchanged: over its distance `d`, and once more for each further copy.
+
+use super::load::{Load, Units};
+use crate::collective::Collective;
+use crate::layout::{Layout, Sharding};
+use crate::mesh::{AxisId, AxisSet, Wiring};
+use crate::topology::Topology;
+use crate::units::Time;
+use itertools::Itertools;
+
+/// Of lists of axes that cut a dim in more blocks than this it is not counted which blocks stay.
+const MOST_BLOCKS: u64 = 1 << 16;
+
+/// How long the links along some axes of the machine are busy with a collective, if all of them are all the time.
+///
+/// The sum over several collectives is a time that no schedule of them beats.
+///
+/// - `along`: axes of [`Topology::machine`].
+pub fn crossing(collective: &Collective, from: &Layout, topology: &Topology, along: AxisSet) -> Time {
+    let places = Places { topology, counted: counted(topology, along) };
+    let bytes = places.bytes(collective, from);
+    Load::new(bytes, capacity(topology, along)).time(Units { bytes: 1, divisor: 1, rate: 1 }, topology.scale)
+}
+
+/// The axes of the mesh that lie on these axes of the machine.
+fn counted(topology: &Topology, along: AxisSet) -> AxisSet {
+    let mesh = &topology.mesh;
+    mesh.axis_ids().filter(|axis| along.contains(mesh.physical(*axis)) && mesh.size(*axis) > 1).collect()
+}
+
+/// Bytes a second that all links along some axes of the machine carry together, if none is degraded. A port that
+/// several axes use is counted once.
+fn capacity(topology: &Topology, along: AxisSet) -> u128 {
+    let devices = topology.machine.device_count() as u128;
+    let ports = along.iter().unique_by(|axis| topology.axes[axis.index()].port);
+    let of_axis = |axis: AxisId| {
+        let links = topology.axes[axis.index()];
+        let size = u128::from(topology.machine.size(axis));
+        let count = match links.wiring {
+            Wiring::Ring => 2 * devices,
+            Wiring::Line => 2 * devices / size * (size - 1),
+            Wiring::Switch => devices,
+        };
+        (count * u128::from(links.one_way.per_second())).div_ceil(u128::from(topology.sharers(axis)))
+    };
+    ports.map(of_axis).sum()
+}
+
+/// The mesh with only some of its axes, as far as links are counted.
+struct Places<'a> {
+    topology: &'a Topology,
+    counted: AxisSet,
+}
+
+impl Places<'_> {
+    fn size(&self, axes: AxisSet) -> u128 {
+        u128::from(axes.intersection(self.counted).group_size(&self.topology.mesh))
+    }
+
+    /// Copies of what is spread like this.
+    fn copies(&self, sharding: &Sharding) -> u128 {
+        self.size(self.counted.without(sharding.used()))
+    }
+
+    /// The bytes that have to cross counted links, of all groups together.
+    fn bytes(&self, collective: &Collective, from: &Layout) -> u128 {
+        let mesh = &self.topology.mesh;
+        let Some(to) = collective.apply(&from.sharding, mesh) else { return 0 };
+        let group = collective.axes(&from.sharding, mesh);
+        let places = self.size(group);
+        if places == 1 {
+            return 0;
+        }
+        // What there is of it, each byte once.
+        let whole = |sharding: &Sharding| {
+            let local = sharding.local_bytes(from.dtype, &from.dims, mesh).0;
+            u128::from(local).saturating_mul(u128::from(sharding.used().group_size(mesh)))
+        };
+        let copies = self.copies(&from.sharding);
+        match collective {
+            Collective::AllGather { .. } => whole(&from.sharding).saturating_mul((places - 1) * copies),
+            Collective::Broadcast { .. } => whole(&to).saturating_mul((places - 1) * copies),
+            Collective::ReduceScatter { .. } => whole(&to).saturating_mul(places + copies - 2),
+            Collective::AllReduce { .. } => whole(&to).saturating_mul(places * copies + places - 2),
+            Collective::AllToAll { .. } => self.exchanged(whole(&from.sharding), group, copies),
+            Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, &to),
+            Collective::Slice { .. } | Collective::Open { .. } => 0,
+        }
+    }
+
+    /// Each place of a group sends each an equal part: bytes times links between them.
+    fn exchanged(&self, whole: u128, group: AxisSet, copies: u128) -> u128 {
+        let (topology, mesh) = (self.topology, &self.topology.mesh);
+        let group = group.intersection(self.counted);
+        // Parts of an axis are no distances by themselves, and one hop is through a switch for all axes on it.
+        let is_distance = |axis: &AxisId| {
+            let physical = mesh.physical(*axis);
+            mesh.size(*axis) == topology.machine.size(physical)
+                && topology.axes[physical.index()].wiring != Wiring::Switch
+        };
+        let along = group.iter().filter(is_distance).map(|axis| {
+            let n = u128::from(mesh.size(axis));
+            match topology.axes[mesh.physical(axis).index()].wiring {
+                Wiring::Ring => whole * (n * n / 4) / n,
+                Wiring::Line | Wiring::Switch => whole * (n * n - 1) / (3 * n),
+            }
+        });
+        let others = group.iter().filter(|axis| !is_distance(axis));
+        let ports = others.into_group_map_by(|axis| topology.axes[mesh.physical(*axis).index()].port);
+        let through = ports.into_values().map(|axes| {
+            let n = u128::from(mesh.group_size(axes));
+            whole / n * (n - 1)
+        });
+        let distance: u128 = along.chain(through.sorted()).sum();
+        let n = self.size(group);
+        distance.saturating_add((whole / n * (n - 1)).saturating_mul(copies - 1))
+    }
+
+    /// Whole shards go elsewhere: what a place needs and did not have.
+    fn moved(&self, whole: u128, from: &Sharding, to: &Sharding) -> u128 {
+        let mesh = &self.topology.mesh;
+        let needed = whole.saturating_mul(self.copies(to));
+        let kept = |axis: AxisId| {
+            let n = u128::from(mesh.size(axis));
+            match (from.stride(axis, mesh), to.stride(axis, mesh)) {
+                (before, after) if before == after => needed,
+                // Who has all takes what it likes.
+                (None, _) => needed,
+                (Some((dim, before)), Some((other, after))) if dim == other => {
+                    let blocks = from.dims[dim].group_size(mesh);
+                    if blocks > MOST_BLOCKS {
+                        return needed;
+                    }
+                    let n = mesh.size(axis);
+                    let stays = (0..blocks).filter(|block| block / before % n == block / after % n).count();
+                    needed.saturating_mul(stays as u128).div_ceil(u128::from(blocks))
+                }
+                (Some(_), _) => needed.div_ceil(n),
+            }
+        };
+        let least = self.counted.iter().map(kept).min();
+        needed - least.unwrap_or(needed).min(needed)
+    }
+}

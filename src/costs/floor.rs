@@ -1,0 +1,188 @@
+//! What no plan and no schedule of a program can beat: the heaviest load on some unit that no plan avoids.
+//!
+//! A unit is an engine of a device, or all links along some axes of the machine. For each of them the program is
+//! searched for the plan that keeps it busy for the least time. However its steps overlap, a plan takes as long as its
+//! busiest unit is busy, and so as long as the greatest of these times.
+
+use super::book::Book;
+use super::{CostModel, roofline, traffic};
+use crate::bounds::crossing;
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::mesh::{AxisSet, Mesh};
+use crate::plan::{self, Cost, Costs, Limit, LocalWork, Plan};
+use crate::program::Program;
+use crate::topology::{EngineId, Topology, Work};
+use crate::units::Time;
+use std::borrow::Cow;
+
+/// What is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// One of the engines of a device.
+    Engine(EngineId),
+    /// All links along these axes of the machine.
+    Links(AxisSet),
+}
+
+impl Unit {
+    /// The least time of a message over one of the links.
+    fn one_hop(self, topology: &Topology) -> Time {
+        match self {
+            Unit::Engine(_) => Time::ZERO,
+            Unit::Links(axes) => {
+                axes.iter().map(|axis| topology.axes[axis.index()].hop_latency).min().unwrap_or_default()
+            }
+        }
+    }
+
+    /// For people and JSON: `links of X and Y`, `compute`.
+    pub fn name(self, topology: &Topology) -> String {
+        match self {
+            Unit::Engine(engine) => match topology.hardware.engines.names() {
+                [_] => "compute".to_owned(),
+                names => names[engine.index()].clone(),
+            },
+            Unit::Links(axes) => {
+                let names: Vec<&str> = axes.iter().map(|axis| topology.machine.axis(axis).name.as_str()).collect();
+                format!("links of {}", names.join(" and "))
+            }
+        }
+    }
+}
+
+/// A time that no plan and no schedule beats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// So long the unit is busy in every plan.
+    pub time: Time,
+    /// Which.
+    pub unit: Unit,
+}
+
+/// With more axes than this only all links together and those of single axes are looked at.
+const MOST_AXES: usize = 3;
+
+/// So many moves are looked at; then the heaviest of the units so far is the answer.
+const MOST_WORK: u64 = 4_000_000;
+
+/// The floor of the program of a plan, on the axes that the plan speaks of; `None` if nothing need take any time, or
+/// layouts are beyond counting.
+///
+/// Local computations take what they do under the costs of the plan.
+pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
+    let model = CostModel::named(plan.costs).unwrap_or_default();
+    let topology = &topology.seen_as(&plan.program.mesh);
+    floor_of(&plan.unfilled(), topology, model, plan.in_parts)
+}
+
+/// The floor of a program.
+///
+/// - `in_parts`: whether plans with axes in parts are to be thought of.
+pub fn floor_of(program: &Program, topology: &Topology, model: CostModel, in_parts: bool) -> Option<Floor> {
+    let topology = &model.machine(topology);
+    let mut work = 0;
+    let mut heaviest: Option<Floor> = None;
+    for unit in units(topology) {
+        let least = least_load(program, topology, model, unit, in_parts)?;
+        let time = least.time.max(if least.time == Time::ZERO { Time::ZERO } else { unit.one_hop(topology) });
+        if time > heaviest.map_or(Time::ZERO, |floor| floor.time) {
+            heaviest = Some(Floor { time, unit });
+        }
+        work += least.work;
+        if work > MOST_WORK {
+            break;
+        }
+    }
+    heaviest
+}
+
+impl CostModel {
+    /// The machine with the links that the model takes it to have: the book's formulas know no cable that is both ways
+    /// round a ring of two.
+    pub fn machine(self, topology: &Topology) -> Topology {
+        let mut machine = topology.clone();
+        match self {
+            CostModel::Exact => {}
+            CostModel::Book | CostModel::Bytes => {
+                machine.axes.iter_mut().for_each(|links| links.wiring = links.declared);
+            }
+        }
+        machine
+    }
+}
+
+/// How long a unit is busy in every plan.
+///
+/// - `topology`: as [`CostModel::machine`] has it.
+pub fn least_load(
+    program: &Program,
+    topology: &Topology,
+    model: CostModel,
+    unit: Unit,
+    in_parts: bool,
+) -> Option<plan::Least> {
+    let loads = Loads { topology: Cow::Borrowed(topology), model, unit };
+    plan::least(program, &loads, in_parts)
+}
+
+/// What can be busy, the simplest first.
+pub fn units(topology: &Topology) -> Vec<Unit> {
+    let wired: AxisSet = topology.machine.axis_ids().filter(|axis| topology.machine.size(*axis) > 1).collect();
+    let sets = wired.subsets().filter(|axes| wired.len() <= MOST_AXES || axes.len() == 1 || *axes == wired);
+    let mut sets: Vec<AxisSet> = sets.filter(|axes| !axes.is_empty()).collect();
+    // All links first, then those of few axes.
+    sets.sort_by_key(|axes| (*axes != wired, axes.len(), *axes));
+    topology.hardware.engines.ids().map(Unit::Engine).chain(sets.into_iter().map(Unit::Links)).collect()
+}
+
+/// How long a unit is busy with each step, at the least.
+struct Loads<'a> {
+    topology: Cow<'a, Topology>,
+    model: CostModel,
+    unit: Unit,
+}
+
+impl Loads<'_> {
+    /// A cost that counts if all these works are the unit's; which of several it is the planner does not say.
+    fn counted(&self, works: &[Work], cost: impl FnOnce() -> Cost) -> Cost {
+        let engines = &self.topology.hardware.engines;
+        let is_its = |engine| works.iter().all(|work| engines.of(*work) == Some(engine));
+        match self.unit {
+            Unit::Engine(engine) if is_its(engine) => cost(),
+            Unit::Engine(_) | Unit::Links(_) => Cost { time: Time::ZERO, limit: Limit::Free },
+        }
+    }
+}
+
+impl Costs for Loads<'_> {
+    fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
+        let time = match self.unit {
+            Unit::Engine(_) => Time::ZERO,
+            Unit::Links(axes) => crossing::crossing(collective, from, &self.topology, axes),
+        };
+        Cost { time, limit: Limit::Bandwidth }
+    }
+
+    fn product(&self, work: &LocalWork) -> Cost {
+        self.counted(&[Work::MatMul], || match self.model {
+            CostModel::Exact => roofline(work, &self.topology),
+            CostModel::Book | CostModel::Bytes => Book::new(&self.topology).product(work),
+        })
+    }
+
+    fn map(&self, work: &LocalWork) -> Cost {
+        self.counted(&[Work::Map, Work::Reduce, Work::Fill], || match self.model {
+            CostModel::Exact => traffic(work, &self.topology),
+            CostModel::Book | CostModel::Bytes => Book::new(&self.topology).map(work),
+        })
+    }
+
+    fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+        Some(Box::new(Loads { topology: Cow::Owned(self.topology.seen_as(mesh)), model: self.model, unit: self.unit }))
+    }
+
+    fn name(&self) -> &'static str {
+        "load"
+    }
+}

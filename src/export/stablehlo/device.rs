@@ -1,0 +1,68 @@
+//! The steps of a plan on the shards of each device.
+
+use super::emit::Tensor;
+use super::{Module, collective, math};
+use crate::export::words::{Vocabulary, words};
+use crate::plan::{StepId, StepOp};
+use std::collections::HashMap;
+
+impl Module<'_> {
+    /// The shards of the outputs, from those of the inputs.
+    pub(super) fn device(&mut self, shards: &[Tensor]) -> Vec<Tensor> {
+        let plan = self.plan;
+        let mut made: HashMap<StepId, Tensor> = HashMap::new();
+        for (id, shard) in self.inputs().into_iter().zip(shards) {
+            // The one piece of an open sum that a device has.
+            let shape = plan.step(id).layout.local_extents(&plan.program.mesh);
+            let shard = self.emit.reshape(shard, &shape);
+            made.insert(id, shard);
+        }
+        for id in plan.ids() {
+            let operands: Vec<Tensor> = plan.operands(id).iter().map(|operand| made[operand].clone()).collect();
+            if let Some(tensor) = self.step(id, &operands) {
+                made.insert(id, tensor);
+            }
+        }
+        let outputs = plan.outputs.iter().map(|id| {
+            let tensor = made[id].clone();
+            match Self::pieces(&plan.step(*id).layout) {
+                None => tensor,
+                Some(_) => {
+                    let shape: Vec<u64> = std::iter::once(1).chain(tensor.shape.iter().copied()).collect();
+                    self.emit.reshape(&tensor, &shape)
+                }
+            }
+        });
+        outputs.collect()
+    }
+
+    fn step(&mut self, id: StepId, operands: &[Tensor]) -> Option<Tensor> {
+        let plan = self.plan;
+        let step = plan.step(id);
+        let dtype = step.layout.dtype;
+        match &step.op {
+            StepOp::Input => return None,
+            // Spelled out, nothing is carried.
+            StepOp::Carry => return operands.first().cloned(),
+            StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {}
+        }
+        self.tell(plan.span(id));
+        Some(match &step.op {
+            StepOp::Input | StepOp::Carry => return None,
+            StepOp::Collective(collective) => {
+                let (mesh, from) = (&plan.program.mesh, &plan.step(plan.operands(id)[0]).layout);
+                let note =
+                    format!("// {}: {} -> {}", plan.op_name(id), plan.array(plan.operands(id)[0]), plan.array(id));
+                self.emit.line(&super::one_line(&note));
+                let words = words(collective, from, mesh, Vocabulary::StableHlo);
+                words.iter().fold(operands[0].clone(), |x, word| collective::word(&mut self.emit, word, &x, mesh))
+            }
+            StepOp::Product { einsum } => math::product(&mut self.emit, [&operands[0], &operands[1]], einsum, dtype),
+            StepOp::Reduce { operator, einsum } => math::reduce(&mut self.emit, *operator, &operands[0], einsum, dtype),
+            StepOp::Map { function, einsum } => {
+                let start = self.start(id, *function);
+                math::map(&mut self.emit, *function, operands, einsum, dtype, start.as_ref())
+            }
+        })
+    }
+}

@@ -1,0 +1,295 @@
+//! Operations of StableHLO as text, each with its type: values are numbered in the order in which they are made.
+
+use crate::dtype::DType;
+use crate::operator::Operator;
+use itertools::Itertools;
+
+/// A value and its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tensor {
+    /// `%3`, `%3#1`
+    pub(super) name: String,
+    /// Its extents.
+    pub(super) shape: Vec<u64>,
+    /// Of its elements.
+    pub(super) dtype: DType,
+}
+
+impl Tensor {
+    /// `tensor<8x16xbf16>`
+    pub(super) fn of(&self) -> String {
+        tensor(&self.shape, self.dtype)
+    }
+}
+
+/// `tensor<8x16xbf16>`
+pub(super) fn tensor(shape: &[u64], dtype: DType) -> String {
+    let extents: String = shape.iter().map(|extent| format!("{extent}x")).collect();
+    format!("tensor<{extents}{}>", element(dtype))
+}
+
+fn element(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Bool => "i1",
+        DType::I8 => "i8",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::Bf16 => "bf16",
+        DType::F16 => "f16",
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+    }
+}
+
+/// `[0, 1]`
+pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    format!("[{}]", items.into_iter().map(|item| item.to_string()).join(", "))
+}
+
+/// A number as the least, the greatest, or itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    /// Rounded to the dtype; integers wrap.
+    Is(f64),
+    /// Minus infinity of a float.
+    Least,
+    /// Infinity of a float, true.
+    Greatest,
+}
+
+/// The text so far.
+#[derive(Debug, Default)]
+pub(super) struct Emitter {
+    pub(super) text: String,
+    next: usize,
+    channels: usize,
+    depth: usize,
+}
+
+impl Emitter {
+    /// A line of its own.
+    pub(super) fn line(&mut self, line: &str) {
+        for _ in 0..self.depth {
+            self.text.push_str("  ");
+        }
+        self.text.push_str(line);
+        self.text.push('\n');
+    }
+
+    /// A line, and what follows is further in.
+    pub(super) fn open(&mut self, line: &str) {
+        self.line(line);
+        self.depth += 1;
+    }
+
+    pub(super) fn close(&mut self, line: &str) {
+        self.depth = self.depth.saturating_sub(1);
+        self.line(line);
+    }
+
+    /// A number for a value.
+    pub(super) fn fresh(&mut self) -> String {
+        self.next += 1;
+        format!("%{}", self.next - 1)
+    }
+
+    /// A channel of its own for a collective.
+    pub(super) fn channel(&mut self) -> String {
+        self.channels += 1;
+        format!("channel_handle = #stablehlo.channel_handle<handle = {}, type = 1>", self.channels)
+    }
+
+    /// A value made by an operation.
+    pub(super) fn made(&mut self, operation: &str, shape: &[u64], dtype: DType) -> Tensor {
+        let name = self.fresh();
+        self.line(&format!("{name} = {operation}"));
+        Tensor { name, shape: shape.to_vec(), dtype }
+    }
+
+    /// An operation whose operands and result are of one type.
+    pub(super) fn same(&mut self, operation: &str, operands: &[&Tensor]) -> Tensor {
+        let first = operands[0];
+        let names = operands.iter().map(|operand| operand.name.as_str()).join(", ");
+        self.made(&format!("stablehlo.{operation} {names} : {}", first.of()), &first.shape, first.dtype)
+    }
+
+    /// An operation whose type tells operands and result apart.
+    pub(super) fn from_to(&mut self, operation: &str, operands: &[&Tensor], rest: &str, to: (&[u64], DType)) -> Tensor {
+        let names = operands.iter().map(|operand| operand.name.as_str()).join(", ");
+        let types = operands.iter().map(|operand| operand.of()).join(", ");
+        let rest = if rest.is_empty() { String::new() } else { format!(", {rest}") };
+        let text = format!("stablehlo.{operation} {names}{rest} : ({types}) -> {}", tensor(to.0, to.1));
+        self.made(&text, to.0, to.1)
+    }
+
+    pub(super) fn constant(&mut self, number: Number, shape: &[u64], dtype: DType) -> Tensor {
+        let text = format!("stablehlo.constant dense<{}> : {}", literal(number, dtype), tensor(shape, dtype));
+        self.made(&text, shape, dtype)
+    }
+
+    pub(super) fn convert(&mut self, a: &Tensor, to: DType) -> Tensor {
+        if a.dtype == to { a.clone() } else { self.from_to("convert", &[a], "", (&a.shape, to)) }
+    }
+
+    pub(super) fn reshape(&mut self, a: &Tensor, shape: &[u64]) -> Tensor {
+        if a.shape == shape { a.clone() } else { self.from_to("reshape", &[a], "", (shape, a.dtype)) }
+    }
+
+    pub(super) fn transpose(&mut self, a: &Tensor, order: &[usize]) -> Tensor {
+        if order.iter().copied().eq(0..order.len()) {
+            return a.clone();
+        }
+        let shape: Vec<u64> = order.iter().map(|place| a.shape[*place]).collect();
+        self.from_to("transpose", &[a], &format!("dims = {}", list(order)), (&shape, a.dtype))
+    }
+
+    /// `places` say where the dims of the operand are in the result.
+    pub(super) fn broadcast(&mut self, a: &Tensor, places: &[usize], shape: &[u64]) -> Tensor {
+        if a.shape == shape {
+            return a.clone();
+        }
+        self.from_to("broadcast_in_dim", &[a], &format!("dims = {}", list(places)), (shape, a.dtype))
+    }
+
+    /// The elements along some dims, combined.
+    pub(super) fn reduce(&mut self, operator: Operator, a: &Tensor, dims: &[usize]) -> Tensor {
+        if dims.is_empty() {
+            return a.clone();
+        }
+        let start = self.constant(neutral(operator), &[], a.dtype);
+        let shape: Vec<u64> =
+            a.shape.iter().enumerate().filter(|(dim, _)| !dims.contains(dim)).map(|(_, extent)| *extent).collect();
+        let text = format!(
+            "stablehlo.reduce({} init: {}) applies stablehlo.{} across dimensions = {} : ({}, {}) -> {}",
+            a.name,
+            start.name,
+            combiner(operator),
+            list(dims),
+            a.of(),
+            start.of(),
+            tensor(&shape, a.dtype)
+        );
+        self.made(&text, &shape, a.dtype)
+    }
+
+    /// Whether two values are so to each other: `LT`, `EQ`.
+    pub(super) fn compare(&mut self, how: &str, a: &Tensor, b: &Tensor) -> Tensor {
+        let kind = if a.dtype.is_float() { "FLOAT" } else { "SIGNED" };
+        let text = format!(
+            "stablehlo.compare {how}, {}, {}, {kind} : ({}, {}) -> {}",
+            a.name,
+            b.name,
+            a.of(),
+            b.of(),
+            tensor(&a.shape, DType::Bool)
+        );
+        self.made(&text, &a.shape, DType::Bool)
+    }
+
+    pub(super) fn select(&mut self, mask: &Tensor, yes: &Tensor, no: &Tensor) -> Tensor {
+        let text = format!("stablehlo.select {}, {}, {} : {}, {}", mask.name, yes.name, no.name, mask.of(), yes.of());
+        self.made(&text, &yes.shape, yes.dtype)
+    }
+
+    /// Which lane of a dim each element is in.
+    pub(super) fn iota(&mut self, dim: usize, shape: &[u64]) -> Tensor {
+        let text = format!("stablehlo.iota dim = {dim} : {}", tensor(shape, DType::I64));
+        self.made(&text, shape, DType::I64)
+    }
+
+    /// A collective in the general form, with its region if it combines.
+    pub(super) fn general(
+        &mut self,
+        name: &str,
+        a: &Tensor,
+        attributes: &str,
+        region: Option<Operator>,
+        to: &[u64],
+    ) -> Tensor {
+        let head = format!("\"stablehlo.{name}\"({}) <{{{attributes}}}>", a.name);
+        let types = format!("({}) -> {}", a.of(), tensor(to, a.dtype));
+        let value = self.fresh();
+        match region {
+            None => self.line(&format!("{value} = {head} : {types}")),
+            Some(operator) => {
+                let scalar = tensor(&[], a.dtype);
+                let combine = combiner(operator);
+                self.open(&format!("{value} = {head} ({{"));
+                self.line(&format!("^bb0(%a: {scalar}, %b: {scalar}):"));
+                self.line(&format!("  %c = stablehlo.{combine} %a, %b : {scalar}"));
+                self.line(&format!("  stablehlo.return %c : {scalar}"));
+                self.close(&format!("}}) : {types}"));
+            }
+        }
+        Tensor { name: value, shape: to.to_vec(), dtype: a.dtype }
+    }
+}
+
+/// The operation that combines two elements.
+pub(super) fn combiner(operator: Operator) -> &'static str {
+    match operator.combiner() {
+        Operator::Max => "maximum",
+        Operator::Min => "minimum",
+        Operator::Mul => "multiply",
+        Operator::And => "and",
+        Operator::Or => "or",
+        Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root => "add",
+    }
+}
+
+/// What changes nothing when it is combined.
+fn neutral(operator: Operator) -> Number {
+    match operator.combiner() {
+        Operator::Max => Number::Least,
+        Operator::Min | Operator::And => Number::Greatest,
+        Operator::Mul => Number::Is(1.0),
+        Operator::Or | Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root => Number::Is(0.0),
+    }
+}
+
+/// As MLIR reads it: what is infinite by its bits.
+fn literal(number: Number, dtype: DType) -> String {
+    let infinity = |sign: bool| {
+        let bits = match (dtype, sign) {
+            (DType::Bf16, false) => "0x7F80",
+            (DType::Bf16, true) => "0xFF80",
+            (DType::F16, false) => "0x7C00",
+            (DType::F16, true) => "0xFC00",
+            (DType::F64, false) => "0x7FF0000000000000",
+            (DType::F64, true) => "0xFFF0000000000000",
+            (DType::F32 | DType::Bool | DType::I8 | DType::I32 | DType::I64, false) => "0x7F800000",
+            (DType::F32 | DType::Bool | DType::I8 | DType::I32 | DType::I64, true) => "0xFF800000",
+        };
+        bits.to_owned()
+    };
+    match (number, dtype) {
+        (Number::Least, DType::Bool) => "false".to_owned(),
+        (Number::Greatest, DType::Bool) => "true".to_owned(),
+        (Number::Least, DType::I8) => i8::MIN.to_string(),
+        (Number::Greatest, DType::I8) => i8::MAX.to_string(),
+        (Number::Least, DType::I32) => i32::MIN.to_string(),
+        (Number::Greatest, DType::I32) => i32::MAX.to_string(),
+        (Number::Least, DType::I64) => i64::MIN.to_string(),
+        (Number::Greatest, DType::I64) => i64::MAX.to_string(),
+        (Number::Least, DType::Bf16 | DType::F16 | DType::F32 | DType::F64) => infinity(true),
+        (Number::Greatest, DType::Bf16 | DType::F16 | DType::F32 | DType::F64) => infinity(false),
+        (Number::Is(number), DType::Bool) => (number != 0.0).to_string(),
+        (Number::Is(number), dtype) if dtype.is_float() && number.is_infinite() => infinity(number < 0.0),
+        (Number::Is(number), dtype) if dtype.is_float() => {
+            // There has to be a point.
+            let text = format!("{number:?}");
+            if text.contains('.') { text } else { text.replace('e', ".0e") }
+        }
+        (Number::Is(number), dtype) => whole(number, dtype).to_string(),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "integers wrap")]
+fn whole(number: f64, dtype: DType) -> i64 {
+    let number = number as i64;
+    match dtype {
+        DType::I8 => i64::from(number as i8),
+        DType::I32 => i64::from(number as i32),
+        DType::Bool | DType::I64 | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => number,
+    }
+}

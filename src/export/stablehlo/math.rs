@@ -1,0 +1,276 @@
+//! What one value is, in operations of StableHLO: the same on shards and on whole arrays.
+//!
+//! Functions of the short floats are computed in f32 and rounded once, as the simulator does.
+
+use super::emit::{Emitter, Number, Tensor, list};
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::operator::Operator;
+use itertools::Itertools;
+
+/// A product of two: what stands in one of them alone is summed first.
+pub(super) fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: DType) -> Tensor {
+    let mixed = operands.iter().any(|operand| operand.dtype != operands[0].dtype);
+    let mut sides: Vec<(Tensor, Vec<Index>)> = Vec::new();
+    for (place, operand) in operands.into_iter().enumerate() {
+        let (own, other) = (&einsum.operands[place], &einsum.operands[1 - place]);
+        let alone = |index: &Index| !other.contains(index) && !einsum.result.contains(index);
+        let dims: Vec<usize> = own.iter().positions(alone).collect();
+        // What is summed or meets another dtype has the dtype of the result already.
+        let operand = if mixed || !dims.is_empty() { emit.convert(operand, dtype) } else { operand.clone() };
+        let left = own.iter().copied().filter(|index| !alone(index)).collect();
+        sides.push((emit.reduce(Operator::Sum, &operand, &dims), left));
+    }
+    let [(a, a_indices), (b, b_indices)] = [sides[0].clone(), sides[1].clone()];
+    // A side that was summed is of the result's dtype, and so is the other one then.
+    let (a, b) = if a.dtype == b.dtype { (a, b) } else { (emit.convert(&a, dtype), emit.convert(&b, dtype)) };
+    let both: Vec<Index> = a_indices.iter().copied().filter(|index| b_indices.contains(index)).collect();
+    let (batch, met): (Vec<Index>, Vec<Index>) = both.iter().partition(|index| einsum.result.contains(index));
+    let places = |indices: &[Index], of: &[Index]| -> Vec<usize> {
+        of.iter().filter_map(|index| indices.iter().position(|other| other == index)).collect()
+    };
+    let free =
+        |indices: &[Index]| -> Vec<Index> { indices.iter().copied().filter(|index| !both.contains(index)).collect() };
+    let made: Vec<Index> = [batch.clone(), free(&a_indices), free(&b_indices)].concat();
+    let length = |index: &Index| {
+        let in_a = a_indices.iter().position(|other| other == index).map(|place| a.shape[place]);
+        in_a.or_else(|| b_indices.iter().position(|other| other == index).map(|place| b.shape[place])).unwrap_or(1)
+    };
+    let shape: Vec<u64> = made.iter().map(length).collect();
+    let batching =
+        format!("batching_dims = {} x {}, ", list(places(&a_indices, &batch)), list(places(&b_indices, &batch)));
+    let rest = format!(
+        "{}contracting_dims = {} x {}",
+        if batch.is_empty() { "" } else { &batching },
+        list(places(&a_indices, &met)),
+        list(places(&b_indices, &met))
+    );
+    let product = emit.from_to("dot_general", &[&a, &b], &rest, (&shape, dtype));
+    emit.transpose(&product, &places(&made, &einsum.result))
+}
+
+/// All elements along the dims that the result lacks, combined.
+pub(super) fn reduce(emit: &mut Emitter, operator: Operator, a: &Tensor, einsum: &Einsum, dtype: DType) -> Tensor {
+    let indices = &einsum.operands[0];
+    let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
+    let left: Vec<Index> = indices.iter().copied().filter(|index| einsum.result.contains(index)).collect();
+    let a = emit.convert(a, dtype);
+    let reduced = emit.reduce(operator, &a, &dims);
+    emit.transpose(&reduced, &order(&left, &einsum.result))
+}
+
+fn order(from: &[Index], to: &[Index]) -> Vec<usize> {
+    to.iter().filter_map(|index| from.iter().position(|other| other == index)).collect()
+}
+
+/// An elementwise function of operands that line up; `start` is the lane in which the block of a padded dim begins.
+pub(super) fn map(
+    emit: &mut Emitter,
+    function: Function,
+    operands: &[Tensor],
+    einsum: &Einsum,
+    dtype: DType,
+    start: Option<&Tensor>,
+) -> Tensor {
+    let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.shape.clone()).collect();
+    let lengths = einsum.lengths(&extents).unwrap_or_default();
+    let shape: Vec<u64> = einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect();
+    let aligned: Vec<Tensor> = operands
+        .iter()
+        .zip(&einsum.operands)
+        .map(|(operand, indices)| aligned(emit, operand, indices, &einsum.result, &shape))
+        .collect();
+    if let Function::Cast(to) = function {
+        return cast(emit, &aligned[0], to);
+    }
+    let computes = match (function, dtype) {
+        (Function::Identity | Function::Fill { .. } | Function::Where | Function::Masked(_), _) => dtype,
+        (_, DType::Bf16 | DType::F16) => DType::F32,
+        (_, dtype) => dtype,
+    };
+    // Masks stay what they are.
+    let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
+    let taken: Vec<Tensor> = aligned
+        .iter()
+        .enumerate()
+        .map(|(place, operand)| if place < masks { operand.clone() } else { emit.convert(operand, computes) })
+        .collect();
+    let value = computed(emit, function, &taken, start);
+    emit.convert(&value, dtype)
+}
+
+fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: Option<&Tensor>) -> Tensor {
+    let a = &operands[0];
+    match function {
+        Function::Identity | Function::Cast(_) => a.clone(),
+        Function::Unary(unary) => self::unary(emit, unary, a),
+        Function::Binary(binary) => {
+            let operation = match binary {
+                Binary::Add => "add",
+                Binary::Sub => "subtract",
+                Binary::Div => "divide",
+                Binary::Larger => "maximum",
+                Binary::Smaller => "minimum",
+            };
+            emit.same(operation, &[a, &operands[1]])
+        }
+        Function::ByNumber(by, Scalar(number)) => by_number(emit, by, a, number),
+        Function::Over(n) => {
+            // Groups are smaller than the whole numbers that a float has.
+            let n = emit.constant(Number::Is(n as f64), &a.shape, a.dtype);
+            emit.same("divide", &[a, &n])
+        }
+        Function::Where => emit.select(a, &operands[1], &operands[2]),
+        Function::Masked(Scalar(number)) => {
+            let other = emit.constant(Number::Is(number), &operands[1].shape, operands[1].dtype);
+            emit.select(a, &operands[1], &other)
+        }
+        Function::Softmax { dim } => softmax(emit, a, usize::from(dim)),
+        Function::Fill { dim, valid, with } => {
+            let lanes = emit.iota(usize::from(dim), &a.shape);
+            let lanes = match start {
+                Some(start) => {
+                    let start = emit.broadcast(start, &[], &a.shape);
+                    emit.same("add", &[&lanes, &start])
+                }
+                None => lanes,
+            };
+            let end = emit.constant(Number::Is(valid as f64), &a.shape, DType::I64);
+            let kept = emit.compare("LT", &lanes, &end);
+            let filler = match with {
+                Filler::Zero => Number::Is(0.0),
+                Filler::One => Number::Is(1.0),
+                Filler::Least => Number::Least,
+                Filler::Greatest => Number::Greatest,
+            };
+            let filler = emit.constant(filler, &a.shape, a.dtype);
+            emit.select(&kept, a, &filler)
+        }
+    }
+}
+
+fn unary(emit: &mut Emitter, unary: Unary, a: &Tensor) -> Tensor {
+    let number = |emit: &mut Emitter, c: f64| emit.constant(Number::Is(c), &a.shape, a.dtype);
+    match unary {
+        Unary::Neg => emit.same("negate", &[a]),
+        Unary::Relu => {
+            let zero = number(emit, 0.0);
+            emit.same("maximum", &[a, &zero])
+        }
+        Unary::Gelu => {
+            let square = emit.same("multiply", &[a, a]);
+            let cube = emit.same("multiply", &[&square, a]);
+            let share = number(emit, 0.044715);
+            let bent = emit.same("multiply", &[&share, &cube]);
+            let sum = emit.same("add", &[a, &bent]);
+            let root = number(emit, (2.0 / std::f64::consts::PI).sqrt());
+            let scaled = emit.same("multiply", &[&root, &sum]);
+            let tanh = emit.same("tanh", &[&scaled]);
+            let one = number(emit, 1.0);
+            let shifted = emit.same("add", &[&one, &tanh]);
+            let half = number(emit, 0.5);
+            let half = emit.same("multiply", &[&half, a]);
+            emit.same("multiply", &[&half, &shifted])
+        }
+        Unary::Exp => emit.same("exponential", &[a]),
+        Unary::Tanh => emit.same("tanh", &[a]),
+        Unary::Sigmoid => emit.same("logistic", &[a]),
+        Unary::Silu => {
+            let share = emit.same("logistic", &[a]);
+            emit.same("multiply", &[a, &share])
+        }
+        Unary::Sqrt => emit.same("sqrt", &[a]),
+        Unary::Rsqrt => emit.same("rsqrt", &[a]),
+        Unary::Abs => emit.same("abs", &[a]),
+        Unary::Log => emit.same("log", &[a]),
+        Unary::Square => emit.same("multiply", &[a, a]),
+        Unary::Recip => {
+            let one = number(emit, 1.0);
+            emit.same("divide", &[&one, a])
+        }
+        Unary::Not => emit.same("not", &[a]),
+    }
+}
+
+fn by_number(emit: &mut Emitter, by: ByNumber, a: &Tensor, number: f64) -> Tensor {
+    let operation = match by {
+        ByNumber::Scale => "multiply",
+        ByNumber::Shift => "add",
+        ByNumber::AtLeast => "maximum",
+        ByNumber::AtMost => "minimum",
+    };
+    // Integers by a fraction.
+    let computes = if a.dtype.is_float() || number.fract() == 0.0 { a.dtype } else { DType::F64 };
+    let taken = emit.convert(a, computes);
+    let number = emit.constant(Number::Is(number), &a.shape, computes);
+    let value = emit.same(operation, &[&taken, &number]);
+    cast(emit, &value, a.dtype)
+}
+
+fn softmax(emit: &mut Emitter, a: &Tensor, dim: usize) -> Tensor {
+    let others: Vec<usize> = (0..a.shape.len()).filter(|place| *place != dim).collect();
+    let most = emit.reduce(Operator::Max, a, &[dim]);
+    let most = emit.broadcast(&most, &others, &a.shape);
+    let below = emit.same("subtract", &[a, &most]);
+    let powers = emit.same("exponential", &[&below]);
+    let sum = emit.reduce(Operator::Sum, &powers, &[dim]);
+    let sum = emit.broadcast(&sum, &others, &a.shape);
+    emit.same("divide", &[&powers, &sum])
+}
+
+/// Another dtype; a float that is too large for an integer is the largest, what is no number is 0.
+fn cast(emit: &mut Emitter, a: &Tensor, to: DType) -> Tensor {
+    if !a.dtype.is_float() || to.is_float() || to == DType::Bool {
+        return emit.convert(a, to);
+    }
+    let whole = emit.convert(a, to);
+    let mut value = whole;
+    for (number, bound, how) in [(Number::Greatest, greatest(to), "GE"), (Number::Least, -greatest(to) - 1.0, "LE")] {
+        let bound = emit.constant(Number::Is(bound), &a.shape, a.dtype);
+        let beyond = emit.compare(how, a, &bound);
+        let end = emit.constant(number, &a.shape, to);
+        value = emit.select(&beyond, &end, &value);
+    }
+    let is_number = emit.compare("EQ", a, a);
+    let zero = emit.constant(Number::Is(0.0), &a.shape, to);
+    emit.select(&is_number, &value, &zero)
+}
+
+/// The largest integer as a float, rounded if need be.
+fn greatest(dtype: DType) -> f64 {
+    match dtype {
+        DType::I8 => f64::from(i8::MAX),
+        DType::I32 => f64::from(i32::MAX),
+        DType::I64 | DType::Bool | DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => i64::MAX as f64,
+    }
+}
+
+/// An operand with its dims in the order of the result, repeated along those that it lacks.
+fn aligned(emit: &mut Emitter, a: &Tensor, indices: &[Index], result: &[Index], shape: &[u64]) -> Tensor {
+    let there: Vec<Index> = result.iter().copied().filter(|index| indices.contains(index)).collect();
+    let a = emit.transpose(a, &order(indices, &there));
+    let places: Vec<usize> = result.iter().positions(|index| indices.contains(index)).collect();
+    emit.broadcast(&a, &places, shape)
+}
+
+/// The pieces of an open sum, which are the first dim, put together.
+pub(super) fn combined(emit: &mut Emitter, pieces: &Tensor, operator: Operator) -> Tensor {
+    let squared = match operator {
+        Operator::SquareAdd => emit.same("multiply", &[pieces, pieces]),
+        Operator::Sum
+        | Operator::Max
+        | Operator::Min
+        | Operator::Mul
+        | Operator::And
+        | Operator::Or
+        | Operator::Mean
+        | Operator::Root => pieces.clone(),
+    };
+    let sum = emit.reduce(operator.combiner(), &squared, &[0]);
+    if operator != Operator::Mean {
+        return sum;
+    }
+    let n = emit.constant(Number::Is(pieces.shape[0] as f64), &sum.shape, sum.dtype);
+    emit.same("divide", &[&sum, &n])
+}

@@ -1,0 +1,232 @@
+//! A plan as StableHLO with the shardings of Shardy: of whole arrays, for a compiler to partition, or of what each device
+//! does, with the plan's own collectives.
+//!
+//! Operations: <https://openxla.org/stablehlo/spec>, shardings: <https://openxla.org/shardy/sdy_dialect>. Repeats are
+//! spelled out.
+
+mod collective;
+mod device;
+mod emit;
+mod math;
+mod whole;
+
+use crate::export::told;
+use crate::function::Function;
+use crate::layout::Layout;
+use crate::mesh::Axes;
+use crate::operator::Operator;
+use crate::plan::{Plan, StepId, StepOp};
+use crate::span::Span;
+use emit::{Emitter, Number, Tensor, list, tensor};
+use itertools::Itertools;
+
+/// What the module is to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What each device does, instead of what becomes of whole arrays.
+    pub manual: bool,
+}
+
+/// The module of a plan whose repeats are spelled out; `source` is the text of its program.
+pub fn module(plan: &Plan, source: &str, options: Options) -> String {
+    let mut module = Module { plan, source, emit: Emitter::default(), last: None };
+    let mesh = &plan.program.mesh;
+    let devices = mesh.device_count();
+    module.emit.open(&format!(
+        "module @shardc attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{"
+    ));
+    let axes = mesh.axes().iter().map(|axis| format!("{}={}", quoted(&axis.name), axis.size)).join(", ");
+    module.emit.line(&format!("sdy.mesh @mesh = <[{axes}]>"));
+    let arguments = module.head(options);
+    let outputs = if options.manual { module.manual(&arguments) } else { module.whole(&arguments) };
+    let names = outputs.iter().map(|output| output.name.as_str()).join(", ");
+    let types = outputs.iter().map(Tensor::of).join(", ");
+    module.emit.line(&format!("return {names} : {types}"));
+    module.emit.close("}");
+    module.emit.close("}");
+    module.emit.text
+}
+
+struct Module<'a> {
+    plan: &'a Plan,
+    source: &'a str,
+    emit: Emitter,
+    /// Where the statement of the last line stands.
+    last: Option<usize>,
+}
+
+/// Quoted as MLIR reads it.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+impl Module<'_> {
+    fn inputs(&self) -> Vec<StepId> {
+        self.plan.ids().filter(|id| self.plan.step(*id).op == StepOp::Input).collect()
+    }
+
+    fn layout(&self, id: StepId) -> &Layout {
+        &self.plan.step(id).layout
+    }
+
+    /// The axes of an open sum, whose pieces are a dim in front of an array that is handed in or out.
+    fn pieces(layout: &Layout) -> Option<Axes> {
+        let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
+        is_sum.then(|| layout.sharding.open.in_order())
+    }
+
+    fn size_of_pieces(&self, layout: &Layout) -> Option<u64> {
+        Self::pieces(layout).map(|axes| axes.group_size(&self.plan.program.mesh))
+    }
+
+    /// As an array is handed in or out: without padding.
+    fn declared(&self, layout: &Layout) -> Vec<u64> {
+        let dims = layout.dims.iter().map(|dim| self.plan.program.dims.size(dim.id));
+        self.size_of_pieces(layout).into_iter().chain(dims).collect()
+    }
+
+    /// The same with the padding that the layouts need.
+    fn padded(&self, layout: &Layout) -> Vec<u64> {
+        self.size_of_pieces(layout).into_iter().chain(layout.dims.iter().map(|dim| dim.size)).collect()
+    }
+
+    /// `<@mesh, [{"X"}, {}]>`
+    fn sharding(&self, layout: &Layout) -> String {
+        let mesh = &self.plan.program.mesh;
+        let dim = |axes: &Axes| format!("{{{}}}", axes.iter().map(|axis| quoted(&mesh.axis(axis).name)).join(", "));
+        let pieces = Self::pieces(layout);
+        format!("<@mesh, [{}]>", pieces.iter().chain(&layout.sharding.dims).map(dim).join(", "))
+    }
+
+    /// What the type of an argument or a result is marked with; what does not divide is left to the compiler.
+    fn marked(&self, layout: &Layout) -> String {
+        let shape = self.declared(layout);
+        let mark = format!(" {{sdy.sharding = #sdy.sharding{}}}", self.sharding(layout));
+        let mark = if shape == self.padded(layout) { mark.as_str() } else { "" };
+        format!("{}{mark}", tensor(&shape, layout.dtype))
+    }
+
+    /// The line that the function begins with; gives its arguments.
+    fn head(&mut self, options: Options) -> Vec<Tensor> {
+        let inputs = self.inputs();
+        let arguments: Vec<Tensor> = inputs
+            .iter()
+            .enumerate()
+            .map(|(place, id)| {
+                let layout = self.layout(*id);
+                Tensor { name: format!("%arg{place}"), shape: self.declared(layout), dtype: layout.dtype }
+            })
+            .collect();
+        let marked = inputs.iter().zip(&arguments);
+        let marked =
+            marked.map(|(id, argument)| format!("{}: {}", argument.name, self.marked(self.layout(*id)))).join(", ");
+        // Whole arrays are never in pieces.
+        let closed = |layout: &Layout| Layout { sharding: layout.sharding.clone().closed(), ..layout.clone() };
+        let results = self.plan.outputs.iter().map(|id| match options.manual {
+            true => self.marked(self.layout(*id)),
+            false => self.marked(&closed(self.layout(*id))),
+        });
+        let results = results.collect::<Vec<_>>().join(", ");
+        for (id, argument) in inputs.iter().zip(&arguments) {
+            let line = format!("// {} is {}", argument.name, one_line(&self.plan.array(*id)));
+            self.emit.line(&line);
+        }
+        self.emit.open(&format!("func.func public @main({marked}) -> ({results}) {{"));
+        arguments
+    }
+
+    /// A line that tells the statement of what follows, once for all of it.
+    fn tell(&mut self, statement: Span) {
+        let (number, text) = told::line(self.source, statement);
+        if self.last != Some(number) {
+            self.last = Some(number);
+            self.emit.line(&format!("// {number}: {text}"));
+        }
+    }
+
+    /// What each device does, inside the shardings of its arrays.
+    fn manual(&mut self, arguments: &[Tensor]) -> Vec<Tensor> {
+        let inputs = self.inputs();
+        let layouts: Vec<Layout> = inputs.iter().map(|id| self.layout(*id).clone()).collect();
+        let padded: Vec<Tensor> =
+            arguments.iter().zip(&layouts).map(|(argument, layout)| self.pad(argument, layout)).collect();
+        let outputs: Vec<Layout> = self.plan.outputs.iter().map(|id| self.layout(*id).clone()).collect();
+        let mesh = &self.plan.program.mesh;
+        let axes = mesh.axes().iter().map(|axis| quoted(&axis.name)).join(", ");
+        let local: Vec<Tensor> = layouts
+            .iter()
+            .map(|layout| {
+                let piece = Self::pieces(layout).map(|_| 1);
+                let shape = piece.into_iter().chain(layout.local_extents(mesh)).collect();
+                Tensor { name: self.emit.fresh().replace('%', "%shard"), shape, dtype: layout.dtype }
+            })
+            .collect();
+        let name = self.emit.fresh();
+        let count = if outputs.len() == 1 { String::new() } else { format!(":{}", outputs.len()) };
+        let shardings = |layouts: &[Layout]| layouts.iter().map(|layout| self.sharding(layout)).join(", ");
+        let head = format!(
+            "{name}{count} = sdy.manual_computation({}) in_shardings=[{}] out_shardings=[{}] manual_axes={{{axes}}} ({}) {{",
+            padded.iter().map(|tensor| tensor.name.as_str()).join(", "),
+            shardings(&layouts),
+            shardings(&outputs),
+            local.iter().map(|tensor| format!("{}: {}", tensor.name, tensor.of())).join(", "),
+        );
+        self.emit.open(&head);
+        let made = self.device(&local);
+        let names = made.iter().map(|tensor| tensor.name.as_str()).join(", ");
+        self.emit.line(&format!("sdy.return {names} : {}", made.iter().map(Tensor::of).join(", ")));
+        let whole: Vec<Tensor> = outputs
+            .iter()
+            .enumerate()
+            .map(|(place, layout)| {
+                let name = if outputs.len() == 1 { name.clone() } else { format!("{name}#{place}") };
+                Tensor { name, shape: self.padded(layout), dtype: layout.dtype }
+            })
+            .collect();
+        let types = |tensors: &[Tensor]| tensors.iter().map(Tensor::of).join(", ");
+        let results = if whole.len() == 1 { types(&whole) } else { format!("({})", types(&whole)) };
+        self.emit.close(&format!("}} : ({}) -> {results}", types(&padded)));
+        whole.iter().zip(&outputs).map(|(tensor, layout)| self.cut(tensor, layout)).collect()
+    }
+
+    fn pad(&mut self, argument: &Tensor, layout: &Layout) -> Tensor {
+        let to = self.padded(layout);
+        if argument.shape == to {
+            return argument.clone();
+        }
+        let zero = self.emit.constant(Number::Is(0.0), &[], layout.dtype);
+        let none = list(to.iter().map(|_| 0));
+        let high = list(to.iter().zip(&argument.shape).map(|(to, from)| to - from));
+        let rest = format!("low = {none}, high = {high}, interior = {none}");
+        self.emit.from_to("pad", &[argument, &zero], &rest, (&to, layout.dtype))
+    }
+
+    fn cut(&mut self, tensor: &Tensor, layout: &Layout) -> Tensor {
+        let to = self.declared(layout);
+        if tensor.shape == to {
+            return tensor.clone();
+        }
+        let ranges = list(to.iter().map(|extent| format!("0:{extent}")));
+        let text = format!(
+            "stablehlo.slice {} {ranges} : ({}) -> {}",
+            tensor.name,
+            tensor.of(),
+            emit::tensor(&to, layout.dtype)
+        );
+        self.emit.made(&text, &to, layout.dtype)
+    }
+
+    /// The lane in which the block of a padded dim begins.
+    fn start(&mut self, id: StepId, function: Function) -> Option<Tensor> {
+        let Function::Fill { dim, .. } = function else { return None };
+        let mesh = &self.plan.program.mesh;
+        let layout = &self.plan.step(id).layout;
+        let axes = layout.sharding.dims[usize::from(dim)];
+        let length = layout.local_extents(mesh)[usize::from(dim)];
+        (!axes.is_empty()).then(|| collective::start(&mut self.emit, axes, length, mesh))
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().join(" ")
+}

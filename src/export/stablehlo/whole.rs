@@ -1,0 +1,73 @@
+//! The values of a program as whole arrays, those with a name constrained to the layouts of the plan.
+
+use super::emit::Tensor;
+use super::{Module, math};
+use crate::function::Function;
+use crate::plan::StepId;
+use crate::program::{Definition, Value, ValueId};
+use std::collections::HashMap;
+
+impl Module<'_> {
+    /// The outputs, from the inputs.
+    pub(super) fn whole(&mut self, arguments: &[Tensor]) -> Vec<Tensor> {
+        let (plan, program) = (self.plan, &self.plan.program);
+        let own: HashMap<ValueId, StepId> =
+            plan.own_layouts().into_iter().map(|id| (plan.step(id).value, id)).collect();
+        let mut made: HashMap<ValueId, Tensor> = HashMap::new();
+        for (id, argument) in self.inputs().into_iter().zip(arguments) {
+            let layout = &plan.step(id).layout;
+            // The pieces of an open sum are put together.
+            let tensor = match Self::pieces(layout) {
+                None => argument.clone(),
+                Some(_) => math::combined(&mut self.emit, argument, layout.sharding.operator),
+            };
+            made.insert(plan.step(id).value, tensor);
+        }
+        for id in program.value_ids() {
+            let operands: Vec<Tensor> =
+                program.value(id).definition.operands().iter().map(|operand| made[operand].clone()).collect();
+            let Some(tensor) = self.value(id, &operands) else { continue };
+            let constrained = match own.get(&id) {
+                Some(step) => self.constrained(&tensor, *step),
+                None => tensor,
+            };
+            made.insert(id, constrained);
+        }
+        program.outputs.iter().map(|id| made[id].clone()).collect()
+    }
+
+    fn value(&mut self, id: ValueId, operands: &[Tensor]) -> Option<Tensor> {
+        let program = &self.plan.program;
+        let Value { dtype, definition, span, .. } = program.value(id);
+        if *definition != Definition::Input {
+            self.tell(*span);
+        }
+        let einsum = || program.einsum(id);
+        Some(match definition {
+            Definition::Input => return None,
+            Definition::Product { .. } => {
+                math::product(&mut self.emit, [&operands[0], &operands[1]], &einsum(), *dtype)
+            }
+            Definition::Reduce { operator, .. } => {
+                math::reduce(&mut self.emit, *operator, &operands[0], &einsum(), *dtype)
+            }
+            // There is no padding to be filled.
+            Definition::Map { function: Function::Fill { .. }, .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => {
+                math::map(&mut self.emit, Function::Identity, operands, &einsum(), *dtype, None)
+            }
+            Definition::Map { function, .. } => math::map(&mut self.emit, *function, operands, &einsum(), *dtype, None),
+        })
+    }
+
+    fn constrained(&mut self, tensor: &Tensor, step: StepId) -> Tensor {
+        let layout = &self.plan.step(step).layout;
+        if !layout.sharding.open.is_empty() || self.padded(layout) != self.declared(layout) {
+            return tensor.clone();
+        }
+        let text = format!("sdy.sharding_constraint {} {} : {}", tensor.name, self.sharding(layout), tensor.of());
+        self.emit.made(&text, &tensor.shape, tensor.dtype)
+    }
+}

@@ -1,0 +1,48 @@
+//! What no plan takes less of, by any costs: the relaxed search alone, without the limits and pins of the program.
+
+use super::reshard::Terms;
+use super::search::{Search, Settled};
+use super::{Allowed, Costs, Plan, StepOp, parts};
+use crate::program::{Program, Wanted};
+use crate::units::Time;
+
+/// The least total time of all plans, and how many moves were looked at for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Least {
+    /// No plan takes less, whatever it is chosen by.
+    pub time: Time,
+    /// A measure of the work.
+    pub work: u64,
+}
+
+/// What no plan of a program takes less than by these costs, over all layouts that its text leaves open.
+///
+/// - `in_parts`: whether plans with axes in parts count.
+///
+/// `None` where layouts are beyond counting, so that nothing is known.
+pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool) -> Option<Least> {
+    match parts::in_parts(program).filter(|_| in_parts) {
+        Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref()),
+        None => search(program, costs),
+    }
+}
+
+fn search(program: &Program, costs: &dyn Costs) -> Option<Least> {
+    let mut search = Search::new(program, costs, Terms::new(Allowed::Moves));
+    search.heeds_pins = false;
+    search.run(&Settled::new(), true, &[]).ok()?;
+    let least = Least { time: Time::from_ticks(search.total().first()), work: search.work() };
+    (!search.made.is_cut()).then_some(least)
+}
+
+impl Plan {
+    /// The program without the layouts that the plan has chosen for its inputs.
+    pub fn unfilled(&self) -> Program {
+        let mut program = self.program.clone();
+        for id in &self.filled {
+            debug_assert_eq!(self.step(*id).op, StepOp::Input, "only inputs are filled");
+            program.values[self.step(*id).value.index()].wanted = Wanted::Free;
+        }
+        program
+    }
+}
