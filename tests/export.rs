@@ -92,6 +92,9 @@ fn mscclpp_comes_back_and_is_proven() {
             assert_eq!(back, plan, "{name}");
             let proof = mscclpp::prove(&back, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
             assert_eq!(proof.kind, algorithm.kind, "{name}");
+            let again = mscclpp::schedule(&back, &proof, schedule.mesh.clone(), DType::F32, 3);
+            verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
+            sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
             proven += 1;
         });
     }

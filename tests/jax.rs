@@ -12,6 +12,7 @@ use itertools::Itertools;
 use serde_json::Value;
 use shardc::collective::{Collective, CollectiveKind};
 use shardc::compiler::{self, Options, Spelling};
+use shardc::costs::CostModel;
 use shardc::export::{jax, stablehlo};
 use shardc::mesh::{AxisSet, Mesh};
 use shardc::operator::Operator;
@@ -42,7 +43,7 @@ fn python() -> Option<PathBuf> {
 }
 
 /// The plan of a program with its long dims shortened.
-fn small_plan(source: &str) -> Plan {
+fn small_plan(source: &str, costs: CostModel) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}"));
     let mut sizes: Vec<(String, u64)> = Vec::new();
@@ -60,8 +61,9 @@ fn small_plan(source: &str) -> Plan {
     }
     let program = compiler::check_with(source, &sizes, Spelling::Exact).ok().and_then(|(program, _)| program);
     let program = program.unwrap_or_else(|| panic!("not legal with {sizes:?}\n{source}"));
-    let topology = compiler::machine(&program, &Options::default()).expect("a machine");
-    compiler::plan(&program, &topology, &Options::default()).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
+    let options = Options { costs, ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("a machine");
+    compiler::plan(&program, &topology, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
 }
 
 /// Who is to have words for the collectives.
@@ -316,7 +318,7 @@ fn rules_and_reshards_run_in_jax() {
     let sources: Vec<(String, String)> = sources.chain(reshards().enumerate().map(named("reshard"))).collect();
     let mut cases = Cases::default();
     for (name, source) in &sources {
-        let plan = small_plan(source);
+        let plan = small_plan(source, CostModel::Book);
         cases.add_python(name, source, &plan);
         cases.add_manual(name, source, &plan);
     }
@@ -330,7 +332,7 @@ fn plans_of_examples_and_corpus_run_in_jax() {
     let mut cases = Cases::default();
     for path in files {
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("text"));
-        let plan = small_plan(&source);
+        let plan = small_plan(&source, CostModel::default());
         cases.add_python(&name, &source, &plan);
         cases.add_manual(&name, &source, &plan);
         cases.add_whole(&name, &source, &plan);

@@ -8,6 +8,7 @@ mod common;
 use common::{errors, programs, small_examples};
 use shardc::compiler;
 use shardc::diag::Severity;
+use shardc::dtype::DType;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -30,13 +31,18 @@ fn tokens(source: &str) -> Vec<Range<usize>> {
     tokens
 }
 
-/// The slips at one token: dropped, doubled, misspelt, another subscript.
+/// The slips at one token: dropped, doubled, misspelt, another subscript or type.
 fn slips(source: &str, token: &Range<usize>) -> Vec<(&'static str, String)> {
     let text = &source[token.clone()];
     let with = |new: &str| format!("{}{new}{}", &source[..token.start], &source[token.end..]);
     let mut slips = vec![("dropped", with("")), ("doubled", with(&format!("{text} {text}")))];
     if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
         slips.push(("misspelt", with(&format!("{text}q"))));
+        if text.parse::<DType>().is_ok() {
+            slips.extend(
+                ["f16", "i32"].into_iter().filter(|other| *other != text).map(|other| ("another type", with(other))),
+            );
+        }
         if let Some((dim, _)) = text.split_once('_') {
             slips.push(("no subscript", with(dim)));
             slips.push(("wrong subscript", with(&format!("{dim}_Q"))));

@@ -7,7 +7,7 @@ use crate::compiler;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::dtype::DType;
 use crate::export::msccl::{self, At, Program, Proven, Written};
-use crate::export::ranks::Kind;
+use crate::export::ranks::{Kind, Shape};
 use crate::export::{chakra, messages, mscclpp};
 use crate::mesh::{Axis, Mesh};
 use crate::schedule::Schedule;
@@ -107,10 +107,7 @@ pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Resul
 
 /// The same of a plan of MSCCL++.
 fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
-    let plan = mscclpp::read(&source.text)
-        .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
-    let wrong = |flaw: mscclpp::Flaw| input::fault(source, &Diagnostics::of(&flaw), output.format);
-    let proof = mscclpp::prove(&plan, foreign.collective.map(Collective::kind)).map_err(wrong)?;
+    let (plan, proof) = proven_plan(source, foreign, output.format)?;
     let shape = proof.shape;
     match output.format {
         Format::Text => {
@@ -134,6 +131,18 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             proven: true,
         }),
     }
+}
+
+fn proven_plan(
+    source: &Source,
+    foreign: &Foreign,
+    format: Format,
+) -> Result<(mscclpp::Plan, mscclpp::Proven), Failure> {
+    let plan = mscclpp::read(&source.text)
+        .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
+    let wrong = |flaw: mscclpp::Flaw| input::fault(source, &Diagnostics::of(&flaw), format);
+    let proof = mscclpp::prove(&plan, foreign.collective.map(Collective::kind)).map_err(wrong)?;
+    Ok((plan, proof))
 }
 
 /// Checks a folder of traces and says what was shown.
@@ -174,22 +183,34 @@ pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> R
 /// A proven file as a schedule on a mesh of its ranks.
 pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Result<Schedule, Failure> {
     if mscclpp::is_mscclpp(&source.text) {
-        return Err(Failure::Call("plans of MSCCL++ are proven by `shardc prove`, but not timed".to_owned()));
+        let (plan, proof) = proven_plan(source, foreign, format)?;
+        let mesh = foreign.mesh(plan.gpus.len())?;
+        let elements = foreign.elements(proof.shape);
+        return Ok(mscclpp::schedule(&plan, &proof, mesh, DType::F32, elements));
     }
     let (written, proof) = proven(source, foreign, format)?;
-    let ranks = written.program.gpus.len();
-    let mesh = foreign.mesh(ranks)?;
-    if mesh.device_count() != ranks {
-        let count = mesh.device_count();
-        return Err(Failure::Call(format!("the file has {ranks} ranks, and the mesh {count} devices")));
-    }
-    let chunks = proof.shape.input.max(proof.shape.output).max(1);
-    let elements = (foreign.bytes / DType::F32.size() / chunks).max(1);
+    let mesh = foreign.mesh(written.program.gpus.len())?;
+    let elements = foreign.elements(proof.shape);
     Ok(msccl::schedule(&written.program, &proof, mesh, DType::F32, elements))
 }
 
 impl Foreign {
+    /// How long a chunk is.
+    fn elements(&self, shape: Shape) -> u64 {
+        let chunks = shape.input.max(shape.output).max(1);
+        (self.bytes / DType::F32.size() / chunks).max(1)
+    }
+
+    /// A device for each rank.
     fn mesh(&self, ranks: usize) -> Result<Mesh, Failure> {
+        let mesh = self.written_mesh(ranks)?;
+        match mesh.device_count() {
+            count if count == ranks => Ok(mesh),
+            count => Err(Failure::Call(format!("the file has {ranks} ranks, and the mesh {count} devices"))),
+        }
+    }
+
+    fn written_mesh(&self, ranks: usize) -> Result<Mesh, Failure> {
         let Some(text) = &self.mesh else {
             let size = u32::try_from(ranks).unwrap_or(u32::MAX);
             let axis = Axis { name: "X".to_owned(), size, wiring: None, over: None };

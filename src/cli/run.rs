@@ -20,7 +20,7 @@ use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// A program, a schedule, or a file of MSCCL; `-` is standard input
+    /// A program, a schedule, or a file of MSCCL or MSCCL++; `-` is standard input
     file: String,
     /// Which small integers the inputs are made of
     #[arg(long, default_value_t = 0)]
@@ -39,7 +39,7 @@ pub(super) struct Run {
 
 #[derive(Debug, Args)]
 pub(super) struct Time {
-    /// A program, a schedule, or a file of MSCCL; `-` is standard input
+    /// A program, a schedule, or a file of MSCCL or MSCCL++; `-` is standard input
     file: String,
     #[command(flatten)]
     pictures: Pictures,

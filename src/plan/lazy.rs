@@ -17,7 +17,7 @@ use std::cell::RefCell;
 
 /// So many times a program is planned; then the plan is the best of moves whose prices are known, and the bound stays
 /// below it.
-const MOST_ROUNDS: usize = 48;
+const MOST_ROUNDS: usize = 96;
 
 /// The cheapest plan on some terms.
 ///

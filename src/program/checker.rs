@@ -1,6 +1,7 @@
 //! What is known while a program is checked.
 
 use super::declarations::Ground;
+use super::dtypes::ToldDTypes;
 use super::error::{CheckError, Checked};
 use super::grid::Views;
 use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
@@ -73,6 +74,8 @@ pub(super) struct Checker {
     pub(super) nameless: bool,
     /// Values that were told to be said in another layout than they have, by that layout.
     pub(super) told_layouts: BTreeSet<(ValueId, String)>,
+    /// See `dtypes.rs`.
+    pub(super) told_dtypes: ToldDTypes,
 }
 
 /// A name and what it stands for, from one statement to the next that binds it again.
@@ -119,6 +122,7 @@ impl Checker {
             rebound: ast.rebound.clone(),
             nameless: ast.nameless,
             told_layouts: BTreeSet::new(),
+            told_dtypes: ToldDTypes::default(),
             values: Vec::new(),
             sums: Vec::new(),
             places: Vec::new(),

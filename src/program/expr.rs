@@ -174,12 +174,12 @@ impl Checker {
         Ok(Array(id))
     }
 
-    fn needs_float(&self, function: Function, id: ValueId) -> Checked<()> {
-        let (dtype, at) = (self.value(id).dtype, self.use_place(id));
-        if dtype.is_float() {
+    fn needs_float(&mut self, function: Function, id: ValueId) -> Checked<()> {
+        if self.value(id).dtype.is_float() {
             return Ok(());
         }
-        Err(CheckError::NeedsFloat { operation: format!("`{}`", word(function)), dtype, at }.into())
+        let at = self.use_place(id);
+        Err(self.no_float(id, format!("`{}`", word(function)), at))
     }
 
     /// Adds an elementwise function; the operands line up by dim, a missing dim broadcasts.
@@ -218,19 +218,16 @@ impl Checker {
         union
     }
 
-    fn map_dtype(&self, function: Function, operands: &[ValueId], span: Span) -> Checked<DType> {
+    fn map_dtype(&mut self, function: Function, operands: &[ValueId], span: Span) -> Checked<DType> {
         // A mask has no part in the type of the result.
         let masks = usize::from(matches!(function, Function::Where | Function::Masked(_)));
         let first = self.value(operands[masks]).dtype;
         let mut dtype = first;
         for id in &operands[masks + 1..] {
-            let right = self.value(*id).dtype;
-            dtype = dtype.elementwise(right).ok_or(CheckError::DTypeMismatch {
-                operation: "elementwise operation",
-                left: first,
-                right,
-                at: span,
-            })?;
+            dtype = match dtype.elementwise(self.value(*id).dtype) {
+                Some(dtype) => dtype,
+                None => return Err(self.dtypes_differ("elementwise operation", [operands[masks], *id], span)),
+            };
         }
         if let Function::Cast(dtype) = function {
             return Ok(dtype);
@@ -255,7 +252,7 @@ impl Checker {
                 Some(c) => format!("the number {c}"),
                 None => format!("`{}`", word(function)),
             };
-            return Err(CheckError::NeedsFloat { operation, dtype, at }.into());
+            return Err(self.no_float(operands[masks], operation, at));
         }
         Ok(dtype)
     }

@@ -6,6 +6,7 @@
 mod checker;
 mod collectives;
 mod declarations;
+mod dtypes;
 mod error;
 mod expect;
 mod expr;

@@ -194,10 +194,11 @@ impl Checker {
         Ok(product)
     }
 
-    fn product_dtype(&self, left: ValueId, right: ValueId, at: Span) -> Checked<DType> {
-        let (left, right) = (self.value(left).dtype, self.value(right).dtype);
-        let error = CheckError::DTypeMismatch { operation: "product", left, right, at };
-        left.product(right).ok_or_else(|| error.into())
+    fn product_dtype(&mut self, left: ValueId, right: ValueId, at: Span) -> Checked<DType> {
+        match self.value(left).dtype.product(self.value(right).dtype) {
+            Some(dtype) => Ok(dtype),
+            None => Err(self.dtypes_differ("product", [left, right], at)),
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl Checker {
         }
         let mean = function.node == "mean";
         if mean && !dtype.is_float() {
-            return Err(CheckError::NeedsFloat { operation: name, dtype, at }.into());
+            return Err(self.no_float(operand, name, at));
         }
         let id = self.reduce(operator, operand, subscript, &along, wishes, span)?;
         if !mean {

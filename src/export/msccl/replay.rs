@@ -1,21 +1,11 @@
-//! A file that is proven as a schedule of ours, to be timed, run and drawn on any mesh.
-//!
-//! What the steps do is done again in the order of the proof, on values instead of chunks. That thread blocks wait for
-//! each other is not kept: what is left is what needs what.
+//! A file that is proven as a schedule of ours: its steps done again in the order of the proof, on values.
 
 use super::{At, Op, Place, Program, Proven};
 use crate::dtype::DType;
-use crate::export::ranks::state::{Slot, slot};
-use crate::export::ranks::{Buffer, Kind, Shape};
-use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
-use crate::operator::Operator;
-use crate::schedule::{Array, ArrayId, Cut, Dense, OpId, OpKind, Operation, Output, Route, Schedule, Sources};
-use crate::span::Span;
+use crate::export::ranks::replay::{Chunk, Replay};
+use crate::mesh::Mesh;
+use crate::schedule::Schedule;
 use std::collections::BTreeMap;
-
-/// A chunk of a value.
-type Chunk = (OpId, u64);
 
 /// The schedule of a proven file on a mesh with as many devices as it has ranks, which are numbered alike.
 ///
@@ -24,14 +14,14 @@ type Chunk = (OpId, u64);
 /// # Panics
 /// If the mesh has another number of devices.
 pub fn schedule(program: &Program, proof: &Proven, mesh: Mesh, dtype: DType, elements: u64) -> Schedule {
-    assert_eq!(mesh.device_count(), program.gpus.len(), "a device for each rank");
-    let mut replay = Replay::new(program, proof, mesh, dtype, elements);
+    let what = (proof.kind, proof.shape);
+    let mut replay = Replay::new(program.in_place, what, mesh, (dtype, elements), "msccl");
     let mut on_the_way: BTreeMap<At, Vec<Chunk>> = BTreeMap::new();
     for (at, sender) in &proof.order {
         let Some(step) = program.gpus[at.rank].blocks[at.block].steps.get(at.step).copied() else { continue };
         let received =
             sender.as_ref().and_then(|sender| Some(replay.message(&on_the_way.remove(sender)?, sender.rank, at.rank)));
-        let source = if step.op.reads_source() { replay.read(at.rank, step.source, step.count) } else { Vec::new() };
+        let source = if step.op.reads_source() { read(&replay, at.rank, step.source, step.count) } else { Vec::new() };
         let received = received.unwrap_or_default();
         let result = match step.op {
             Op::Nop => continue,
@@ -39,12 +29,13 @@ pub fn schedule(program: &Program, proof: &Proven, mesh: Mesh, dtype: DType, ele
             Op::Receive | Op::ReceiveCopySend => received,
             Op::ReceiveReduceSend | Op::ReceiveReduceCopy | Op::ReceiveReduceCopySend => replay.sum(&received, &source),
             Op::Reduce => {
-                let target = replay.read(at.rank, step.target, step.count);
+                let target = read(&replay, at.rank, step.target, step.count);
                 replay.sum(&target, &source)
             }
         };
         if step.op.writes_target() {
-            replay.write(at.rank, step.target, &result);
+            let slots = replay.slots(at.rank, (step.target.buffer, step.target.chunk), step.count);
+            replay.write(&slots, &result);
         }
         if step.op.sends() {
             on_the_way.insert(*at, result);
@@ -53,164 +44,6 @@ pub fn schedule(program: &Program, proof: &Proven, mesh: Mesh, dtype: DType, ele
     replay.finish()
 }
 
-struct Replay<'p> {
-    program: &'p Program,
-    kind: Kind,
-    shape: Shape,
-    schedule: Schedule,
-    dtype: DType,
-    elements: u64,
-    chunks: BTreeMap<Slot, Chunk>,
-    step: u32,
-}
-
-impl<'p> Replay<'p> {
-    fn new(program: &'p Program, proof: &Proven, mesh: Mesh, dtype: DType, elements: u64) -> Replay<'p> {
-        let (kind, shape) = (proof.kind, proof.shape);
-        let (n, axes): (u64, Axes) = (shape.ranks, mesh.axis_ids().collect());
-        let extents = match kind {
-            Kind::AllGather => vec![1, n * shape.input * elements],
-            Kind::ReduceScatter | Kind::AllReduce | Kind::Broadcast => vec![1, shape.input * elements],
-            Kind::AllToAll => vec![n, shape.input * elements],
-        };
-        let mut schedule = Schedule::new(mesh);
-        schedule.arrays.push(Array {
-            name: "A".to_owned(),
-            dtype,
-            dims: vec!["I".to_owned(), "J".to_owned()],
-            valid: extents.clone(),
-            extents,
-            definition: Dense::Input,
-        });
-        let sharding = layouts(kind, axes)[0].clone();
-        let block = vec![1, shape.input * elements];
-        let mut replay = Replay { program, kind, shape, schedule, dtype, elements, chunks: BTreeMap::new(), step: 0 };
-        let input = replay.push(OpKind::Input { array: ArrayId(0), sharding }, block, &[]);
-        for rank in 0..program.gpus.len() {
-            // Each value is on one device, so that parts of several fill a block there and nowhere else.
-            let input = replay.only(input, rank, rank);
-            for chunk in 0..shape.input {
-                let slot = replay.slot(rank, Buffer::Input, chunk);
-                replay.chunks.insert(slot, (input, chunk));
-            }
-        }
-        replay
-    }
-
-    fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
-        slot(self.program.in_place, self.kind, self.shape, (rank, buffer, chunk))
-    }
-
-    fn push(&mut self, kind: OpKind, extents: Vec<u64>, operands: &[OpId]) -> OpId {
-        let (dtype, step, span) = (self.dtype, self.step, Span::default());
-        self.schedule.push(Operation { kind, dtype, extents, step, method: Some("msccl"), span }, operands)
-    }
-
-    fn read(&self, rank: usize, place: Place, count: u64) -> Vec<Chunk> {
-        let chunk = |chunk| self.chunks.get(&self.slot(rank, place.buffer, chunk)).copied();
-        (place.chunk..place.chunk + count).filter_map(chunk).collect()
-    }
-
-    fn write(&mut self, rank: usize, place: Place, chunks: &[Chunk]) {
-        for (number, chunk) in (place.chunk..).zip(chunks) {
-            let slot = self.slot(rank, place.buffer, number);
-            self.chunks.insert(slot, *chunk);
-        }
-    }
-
-    /// One value of some chunks.
-    fn block(&mut self, chunks: &[Chunk]) -> OpId {
-        let mut runs: Vec<(OpId, u64, u64)> = Vec::new();
-        for (value, chunk) in chunks {
-            match runs.last_mut() {
-                Some((last, start, count)) if last == value && *start + *count == *chunk => *count += 1,
-                _ => runs.push((*value, *chunk, 1)),
-            }
-        }
-        let mut parts = Vec::new();
-        for (value, start, count) in &runs {
-            let extents = self.schedule.operation(*value).extents.clone();
-            let (start, end) = (start * self.elements, (start + count) * self.elements);
-            let is_whole = start == 0 && end == extents[1];
-            let region = vec![Cut::Whole, Cut::Range { start, end }];
-            parts.push(match is_whole {
-                true => *value,
-                false => self.push(OpKind::Slice { view: extents, region }, vec![1, end - start], &[*value]),
-            });
-        }
-        if let [part] = parts.as_slice() {
-            return *part;
-        }
-        let whole = chunks.len() as u64 * self.elements;
-        let mut next = 0;
-        let places = runs.iter().map(|(_, _, count)| {
-            let start = next;
-            next += count * self.elements;
-            vec![Cut::Whole, Cut::Range { start, end: next }]
-        });
-        let places = places.collect();
-        self.push(OpKind::Assemble { view: vec![1, whole], places }, vec![1, whole], &parts)
-    }
-
-    fn message(&mut self, chunks: &[Chunk], from: usize, to: usize) -> Vec<Chunk> {
-        let block = self.block(chunks);
-        let received = self.only(block, from, to);
-        (0..chunks.len() as u64).map(|chunk| (received, chunk)).collect()
-    }
-
-    /// What one device has, on another one alone, or on itself.
-    fn only(&mut self, value: OpId, from: usize, to: usize) -> OpId {
-        self.step += 1;
-        let axes: Vec<AxisId> = self.schedule.mesh.axis_ids().collect();
-        let mut entries = vec![None; self.program.gpus.len()];
-        entries[to] = u32::try_from(from).ok();
-        let extents = self.schedule.operation(value).extents.clone();
-        let kind = OpKind::Shuffle { sources: Sources::Table { axes, entries }, route: Route::Shortest };
-        self.push(kind, extents, &[value])
-    }
-
-    fn sum(&mut self, left: &[Chunk], right: &[Chunk]) -> Vec<Chunk> {
-        let operands = [self.block(left), self.block(right)];
-        let extents = self.schedule.operation(operands[0]).extents.clone();
-        let sum = self.push(OpKind::Add { operator: Operator::Sum }, extents, &operands);
-        (0..left.len() as u64).map(|chunk| (sum, chunk)).collect()
-    }
-
-    /// Puts the outputs of all ranks together.
-    fn finish(mut self) -> Schedule {
-        let axes: Axes = self.schedule.mesh.axis_ids().collect();
-        // Of an exchange each row comes from another rank.
-        let row = match self.kind {
-            Kind::AllToAll => self.shape.output / self.shape.ranks,
-            Kind::AllGather | Kind::ReduceScatter | Kind::AllReduce | Kind::Broadcast => self.shape.output,
-        };
-        let view = vec![self.shape.output / row, row * self.elements];
-        let (mut parts, mut places) = (Vec::new(), Vec::new());
-        for rank in 0..self.program.gpus.len() {
-            for line in 0..self.shape.output / row {
-                let chunks = self.read(rank, Place { buffer: Buffer::Output, chunk: line * row }, row);
-                parts.push(self.block(&chunks));
-                places.push(vec![Cut::Range { start: line, end: line + 1 }, Cut::Whole]);
-            }
-        }
-        let value = self.push(OpKind::Assemble { view: view.clone(), places }, view, &parts);
-        let sharding = layouts(self.kind, axes)[1].clone();
-        self.schedule.outputs.push(Output { value, array: ArrayId(0), sharding });
-        self.schedule
-    }
-}
-
-/// The layouts before and after, of an array of two dims.
-fn layouts(kind: Kind, axes: Axes) -> [Sharding; 2] {
-    let closed = |dims: [Axes; 2]| Sharding { dims: dims.to_vec(), ..Sharding::default() };
-    let open: AxisSet = axes.iter().collect();
-    let sum = |operator| Sharding { open, operator, ..closed([Axes::NONE; 2]) };
-    let (whole, rows, columns) = (closed([Axes::NONE; 2]), closed([axes, Axes::NONE]), closed([Axes::NONE, axes]));
-    match kind {
-        Kind::AllGather => [columns, whole],
-        Kind::ReduceScatter => [sum(Operator::Sum), columns],
-        Kind::AllReduce => [sum(Operator::Sum), whole],
-        Kind::AllToAll => [rows, columns],
-        Kind::Broadcast => [sum(Operator::Root), whole],
-    }
+fn read(replay: &Replay, rank: usize, place: Place, count: u64) -> Vec<Chunk> {
+    replay.read(&replay.slots(rank, (place.buffer, place.chunk), count))
 }

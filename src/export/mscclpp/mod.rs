@@ -8,9 +8,11 @@
 
 mod build;
 mod prove;
+mod replay;
 
 pub use build::{Unsaid, build};
 pub use prove::{At, Flaw, Proven, prove};
+pub use replay::schedule;
 
 use crate::export::ranks::{Buffer, Kind};
 use serde::{Deserialize, Serialize};

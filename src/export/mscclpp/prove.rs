@@ -122,8 +122,21 @@ pub enum Flaw {
     },
 }
 
+/// Chunks that are read, added up if several go to one place, and written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Move {
+    /// Who does it.
+    pub(super) rank: usize,
+    /// Whether the sources are added up; if not, each goes to the target in its place.
+    pub(super) reduces: bool,
+    /// What is read, of whichever ranks.
+    pub(super) sources: Vec<Vec<Slot>>,
+    /// What is written.
+    pub(super) targets: Vec<Vec<Slot>>,
+}
+
 /// What has been shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proven {
     /// What it does.
     pub kind: Kind,
@@ -133,6 +146,8 @@ pub struct Proven {
     pub operations: usize,
     /// Signals of all ranks.
     pub signals: usize,
+    /// What is moved, in an order in which it may happen.
+    pub(super) moves: Vec<Move>,
 }
 
 /// By thread block of all ranks: how many operations are done.
@@ -157,7 +172,7 @@ pub fn prove(plan: &Plan, kind: Option<Kind>) -> Result<Proven, Flaw> {
     machine.run()?;
     machine.result()?;
     let operations = plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).map(|block| block.ops.len()).sum();
-    Ok(Proven { kind, shape, operations, signals: machine.signals })
+    Ok(Proven { kind, shape, operations, signals: machine.signals, moves: machine.moves })
 }
 
 fn limits(plan: &Plan) -> Result<(), Flaw> {
@@ -247,6 +262,7 @@ struct Machine<'p> {
     /// Who has come to a barrier.
     barriers: BTreeMap<(usize, usize), BTreeSet<usize>>,
     signals: usize,
+    moves: Vec<Move>,
 }
 
 impl<'p> Machine<'p> {
@@ -270,6 +286,7 @@ impl<'p> Machine<'p> {
             semaphores: BTreeMap::new(),
             barriers: BTreeMap::new(),
             signals: 0,
+            moves: Vec::new(),
         };
         for (rank, gpu) in plan.gpus.iter().enumerate() {
             for chunk in 0..shape.input {
@@ -522,6 +539,7 @@ impl<'p> Machine<'p> {
                 self.chunks.insert(*slot, content);
             }
         }
+        self.moves.push(Move { rank: at.rank, reduces, sources, targets });
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! One collective as programs of ranks over buffers of chunks: what all formats of runtimes have in common.
 
 mod place;
+pub(in crate::export) mod replay;
 pub(in crate::export) mod state;
 mod units;
 
