@@ -62,6 +62,7 @@ pub(super) fn declared(dims: &[Dim], table: &crate::layout::Dims) -> Vec<u64> {
 }
 
 /// A number that is taken as one of the array's dtype.
+#[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
 pub(super) fn number(number: f64, of: DType) -> String {
     if of == DType::Bool {
         return if number == 0.0 { "False".to_owned() } else { "True".to_owned() };

@@ -72,7 +72,7 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
             let operands: Vec<&Tensor> = std::iter::once(x).chain(starts).collect();
             let mut to = x.shape.clone();
             to[*dim] = *length;
-            emit.from_to("dynamic_slice", &operands, &format!("sizes = {}", list(&to)), (&to, x.dtype))
+            emit.typed("dynamic_slice", &operands, &format!("sizes = {}", list(&to)), (&to, x.dtype))
         }
         Word::First { axes } => {
             let place = start(emit, *axes, 1, mesh);

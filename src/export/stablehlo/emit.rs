@@ -114,7 +114,7 @@ impl Emitter {
     }
 
     /// An operation whose type tells operands and result apart.
-    pub(super) fn from_to(&mut self, operation: &str, operands: &[&Tensor], rest: &str, to: (&[u64], DType)) -> Tensor {
+    pub(super) fn typed(&mut self, operation: &str, operands: &[&Tensor], rest: &str, to: (&[u64], DType)) -> Tensor {
         let names = operands.iter().map(|operand| operand.name.as_str()).join(", ");
         let types = operands.iter().map(|operand| operand.of()).join(", ");
         let rest = if rest.is_empty() { String::new() } else { format!(", {rest}") };
@@ -128,11 +128,11 @@ impl Emitter {
     }
 
     pub(super) fn convert(&mut self, a: &Tensor, to: DType) -> Tensor {
-        if a.dtype == to { a.clone() } else { self.from_to("convert", &[a], "", (&a.shape, to)) }
+        if a.dtype == to { a.clone() } else { self.typed("convert", &[a], "", (&a.shape, to)) }
     }
 
     pub(super) fn reshape(&mut self, a: &Tensor, shape: &[u64]) -> Tensor {
-        if a.shape == shape { a.clone() } else { self.from_to("reshape", &[a], "", (shape, a.dtype)) }
+        if a.shape == shape { a.clone() } else { self.typed("reshape", &[a], "", (shape, a.dtype)) }
     }
 
     pub(super) fn transpose(&mut self, a: &Tensor, order: &[usize]) -> Tensor {
@@ -140,7 +140,7 @@ impl Emitter {
             return a.clone();
         }
         let shape: Vec<u64> = order.iter().map(|place| a.shape[*place]).collect();
-        self.from_to("transpose", &[a], &format!("dims = {}", list(order)), (&shape, a.dtype))
+        self.typed("transpose", &[a], &format!("dims = {}", list(order)), (&shape, a.dtype))
     }
 
     /// `places` say where the dims of the operand are in the result.
@@ -148,7 +148,7 @@ impl Emitter {
         if a.shape == shape {
             return a.clone();
         }
-        self.from_to("broadcast_in_dim", &[a], &format!("dims = {}", list(places)), (shape, a.dtype))
+        self.typed("broadcast_in_dim", &[a], &format!("dims = {}", list(places)), (shape, a.dtype))
     }
 
     /// The elements along some dims, combined.

@@ -46,7 +46,7 @@ pub(super) fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsu
         list(places(&a_indices, &met)),
         list(places(&b_indices, &met))
     );
-    let product = emit.from_to("dot_general", &[&a, &b], &rest, (&shape, dtype));
+    let product = emit.typed("dot_general", &[&a, &b], &rest, (&shape, dtype));
     emit.transpose(&product, &places(&made, &einsum.result))
 }
 

@@ -198,7 +198,7 @@ impl Module<'_> {
         let none = list(to.iter().map(|_| 0));
         let high = list(to.iter().zip(&argument.shape).map(|(to, from)| to - from));
         let rest = format!("low = {none}, high = {high}, interior = {none}");
-        self.emit.from_to("pad", &[argument, &zero], &rest, (&to, layout.dtype))
+        self.emit.typed("pad", &[argument, &zero], &rest, (&to, layout.dtype))
     }
 
     fn cut(&mut self, tensor: &Tensor, layout: &Layout) -> Tensor {
