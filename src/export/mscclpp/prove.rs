@@ -577,7 +577,8 @@ impl<'p> Machine<'p> {
             let wanted: Vec<bool> = step
                 .targets
                 .iter()
-                .map(|slots| slots.iter().fold(false, |wanted, slot| needed.remove(slot) || wanted))
+                // All of them are written here, so all are taken out.
+                .map(|slots| slots.iter().filter(|slot| needed.remove(slot)).count() > 0)
                 .collect();
             if !wanted.contains(&true) {
                 unused.insert(step.at);
