@@ -210,6 +210,22 @@ fn why_ranks_the_ways_of_a_product() {
     assert_eq!(json["why"][0]["asked"]["pin"], "by reduce");
 }
 
+/// What stands in the middle of an expression is found by the name of its statement, and what a way has in common with
+/// the chosen one is not why it loses.
+#[test]
+fn why_finds_a_product_without_a_name() {
+    let program =
+        b"mesh {X: 4}\ndims {I: 64, J: 64, K: 64}\nA: bf16[I_X, J]\nB: bf16[J_X, K]\nh = relu(A * B)\noutput h\n";
+    let ranked = out(&shardc(&["plan", "-", "--why", "h"], program));
+    assert!(ranked.contains("why %2, case 2"), "{ranked}");
+    let asked = out(&shardc(&["plan", "-", "--why", "h", "by gather(B)"], program));
+    assert!(asked.contains("by gather(B): the plan takes"), "{asked}");
+    let unknown = err(&shardc(&["plan", "-", "--why", "Q"], program));
+    assert!(unknown.contains("there are `h`"), "{unknown}");
+    let again = out(&shardc(&["plan", "examples/attention.shard", "--why", "y"], b""));
+    assert!(again.contains("loses by communication: 1.00 us more; AllGather_Y"), "{again}");
+}
+
 /// Pictures go below a report or into a file; a schedule has those that need no plan.
 #[test]
 fn pictures_are_written() {

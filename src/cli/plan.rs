@@ -77,7 +77,14 @@ impl Plan {
         options: &Options,
     ) -> Result<Vec<(&'p Choice, Option<Asked>)>, Problem> {
         let Some(name) = self.why.first() else { return Ok(Vec::new()) };
-        let choices = why::choices(plan, name);
+        let mut choices = why::choices(plan, name);
+        if let Some(text) = self.why.get(1) {
+            // Of several products in one expression those that can go that way are meant.
+            let can = |choice: &&Choice| program.pin_of(choice.value, text).is_some();
+            if choices.iter().any(can) {
+                choices.retain(can);
+            }
+        }
         if choices.is_empty() {
             let known = why::products(plan).join("`, `");
             return Err(Problem::Call(format!("no product is called `{name}`; there are `{known}`")));

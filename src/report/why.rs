@@ -1,6 +1,7 @@
 //! Why a product is done as it is: what else could be done, ranked, and what each would lose.
 
 use crate::plan::{Alternative, Choice, Limit, Plan};
+use crate::program::ValueId;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 use serde::Serialize;
@@ -15,16 +16,29 @@ pub struct Asked {
     pub plan: Plan,
 }
 
-/// The products that make the array of this name.
+/// The products that make the array of this name, those in the middle of its expression with them.
 pub fn choices<'p>(plan: &'p Plan, name: &str) -> Vec<&'p Choice> {
-    plan.choices.iter().filter(|choice| plan.program.name(choice.value) == name).collect()
+    let is_meant = |choice: &&Choice| plan.program.name(choice.value) == name || made(plan, choice.value) == name;
+    plan.choices.iter().filter(is_meant).collect()
 }
 
-/// The names of all products, each once.
+/// The names of what products make, each once.
 pub fn products(plan: &Plan) -> Vec<String> {
-    let mut names: Vec<String> = plan.choices.iter().map(|choice| plan.program.name(choice.value)).collect();
+    let mut names: Vec<String> = plan.choices.iter().map(|choice| made(plan, choice.value)).collect();
     names.dedup();
     names
+}
+
+/// The name of the array in whose expression a product stands: `h` of `x * W` in `h = relu(x * W)`.
+fn made(plan: &Plan, product: ValueId) -> String {
+    let program = &plan.program;
+    let mut value = product;
+    while program.value(value).name.is_none() {
+        let is_user = |user: &ValueId| program.value(*user).definition.operands().contains(&value);
+        let Some(user) = program.value_ids().find(is_user) else { break };
+        value = user;
+    }
+    program.name(value)
 }
 
 /// One product: the way that was chosen, then the others with what they lose.
@@ -102,7 +116,10 @@ fn lost(chosen: &Alternative, other: &Alternative, topology: &Topology) -> Strin
         let times = other.flops as f64 / (chosen.flops.max(1)) as f64;
         return format!("loses by compute: {} more, with {times:.2}x the operations", show(computing));
     }
-    let slowest = other.moves.iter().zip(&other.costs).max_by_key(|(_, cost)| cost.time);
+    // What the chosen way does as well is not why this one loses.
+    let own = || other.moves.iter().zip(&other.costs).filter(|(name, _)| !chosen.moves.contains(name));
+    let all = || other.moves.iter().zip(&other.costs);
+    let slowest = own().max_by_key(|(_, cost)| cost.time).or_else(|| all().max_by_key(|(_, cost)| cost.time));
     let slowest = slowest.map_or_else(String::new, |(name, cost)| {
         let limit = match cost.limit {
             Limit::Latency => ", bound by latency",

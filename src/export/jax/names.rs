@@ -150,7 +150,7 @@ mod tests {
             ("W.2", "W_2"),
             ("%4", "t_4"),
             ("relu(T)", "relu_T_"),
-            ("ß", "tudf"),
+            ("ß", "udf"),
             ("run", "run_"),
         ] {
             assert_eq!(identifier(name), word);

@@ -102,7 +102,7 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::AllToAll, ring, 8), ["direct_halves", "direct", "bundled", "direct_parity"]);
     assert_eq!(names(CollectiveKind::AllToAll, ring, 3), ["direct"]);
     assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct", "bundled"]);
-    assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "direct"]);
+    assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "line_bundled", "direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
 }
 
