@@ -141,6 +141,13 @@ pub fn words(collective: &Collective, from: &Layout, mesh: &Mesh, vocabulary: Vo
     sentence.of(collective, vocabulary)
 }
 
+/// The axes of an open sum, whose pieces are a dim in front of an array that is handed in or out; of what only the first
+/// device has there is one piece.
+pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
+    let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
+    is_sum.then(|| layout.sharding.open.in_order())
+}
+
 struct Sentence<'a> {
     from: &'a Layout,
     mesh: &'a Mesh,

@@ -5,7 +5,7 @@ use super::expression::{self, Lanes, Operand};
 use super::lines::Lines;
 use super::names::Names;
 use super::text;
-use crate::export::words::{Vocabulary, words};
+use crate::export::words::{Vocabulary, pieces, words};
 use crate::function::Function;
 use crate::plan::{Plan, StepId, StepOp};
 use itertools::Itertools;
@@ -85,12 +85,12 @@ impl Device<'_> {
         let (plan, layout) = (self.plan, &self.plan.step(id).layout);
         if plan.times(id) > 1 || plan.body(id).is_some() {
             // Another one in each iteration.
-            let piece = if text::pieces(layout).is_some() { "[0]" } else { "" };
+            let piece = if pieces(layout).is_some() { "[0]" } else { "" };
             self.called.insert(id, format!("{parameter}[layer]{piece}"));
             return;
         }
         self.called.insert(id, parameter.to_owned());
-        if let Some(axes) = text::pieces(layout) {
+        if let Some(axes) = pieces(layout) {
             let name = self.named(id);
             let what =
                 format!("{name} = {parameter}[0]  # its piece of the open sum over {}", axes.names(&plan.program.mesh));
@@ -216,7 +216,7 @@ impl Device<'_> {
         let plan = self.plan;
         let piece = |id: &StepId| {
             let name = &self.called[id];
-            if text::pieces(&plan.step(*id).layout).is_some() { format!("{name}[None]") } else { name.clone() }
+            if pieces(&plan.step(*id).layout).is_some() { format!("{name}[None]") } else { name.clone() }
         };
         let line = format!("return {}", plan.outputs.iter().map(piece).join(", "));
         self.lines.add(&line);

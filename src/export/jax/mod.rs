@@ -16,6 +16,7 @@ mod text;
 
 pub use constraints::constraints;
 
+use super::words::pieces;
 use crate::dtype::DType;
 use crate::function::{Binary, Function, Unary};
 use crate::layout::{Layout, Sharding};
@@ -132,12 +133,12 @@ impl<'a> Module<'a> {
 
     /// The shape of an array that is handed in or out, without padding.
     fn shape(&self, layout: &Layout) -> Vec<u64> {
-        let pieces = text::pieces(layout).map(|axes| axes.group_size(&self.program().mesh));
-        pieces.into_iter().chain(text::declared(&layout.dims, &self.program().dims)).collect()
+        let in_front = pieces(layout).map(|axes| axes.group_size(&self.program().mesh));
+        in_front.into_iter().chain(text::declared(&layout.dims, &self.program().dims)).collect()
     }
 
     fn spec(&self, layout: &Layout) -> String {
-        text::spec(text::pieces(layout), &layout.sharding.dims, &self.program().mesh)
+        text::spec(pieces(layout), &layout.sharding.dims, &self.program().mesh)
     }
 
     fn arrays(&self) -> String {
@@ -219,8 +220,8 @@ impl<'a> Module<'a> {
     fn padded(&self, input: &Input) -> Option<String> {
         let layout = self.layout(input);
         let lacks = layout.dims.iter().map(|dim| dim.size - self.program().dims.size(dim.id));
-        let pieces = text::pieces(layout).map(|_| 0);
-        let lacks: Vec<u64> = pieces.into_iter().chain(lacks).collect();
+        let in_front = pieces(layout).map(|_| 0);
+        let lacks: Vec<u64> = in_front.into_iter().chain(lacks).collect();
         let widths = text::tuple(lacks.iter().map(|lack| format!("(0, {lack})")));
         let pad = |name: &str| format!("jnp.pad({name}, {widths})");
         let name = &input.name;
@@ -234,14 +235,14 @@ impl<'a> Module<'a> {
     fn cut(&self, layout: &Layout) -> Option<String> {
         let declared = text::declared(&layout.dims, &self.program().dims);
         let is_padded = layout.dims.iter().zip(&declared).any(|(dim, size)| dim.size > *size);
-        let pieces = text::pieces(layout).map(|_| ":".to_owned());
+        let in_front = pieces(layout).map(|_| ":".to_owned());
         let ends = declared.iter().map(|size| format!(":{size}"));
-        is_padded.then(|| format!("[{}]", pieces.into_iter().chain(ends).join(", ")))
+        is_padded.then(|| format!("[{}]", in_front.into_iter().chain(ends).join(", ")))
     }
 
     /// The layouts of the inputs that come in pieces.
     fn open(&self) -> HashMap<ValueId, Sharding> {
-        let open = self.inputs.iter().filter(|input| text::pieces(self.layout(input)).is_some());
+        let open = self.inputs.iter().filter(|input| pieces(self.layout(input)).is_some());
         open.map(|input| (input.value, self.layout(input).sharding.clone())).collect()
     }
 
@@ -298,7 +299,7 @@ impl<'a> Module<'a> {
         let mut closed = String::new();
         for (place, id) in self.plan.outputs.iter().enumerate() {
             let layout = &self.plan.step(*id).layout;
-            if text::pieces(layout).is_some() {
+            if pieces(layout).is_some() {
                 let sum = expression::combined(layout.sharding.operator, &format!("outs[{place}]"), "0", layout.dtype);
                 writeln!(closed, "    outs[{place}] = {sum}").expect("a string takes all");
             }

@@ -1,7 +1,7 @@
 //! Pieces of Python.
 
 use crate::dtype::DType;
-use crate::layout::{Dim, Layout};
+use crate::layout::Dim;
 use crate::mesh::{Axes, Mesh};
 use itertools::Itertools;
 
@@ -32,14 +32,6 @@ pub(super) fn axes(axes: Axes, mesh: &Mesh) -> String {
 pub(super) fn spec(pieces: Option<Axes>, dims: &[Axes], mesh: &Mesh) -> String {
     let entry = |on: &Axes| if on.is_empty() { "None".to_owned() } else { axes(*on, mesh) };
     format!("P({})", pieces.iter().chain(dims).map(entry).join(", "))
-}
-
-/// The axes of an open sum, whose pieces are a dim in front of an array that is handed in or out; of what only the first
-/// device has there is one piece.
-pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
-    let open = layout.sharding.open;
-    let is_sum = !open.is_empty() && layout.sharding.operator != crate::operator::Operator::Root;
-    is_sum.then(|| open.in_order())
 }
 
 /// `jnp.bfloat16`

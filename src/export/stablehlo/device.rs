@@ -2,7 +2,7 @@
 
 use super::emit::Tensor;
 use super::{Module, collective, math};
-use crate::export::words::{Vocabulary, words};
+use crate::export::words::{Vocabulary, pieces, words};
 use crate::plan::{StepId, StepOp};
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl Module<'_> {
         }
         let outputs = plan.outputs.iter().map(|id| {
             let tensor = made[id].clone();
-            match Self::pieces(&plan.step(*id).layout) {
+            match pieces(&plan.step(*id).layout) {
                 None => tensor,
                 Some(_) => {
                     let shape: Vec<u64> = std::iter::once(1).chain(tensor.shape.iter().copied()).collect();

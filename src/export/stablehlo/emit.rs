@@ -28,17 +28,9 @@ pub(super) fn tensor(shape: &[u64], dtype: DType) -> String {
     format!("tensor<{extents}{}>", element(dtype))
 }
 
-fn element(dtype: DType) -> &'static str {
-    match dtype {
-        DType::Bool => "i1",
-        DType::I8 => "i8",
-        DType::I32 => "i32",
-        DType::I64 => "i64",
-        DType::Bf16 => "bf16",
-        DType::F16 => "f16",
-        DType::F32 => "f32",
-        DType::F64 => "f64",
-    }
+/// Truth values are integers of one bit; the others are called as they are here.
+fn element(dtype: DType) -> String {
+    if dtype == DType::Bool { "i1".to_owned() } else { dtype.to_string() }
 }
 
 /// `[0, 1]`

@@ -256,17 +256,8 @@ fn aligned(emit: &mut Emitter, a: &Tensor, indices: &[Index], result: &[Index], 
 
 /// The pieces of an open sum, which are the first dim, put together.
 pub(super) fn combined(emit: &mut Emitter, pieces: &Tensor, operator: Operator) -> Tensor {
-    let squared = match operator {
-        Operator::SquareAdd => emit.same("multiply", &[pieces, pieces]),
-        Operator::Sum
-        | Operator::Max
-        | Operator::Min
-        | Operator::Mul
-        | Operator::And
-        | Operator::Or
-        | Operator::Mean
-        | Operator::Root => pieces.clone(),
-    };
+    let is_squared = operator == Operator::SquareAdd;
+    let squared = if is_squared { emit.same("multiply", &[pieces, pieces]) } else { pieces.clone() };
     let sum = emit.reduce(operator.combiner(), &squared, &[0]);
     if operator != Operator::Mean {
         return sum;

@@ -11,10 +11,10 @@ mod math;
 mod whole;
 
 use crate::export::told;
+use crate::export::words::pieces;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::Axes;
-use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::span::Span;
 use emit::{Emitter, Number, Tensor, list, tensor};
@@ -69,14 +69,8 @@ impl Module<'_> {
         &self.plan.step(id).layout
     }
 
-    /// The axes of an open sum, whose pieces are a dim in front of an array that is handed in or out.
-    fn pieces(layout: &Layout) -> Option<Axes> {
-        let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
-        is_sum.then(|| layout.sharding.open.in_order())
-    }
-
     fn size_of_pieces(&self, layout: &Layout) -> Option<u64> {
-        Self::pieces(layout).map(|axes| axes.group_size(&self.plan.program.mesh))
+        pieces(layout).map(|axes| axes.group_size(&self.plan.program.mesh))
     }
 
     /// As an array is handed in or out: without padding.
@@ -94,8 +88,8 @@ impl Module<'_> {
     fn sharding(&self, layout: &Layout) -> String {
         let mesh = &self.plan.program.mesh;
         let dim = |axes: &Axes| format!("{{{}}}", axes.iter().map(|axis| quoted(&mesh.axis(axis).name)).join(", "));
-        let pieces = Self::pieces(layout);
-        format!("<@mesh, [{}]>", pieces.iter().chain(&layout.sharding.dims).map(dim).join(", "))
+        let in_front = pieces(layout);
+        format!("<@mesh, [{}]>", in_front.iter().chain(&layout.sharding.dims).map(dim).join(", "))
     }
 
     /// What the type of an argument or a result is marked with; what does not divide is left to the compiler.
@@ -156,7 +150,7 @@ impl Module<'_> {
         let local: Vec<Tensor> = layouts
             .iter()
             .map(|layout| {
-                let piece = Self::pieces(layout).map(|_| 1);
+                let piece = pieces(layout).map(|_| 1);
                 let shape = piece.into_iter().chain(layout.local_extents(mesh)).collect();
                 Tensor { name: self.emit.fresh().replace('%', "%shard"), shape, dtype: layout.dtype }
             })

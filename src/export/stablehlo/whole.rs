@@ -2,6 +2,7 @@
 
 use super::emit::Tensor;
 use super::{Module, math};
+use crate::export::words::pieces;
 use crate::function::Function;
 use crate::plan::StepId;
 use crate::program::{Definition, Value, ValueId};
@@ -17,7 +18,7 @@ impl Module<'_> {
         for (id, argument) in self.inputs().into_iter().zip(arguments) {
             let layout = &plan.step(id).layout;
             // The pieces of an open sum are put together.
-            let tensor = match Self::pieces(layout) {
+            let tensor = match pieces(layout) {
                 None => argument.clone(),
                 Some(_) => math::combined(&mut self.emit, argument, layout.sharding.operator),
             };
