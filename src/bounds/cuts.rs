@@ -9,6 +9,7 @@ use super::demand::{Demand, Piece};
 use super::flow::Network;
 use super::graph::Graph;
 use super::load::Load;
+use super::sets;
 
 /// A set of nodes, and what must enter it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +27,6 @@ struct Anchor {
     outside: Vec<usize>,
 }
 
-/// Up to so many devices all sets are tried where least cuts may miss the best one.
-const ALL_SETS: usize = 12;
-
 /// The heaviest set that was found, and whether none is heavier.
 pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> (Option<Cut>, bool) {
     let mut best: Option<Cut> = None;
@@ -41,10 +39,8 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> (Option<Cut>, bool) {
         keep(&mut best, cut_of(graph, demand, &|other| places.contains(&other)));
     }
     let all_found = least_cuts_find_all(demand);
-    if graph.devices() <= ALL_SETS && !all_found {
-        for set in 1u32..(1 << graph.devices()) - 1 {
-            keep(&mut best, cut_of(graph, demand, &|device| set >> device & 1 == 1));
-        }
+    if !all_found && let Some(set) = sets::heaviest(graph, demand) {
+        keep(&mut best, cut_of(graph, demand, &|device| set >> device & 1 == 1));
         return (best, true);
     }
     for anchor in anchors(demand) {

@@ -12,7 +12,8 @@
 //! Loads that add up over several collectives are in [`crossing`].
 //!
 //! A mesh that is a product of rings, lines and switches has closed forms (`regular.rs`), which take no time on any
-//! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched. The tests hold both
+//! number of devices; on other graphs of up to [`irregular::MOST_DEVICES`] least cuts are searched, and up to 16, where
+//! these may miss the heaviest set, all sets are tried (`sets.rs`). The tests hold both
 //! against all sets and all partitions of small graphs. Where axes are parts of longer ones and there are too many
 //! devices for a search, the bound is lower than it could be (`parts.rs`), and says so.
 //!
@@ -32,6 +33,7 @@ mod partitions;
 mod parts;
 mod reason;
 mod regular;
+mod sets;
 
 pub use reason::{Reason, Region};
 

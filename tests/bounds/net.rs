@@ -135,6 +135,24 @@ impl Net {
         (needed, capacity * u128::from(n * n))
     }
 
+    /// A block from each device to each, over as many links as it takes at least; all links together.
+    pub(crate) fn all_to_all_by_hops(&self) -> Fraction {
+        let far = u128::from(u32::MAX);
+        let mut hops = vec![vec![far; self.nodes]; self.nodes];
+        (0..self.nodes).for_each(|node| hops[node][node] = 0);
+        self.links.iter().for_each(|link| hops[link.0][link.1] = 1);
+        for over in 0..self.nodes {
+            for from in 0..self.nodes {
+                for to in 0..self.nodes {
+                    hops[from][to] = hops[from][to].min(hops[from][over] + hops[over][to]);
+                }
+            }
+        }
+        let between_devices = (0..self.devices).map(|from| hops[from][..self.devices].iter().sum::<u128>());
+        let capacity: u128 = self.links.iter().map(|link| u128::from(link.2)).sum();
+        (between_devices.sum(), capacity * (self.devices * self.devices) as u128)
+    }
+
     /// The whole array must enter every set but that of all; and 2(p-1) sends between any p parts.
     pub(crate) fn all_reduce(&self) -> Fraction {
         let everybody = (1u32 << self.devices) - 1;
