@@ -45,6 +45,8 @@ pub enum Method {
     DirectHalves,
     /// The same, but what goes to the antipode goes upwards from even devices and downwards from odd ones.
     DirectParity,
+    /// Neighbour to neighbour around a ring, each block by itself, the farthest first; to the antipode half each way.
+    LinkByLink,
     /// Neighbour to neighbour around a ring: all that has still to go the same way goes in one message.
     Bundled,
     /// The same along a line: all that goes to devices farther on, and for those behind what they leave unread.
@@ -121,7 +123,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 28] = [
+    pub const ALL: [Method; 29] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -143,6 +145,7 @@ impl Method {
         Method::Direct,
         Method::DirectHalves,
         Method::DirectParity,
+        Method::LinkByLink,
         Method::Bundled,
         Method::LineBundled,
         Method::ScatterGather,
@@ -176,6 +179,7 @@ impl Method {
             Method::Direct => "direct",
             Method::DirectHalves => "direct_halves",
             Method::DirectParity => "direct_parity",
+            Method::LinkByLink => "link_by_link",
             Method::Bundled => "bundled",
             Method::LineBundled => "line_bundled",
             Method::ScatterGather => "scatter_gather",
@@ -204,7 +208,7 @@ impl Method {
             Method::Chain => Family::Trees(Trees::Chain),
             Method::OneHop | Method::FuriosaRotation | Method::FuriosaDiagonal => Family::Direct,
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
-            Method::LineBundled | Method::ScatterGather => Family::Direct,
+            Method::LinkByLink | Method::LineBundled | Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
             Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis | Method::TreePacking => Family::Several,
         }

@@ -256,17 +256,20 @@ fn shuffles_over_a_switch() {
     }
 }
 
-/// Large exchanges, the farthest first: the blocks over the busiest link, N²/8 of them around a ring, (N²-1)/8 if N is
-/// odd, ⌊N/2⌋⌈N/2⌉ over the middle of a line, N-1 through a port. On a line the last block over the middle goes on to the
-/// end: ⌈N/2⌉ hops. Around a ring all hops of a message come before the next one in the list, so that links wait for all
-/// but one hop of each: h(h-1)/2 + 1 with h = ⌊N/2⌋.
+/// Large exchanges: the blocks over the busiest link, N²/8 of them around a ring, (N²-1)/8 if N is odd, ⌊N/2⌋⌈N/2⌉ over
+/// the middle of a line, N-1 through a port.
+///
+/// Link by link one hop is left, and on a line two: there the last block of the farthest device must not be the last
+/// over the middle. In messages that others pass on all hops of one come before the next one in the list, so that
+/// links wait for all but one hop of each: h(h-1)/2 + 1 with h = ⌊N/2⌋.
 #[test]
 fn exchanges_of_large_arrays() {
     for n in 4..=17u64 {
-        let (ring, half) = (if n.is_multiple_of(2) { Method::DirectHalves } else { Method::Direct }, n / 2);
+        let (direct, half) = (if n.is_multiple_of(2) { Method::DirectHalves } else { Method::Direct }, n / 2);
         let rows = [
-            (Wiring::Ring, ring, half * (half - 1) / 2 + 1, n * n - n % 2, 8),
-            (Wiring::Line, Method::Line, n.div_ceil(2), n / 2 * n.div_ceil(2), 1),
+            (Wiring::Ring, Method::LinkByLink, 1, n * n - n % 2, 8),
+            (Wiring::Ring, direct, half * (half - 1) / 2 + 1, n * n - n % 2, 8),
+            (Wiring::Line, Method::Line, 2, n / 2 * n.div_ceil(2), 1),
             (Wiring::Switch, Method::Direct, 1, n - 1, 1),
         ];
         for (wiring, method, hops, blocks, of) in rows {

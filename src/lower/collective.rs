@@ -4,7 +4,7 @@
 use super::Lowering;
 use super::auto::{along, fastest, simulate_below};
 use super::broadcast::{self, Broadcast};
-use super::idle::idle_runs;
+use super::idle;
 use super::permute;
 use super::several::{Moved, Several, Way};
 use crate::collective::{Collective, CollectiveKind};
@@ -133,24 +133,24 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
                 let dims = from.sharding.dims.iter().map(gathered).collect();
-                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: None };
+                let mut moved = Moved { kind: CollectiveKind::AllGather, dims, to: None, idle: Axes::NONE };
+                if let [_] = moved.runs(stages.builder.mesh())[..] {
+                    moved.idle = idle::fastest(stages.lowerer.topology, &from.sharding).unwrap_or(Axes::NONE);
+                }
                 if stages.lowerer.lowering.keep_all_gather {
                     return stages.staged(&moved, value);
-                }
-                if method == Some(Method::IdleAxis) {
-                    return stages.with_idle_axis(&moved, from, value);
                 }
                 stages.over_axes(&moved, value)
             }
             Collective::ReduceScatter { dims } => {
-                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: dims.clone(), to: None };
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: dims.clone(), to: None, idle: Axes::NONE };
                 stages.over_axes(&moved, value)
             }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
             Collective::AllToAll { axes, from: source, to } => {
                 let leaving = from.sharding.dims[*source].iter().filter(|axis| axes.contains(*axis)).collect();
                 let to = Some(Destination { dim: *to, order: *axes });
-                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to };
+                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to, idle: Axes::NONE };
                 stages.over_axes(&moved, value)
             }
             Collective::Permute { to } => {
@@ -192,20 +192,6 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    /// A gather along one run by means of an idle one. Where there is none, it cannot be done that way.
-    fn with_idle_axis(&mut self, moved: &Moved, from: &Layout, value: OpId) -> OpId {
-        let mesh = self.builder.mesh();
-        let idle = idle_runs(mesh, &from.sharding);
-        let runs = moved.on().flat_map(|(dim, axes)| mesh.runs(axes).into_iter().map(move |run| (run, dim)));
-        let long = |run: &(Axes, usize)| run.0.group_size(&self.lowerer.topology.mesh) > 1;
-        let runs: Vec<(Axes, usize)> = runs.filter(long).collect();
-        let [only] = runs.as_slice() else { return self.staged(moved, value) };
-        match self.borrowed(value, *only, &idle) {
-            Some(gathered) => gathered,
-            None => self.staged(moved, value),
-        }
-    }
-
     /// Minor run first: then each stage concatenates what lies side by side.
     fn gather_dim(&mut self, value: OpId, axes: Axes, dim: usize) -> OpId {
         // A gather kept as one takes the time of a closed form, which knows only links that are alike.
@@ -236,7 +222,7 @@ impl Stages<'_, '_, '_, '_> {
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
-        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None };
+        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None, idle: Axes::NONE };
         if self.lowerer.lowering.keep_all_gather && self.scatters(value, axes, dim) {
             let part = self.over_axes(&moved(CollectiveKind::ReduceScatter), value);
             return self.gather_dim(part, axes, dim);

@@ -4,13 +4,14 @@ use super::Lowering;
 use super::auto::{LEAST_SAVING, Trial, along, more_chunks, simulate};
 use super::collective::{Lowerer, Stages};
 use super::colours::{colours, turns};
-use super::packing;
+use super::{idle, packing};
 use crate::collective::CollectiveKind;
 use crate::dtype::DType;
 use crate::mesh::{Axes, Mesh, Wiring};
+use crate::method::Family;
 use crate::operator::Operator;
 use crate::schedule::OpId;
-use crate::schedule::methods::{Destination, Method, Multiport, Packed, Quad, Stage};
+use crate::schedule::methods::{Borrowed, Destination, Method, Multiport, Packed, Quad, Stage};
 use crate::topology::Topology;
 use crate::units::Time;
 use std::cell::Cell;
@@ -28,6 +29,8 @@ pub(super) struct Moved {
     pub(super) dims: Vec<Axes>,
     /// Where an exchange puts them.
     pub(super) to: Option<Destination>,
+    /// Of a gather along one run another one that holds copies, whose links it can borrow; else none.
+    pub(super) idle: Axes,
 }
 
 /// More chunks of all axes at once are not tried.
@@ -50,6 +53,8 @@ pub(super) enum Way {
     Multiport(Multiport),
     /// Around the rings through all devices of two axes.
     Quad(Quad),
+    /// Along one run and one that holds copies.
+    Borrowed(Borrowed),
     /// Along packed trees.
     Packed(Packed),
 }
@@ -63,10 +68,13 @@ impl Stages<'_, '_, '_, '_> {
 
     fn way_over_axes(&mut self, moved: &Moved, value: OpId) -> Way {
         let lowerer = &self.lowerer;
-        let count = runs(&lowerer.topology.mesh, &moved.dims, moved.to).len();
+        let count = moved.runs(&lowerer.topology.mesh).len();
         let tried = match self.method {
-            Some(method) => matches!(method, Method::Multiport | Method::QuadDirectionalRing | Method::TreePacking),
-            None => !lowerer.frugal && (count > 1 || lowerer.topology.is_degraded()),
+            Some(method) => method.family() == Family::Several,
+            None => {
+                let can_borrow = !moved.idle.is_empty();
+                !lowerer.frugal && (count > 1 || can_borrow || lowerer.topology.is_degraded())
+            }
         };
         if count == 0 || !tried {
             return Way::Staged;
@@ -95,6 +103,10 @@ impl Stages<'_, '_, '_, '_> {
             (Way::Quad(rings), CollectiveKind::AllGather) => rings.all_gather(self.builder, value),
             (Way::Quad(rings), CollectiveKind::ReduceScatter) => rings.reduce_scatter(self.builder, value, operator),
             (Way::Quad(rings), CollectiveKind::AllReduce) => rings.all_reduce(self.builder, value, operator),
+            (Way::Borrowed(both), CollectiveKind::AllGather) => match moved.on().next() {
+                Some((dim, _)) => both.all_gather(self.builder, value, dim),
+                None => value,
+            },
             (Way::Packed(trees), CollectiveKind::AllGather) => trees.all_gather(self.builder, value),
             (Way::Packed(trees), CollectiveKind::ReduceScatter) => trees.reduce_scatter(self.builder, value, operator),
             (Way::Packed(trees), CollectiveKind::AllReduce) => trees.all_reduce(self.builder, value, operator),
@@ -102,7 +114,8 @@ impl Stages<'_, '_, '_, '_> {
                 Way::Multiport(_) | Way::Quad(_) | Way::Packed(_),
                 CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open,
             )
-            | (Way::Quad(_) | Way::Packed(_), CollectiveKind::AllToAll) => value,
+            | (Way::Quad(_) | Way::Packed(_), CollectiveKind::AllToAll)
+            | (Way::Borrowed(_), _) => value,
         }
     }
 }
@@ -116,6 +129,13 @@ impl Moved {
     /// The dims on which there are axes.
     pub(super) fn on(&self) -> impl Iterator<Item = (usize, Axes)> + '_ {
         self.dims.iter().copied().enumerate().filter(|(_, axes)| !axes.is_empty())
+    }
+
+    /// The runs of two devices or more, with their dims; major first on each.
+    pub(super) fn runs(&self, mesh: &Mesh) -> Vec<(Axes, usize)> {
+        let runs = |on: Axes| self.to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
+        let on_dims = self.dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
+        on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
     }
 }
 
@@ -140,9 +160,10 @@ impl<'k> Contest<'k> {
         let (whole, dtype, extents, asked) = key;
         // The order after an exchange is numbered anew like the dims.
         let order = whole.to.map_or(Axes::NONE, |to| to.order);
-        let (part, mut dims) = along(lowerer.topology, &[&whole.dims[..], &[order]].concat());
+        let (part, mut dims) = along(lowerer.topology, &[&whole.dims[..], &[order, whole.idle]].concat());
+        let idle = dims.pop().unwrap_or(Axes::NONE);
         let order = dims.pop().unwrap_or(Axes::NONE);
-        let there = Moved { kind: whole.kind, dims, to: whole.to.map(|to| Destination { order, ..to }) };
+        let there = Moved { kind: whole.kind, dims, to: whole.to.map(|to| Destination { order, ..to }), idle };
         let Lowerer { topology, lowering, memory, .. } = lowerer;
         let (dtype, asked, trees) = (*dtype, *asked, &mut memory.trees);
         Contest { part, topology, lowering: *lowering, trees, whole, there, dtype, extents, operator, asked }
@@ -164,10 +185,13 @@ impl<'k> Contest<'k> {
             keep(self.timed(&Way::Staged));
             least = keep(self.in_turn());
         }
-        if asked != Some(Method::TreePacking) {
+        if asked.is_none_or(|asked| asked == Method::IdleAxis) {
+            least = keep(self.borrowed(least));
+        }
+        if asked.is_none_or(|asked| asked == Method::Multiport) {
             least = keep(self.multiport());
         }
-        if asked != Some(Method::Multiport) {
+        if asked.is_none_or(|asked| asked == Method::TreePacking) {
             keep(self.packed(least));
         }
         best.map_or(Way::Staged, |(_, way)| way)
@@ -180,7 +204,26 @@ impl<'k> Contest<'k> {
     }
 
     fn runs(&self) -> Vec<(Axes, usize)> {
-        runs(&self.topology.mesh, &self.whole.dims, self.whole.to)
+        self.whole.runs(&self.topology.mesh)
+    }
+
+    /// A gather along one run with the help of one that holds copies. `least` is what it takes without.
+    fn borrowed(&self, least: Option<Time>) -> Option<(Time, Way)> {
+        let ([(run, _)], [(there, _)]) = (&self.runs()[..], &self.there.runs(&self.part.mesh)[..]) else { return None };
+        let way = idle::borrowed(self.topology, *run, self.whole.idle)?;
+        let in_chunks = |chunks| {
+            let (run, idle) = ((*there, way.run.1), (self.there.idle, way.idle.1));
+            Way::Borrowed(Borrowed { run, idle, chunks, ..way })
+        };
+        // What is too much for a link in one chunk is so in many.
+        if least.is_some_and(|least| self.trial(&in_chunks(1)).is_some_and(|whole| whole.load >= least)) {
+            return None;
+        }
+        let longest = self.extents.iter().copied().max()?;
+        let next = |chunks: u64| (chunks <= MOST_CHUNKS.min(longest)).then_some(chunks);
+        let time = |chunks| Some(self.trial(&in_chunks(chunks))?.time);
+        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, time)?;
+        Some((time, Way::Borrowed(Borrowed { chunks, ..way })))
     }
 
     fn multiport(&self) -> Option<(Time, Way)> {
@@ -271,13 +314,6 @@ impl<'k> Contest<'k> {
             stages.by_way(&self.there, way, input);
         })
     }
-}
-
-/// The runs of two devices or more, with their dims; major first on each.
-fn runs(mesh: &Mesh, dims: &[Axes], to: Option<Destination>) -> Vec<(Axes, usize)> {
-    let runs = |on: Axes| to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
-    let on_dims = dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
-    on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
 }
 
 /// The method of one stage: on each wiring the one that keeps all links equally busy.

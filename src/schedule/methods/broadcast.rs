@@ -138,6 +138,7 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::FuriosaDiagonal
         | Method::DirectHalves
         | Method::DirectParity
+        | Method::LinkByLink
         | Method::Bundled
         | Method::LineBundled
         | Method::ScatterGather

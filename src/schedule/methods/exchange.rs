@@ -5,6 +5,8 @@ use super::Method;
 use super::place::{Place, halves};
 use super::rotations::length;
 use crate::mesh::{Axes, AxisId, Mesh};
+use itertools::Itertools;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Moves a run of axes from dim `from` to dim `to`: local `[F, T] -> [n·F, T/n]`.
@@ -90,6 +92,9 @@ pub(super) struct Exchange {
 /// On longer rings even and odd devices are not told apart: no device stands for all of them.
 const LONGEST_BY_PARITY: u64 = 64;
 
+/// On longer rings blocks are not sent link by link: their operations grow with the square of the length.
+const LONGEST_BY_LINKS: u64 = 64;
+
 /// The methods for an exchange around a ring of more than two, the usual one first.
 pub(super) fn on_ring(n: u64) -> Vec<Method> {
     // On an odd ring there is no antipode.
@@ -98,7 +103,8 @@ pub(super) fn on_ring(n: u64) -> Vec<Method> {
     let parity = (n.is_multiple_of(4) && n <= LONGEST_BY_PARITY).then_some(Method::DirectParity);
     // With three all are neighbours.
     let bundled = (n > 3).then_some(Method::Bundled);
-    halves.into_iter().chain([Method::Direct]).chain(bundled).chain(parity).collect()
+    let by_links = (n > 3 && n <= LONGEST_BY_LINKS).then_some(Method::LinkByLink);
+    halves.into_iter().chain([Method::Direct]).chain(bundled).chain(by_links).chain(parity).collect()
 }
 
 /// Blocks that all go the same number of links.
@@ -127,7 +133,7 @@ impl Exchange {
         let own = self.to.slot(builder, value, here.clone(), None);
         let mut pieces = vec![(own, self.from.region(&extents, here, None))];
         match self.method {
-            Method::Line => pieces.extend(self.forwarded(builder, value, &extents)),
+            Method::Line | Method::LinkByLink => pieces.extend(self.forwarded(builder, value, &extents)),
             Method::LineBundled => pieces.extend(self.bundled_on_line(builder, value, &extents)),
             Method::Bruck => pieces.extend(self.in_rounds(builder, value, &extents)),
             Method::Bundled if n > 3 => pieces.extend(self.bundled(builder, value, &extents)),
@@ -159,27 +165,44 @@ impl Exchange {
         pieces
     }
 
-    /// Link by link along a line. A link first serves the device before it, then the one before that, and so on, each
-    /// time what goes farthest first: so the links in the middle, which have most to do, are never idle.
+    /// Each block by itself from neighbour to neighbour. A link first serves what comes from near and goes far, and last
+    /// what comes from afar and is nearly there: so it never waits for a block, and nobody waits long for the last ones.
+    /// Where a block takes a link no less than a hop, of all hops one takes time around a ring, and two along a line.
     fn forwarded(&self, builder: &mut Builder<'_>, value: OpId, extents: &[u64]) -> Vec<(OpId, Region)> {
         let axes = self.from.axes;
         let n = length(builder, axes);
+        let wraps = self.method == Method::LinkByLink;
+        let halves = halves(&self.from.shard_view(extents));
+        // On a ring the antipode is as far both ways round.
+        let half = |distance: i64, sign: i64| match &halves {
+            Some([up, down]) if wraps && 2 * distance == n => Some(if sign > 0 { up } else { down }),
+            _ => None,
+        };
+        let goes = |distance: i64, sign: i64| match n.cmp(&(2 * distance)) {
+            _ if !wraps => true,
+            Ordering::Less => false,
+            Ordering::Equal => halves.is_some() || sign > 0,
+            Ordering::Greater => true,
+        };
+        let ways = |distance: i64| [1, -1].map(|sign| (distance, sign)).into_iter().filter(|(d, s)| goes(*d, *s));
         let mut moving: BTreeMap<(i64, i64), OpId> = BTreeMap::new();
-        for (distance, sign) in (1..n).flat_map(|distance| [(distance, 1), (distance, -1)]) {
-            let slot = CoordMap::along(builder.mesh(), axes, sign * distance, false);
+        for (distance, sign) in (1..n).flat_map(ways) {
+            let slot = CoordMap::along(builder.mesh(), axes, sign * distance, wraps);
             let block = self.to.slot(builder, value, slot, None);
+            let block = self.from.cut(builder, block, half(distance, sign));
             moving.insert((distance, sign), block);
         }
+        let steps = (1..n).flat_map(|link| (link..n).flat_map(ways).map(move |way| (link, way)));
+        // What it has behind it, less what is before it.
+        let order = |(link, (distance, _)): &(i64, (i64, i64))| (2 * link - distance, *link);
         let mut pieces = Vec::new();
-        for link in 1..n {
-            for (distance, sign) in (link..n).rev().flat_map(|distance| [(distance, 1), (distance, -1)]) {
-                let sources = Sources::Shift { axes, by: -sign, wrap: false };
-                let block = builder.shuffle(moving[&(distance, sign)], sources, Route::Hops(sign));
-                moving.insert((distance, sign), block);
-                if distance == link {
-                    let slot = CoordMap::along(builder.mesh(), axes, -sign * distance, false);
-                    pieces.push((block, self.from.region(extents, slot, None)));
-                }
+        for (link, (distance, sign)) in steps.sorted_by_key(order) {
+            let sources = Sources::Shift { axes, by: -sign, wrap: wraps };
+            let block = builder.shuffle(moving[&(distance, sign)], sources, Route::Hops(sign));
+            moving.insert((distance, sign), block);
+            if distance == link {
+                let slot = CoordMap::along(builder.mesh(), axes, -sign * distance, wraps);
+                pieces.push((block, self.from.region(extents, slot, half(distance, sign))));
             }
         }
         pieces
