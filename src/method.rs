@@ -214,6 +214,11 @@ impl Method {
         }
     }
 
+    /// Whether it is taken only where `using` asks for it, however fast it is.
+    pub fn is_on_request(self) -> bool {
+        matches!(self, Method::IdleAxis | Method::QuadDirectionalRing)
+    }
+
     /// Whether a sum by it is cut into chunks that follow each other.
     pub fn in_chunks(self) -> bool {
         matches!(self.family(), Family::Trees(_))

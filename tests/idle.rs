@@ -12,7 +12,7 @@ use shardc::layout::Sharding;
 use shardc::lower::Lowering;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
-use shardc::report::{step_bound, step_method_times, step_methods};
+use shardc::report::{step_bound, step_method_times, step_methods, text};
 use shardc::schedule::methods::Borrowed;
 use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
 use shardc::sim::{clock, proof, values};
@@ -93,6 +93,21 @@ fn one_chunk_takes_its_closed_form() {
         // The links of both axes carry the same.
         assert!(timing.links.iter().all(|link| link.busy == along_y), "{x}x{y}");
     }
+}
+
+/// Unasked it is not taken, though it is known to be faster: a gather over one axis takes what it takes along that axis.
+#[test]
+fn idle_axes_are_borrowed_on_request() {
+    let source = "mesh {X: 4 ring, Y: 4 ring} on tpu_v5p\ndims {I: 960, J: 1048576}\nA: i32[I_X, J]\nAllGather_X(A[I_X, J]) -> B[I, J]\n";
+    let compiled = compile_with(source, CostModel::Exact);
+    let step = first_collective(&compiled);
+    let times = step_method_times(&compiled.plan, step, &compiled.topology, Lowering::default()).expect("small");
+    assert_eq!(times.chosen.name, "balanced_meet_in_middle_ring");
+    assert_eq!(times.chosen.time, compiled.plan.step(step).cost.time);
+    let [first, ..] = &times.others[..] else { panic!("{times:?}") };
+    assert!(first.name == "idle_axis" && first.time < times.chosen.time, "{times:?}");
+    let text = text::methods(&compiled.plan, &compiled.topology, Lowering::default());
+    assert!(text.contains("idle_axis (only if asked for)"), "{text}");
 }
 
 /// Without an axis that holds copies there is nothing to borrow.

@@ -121,6 +121,7 @@ fn all_methods_on_one_axis() {
                         | Method::FuriosaDiagonal
                         | Method::Direct
                         | Method::DirectHalves
+                        | Method::LinkByLink
                         | Method::Bundled => true,
                         Method::Line
                         | Method::LineBroadcast

@@ -5,7 +5,7 @@ use super::{limited, roofline, traffic};
 use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::lower::{self, Lowerer, Lowering, Memory, simulate};
+use crate::lower::{Lowerer, Lowering, Memory, simulate};
 use crate::mesh::AxisSet;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::Topology;
@@ -29,10 +29,10 @@ impl<'a> Exact<'a> {
         Exact { topology, lowering, bounds: Bounds::new(topology), known, memories }
     }
 
-    /// Lowers and runs the collective on the axes that take part, and those that it may borrow; along all others the same happens side by
+    /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
     /// side. Groups along a part of an axis share its links, so of that all devices take part.
     fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let axes = lower::used(collective, from, &self.topology.mesh);
+        let axes = collective.axes(&from.sharding, &self.topology.mesh);
         let part = Part::new(self.topology, axes);
         let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
         let extents = from.local_extents(&part.topology.mesh);

@@ -3,7 +3,7 @@
 use super::part::Part;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::lower::{self, Lowerer, Lowering, Memory, simulate};
+use crate::lower::{Lowerer, Lowering, Memory, idle_runs, simulate};
 use crate::method::Method;
 use crate::topology::Topology;
 use crate::units::Time;
@@ -39,7 +39,11 @@ pub fn method_times(
     if matches!(collective, Collective::Slice { .. }) {
         return None;
     }
-    let part = Part::new(topology, lower::used(collective, from, &topology.mesh));
+    let axes = collective.axes(&from.sharding, &topology.mesh);
+    // One method borrows the axes that hold copies.
+    let idle = idle_runs(&topology.mesh, &from.sharding).into_iter().flat_map(|run| run.iter());
+    let borrows = matches!(collective, Collective::AllGather { .. });
+    let part = Part::new(topology, axes.union(idle.filter(|_| borrows).collect()));
     let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
     let extents = from.local_extents(&part.topology.mesh);
     let memory = Cell::new(Memory::default());

@@ -133,24 +133,25 @@ impl<'a> Lowerer<'a> {
             Collective::AllGather { axes } => {
                 let gathered = |on: &Axes| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
                 let dims = from.sharding.dims.iter().map(gathered).collect();
-                let mut moved = Moved { kind: CollectiveKind::AllGather, dims, to: None, idle: Axes::NONE };
-                if let [_] = moved.runs(stages.builder.mesh())[..] {
-                    moved.idle = idle::fastest(stages.lowerer.topology, &from.sharding).unwrap_or(Axes::NONE);
-                }
+                let idle = match method {
+                    Some(Method::IdleAxis) => idle::fastest(stages.lowerer.topology, &from.sharding),
+                    Some(_) | None => None,
+                };
+                let moved = Moved { kind: CollectiveKind::AllGather, dims, to: None, idle };
                 if stages.lowerer.lowering.keep_all_gather {
                     return stages.staged(&moved, value);
                 }
                 stages.over_axes(&moved, value)
             }
             Collective::ReduceScatter { dims } => {
-                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: dims.clone(), to: None, idle: Axes::NONE };
+                let moved = Moved { kind: CollectiveKind::ReduceScatter, dims: dims.clone(), to: None, idle: None };
                 stages.over_axes(&moved, value)
             }
             Collective::AllReduce { axes } => stages.all_reduce(value, axes.in_order()),
             Collective::AllToAll { axes, from: source, to } => {
                 let leaving = from.sharding.dims[*source].iter().filter(|axis| axes.contains(*axis)).collect();
                 let to = Some(Destination { dim: *to, order: *axes });
-                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to, idle: Axes::NONE };
+                let moved = Moved { kind: CollectiveKind::AllToAll, dims: on_dim(leaving, *source), to, idle: None };
                 stages.over_axes(&moved, value)
             }
             Collective::Permute { to } => {
@@ -222,7 +223,7 @@ impl Stages<'_, '_, '_, '_> {
     fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
-        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None, idle: Axes::NONE };
+        let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None, idle: None };
         if self.lowerer.lowering.keep_all_gather && self.scatters(value, axes, dim) {
             let part = self.over_axes(&moved(CollectiveKind::ReduceScatter), value);
             return self.gather_dim(part, axes, dim);

@@ -1,24 +1,13 @@
 //! A gather that borrows the links of an axis that holds copies: which axis, and how much goes along it.
 
-use crate::collective::{Collective, CollectiveKind};
-use crate::layout::{Layout, Sharding};
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh, Wiring};
+use crate::collective::CollectiveKind;
+use crate::layout::Sharding;
+use crate::mesh::{Axes, AxisId, Mesh, Wiring};
 use crate::schedule::methods::{self, Borrowed};
 use crate::topology::Topology;
 
-/// The axes whose links a collective uses: those that take part, and of a gather those that hold copies.
-pub(crate) fn used(collective: &Collective, from: &Layout, mesh: &Mesh) -> AxisSet {
-    let axes = collective.axes(&from.sharding, mesh);
-    match collective {
-        Collective::AllGather { .. } => {
-            axes.union(idle_runs(mesh, &from.sharding).into_iter().flat_map(|run| run.iter()).collect())
-        }
-        _ => axes,
-    }
-}
-
 /// The runs of axes along which all devices hold the same.
-fn idle_runs(mesh: &Mesh, sharding: &Sharding) -> Vec<Axes> {
+pub(crate) fn idle_runs(mesh: &Mesh, sharding: &Sharding) -> Vec<Axes> {
     let busy = |axis: AxisId| sharding.open.contains(axis) || sharding.dims.iter().any(|axes| axes.contains(axis));
     let idle: Axes = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && !busy(*axis)).collect();
     mesh.runs(idle)

@@ -11,7 +11,7 @@ mod several;
 
 pub use auto::{Trial, simulate};
 pub use collective::{Lowerer, Memory};
-pub(crate) use idle::used;
+pub(crate) use idle::idle_runs;
 pub(crate) use permute::sources;
 
 use crate::function::Function;

@@ -29,8 +29,8 @@ pub(super) struct Moved {
     pub(super) dims: Vec<Axes>,
     /// Where an exchange puts them.
     pub(super) to: Option<Destination>,
-    /// Of a gather along one run another one that holds copies, whose links it can borrow; else none.
-    pub(super) idle: Axes,
+    /// The run of axes that holds copies, whose links a gather borrows, if it is asked to; else none.
+    pub(super) idle: Option<Axes>,
 }
 
 /// More chunks of all axes at once are not tried.
@@ -71,10 +71,7 @@ impl Stages<'_, '_, '_, '_> {
         let count = moved.runs(&lowerer.topology.mesh).len();
         let tried = match self.method {
             Some(method) => method.family() == Family::Several,
-            None => {
-                let can_borrow = !moved.idle.is_empty();
-                !lowerer.frugal && (count > 1 || can_borrow || lowerer.topology.is_degraded())
-            }
+            None => !lowerer.frugal && (count > 1 || lowerer.topology.is_degraded()),
         };
         if count == 0 || !tried {
             return Way::Staged;
@@ -160,8 +157,9 @@ impl<'k> Contest<'k> {
         let (whole, dtype, extents, asked) = key;
         // The order after an exchange is numbered anew like the dims.
         let order = whole.to.map_or(Axes::NONE, |to| to.order);
-        let (part, mut dims) = along(lowerer.topology, &[&whole.dims[..], &[order, whole.idle]].concat());
-        let idle = dims.pop().unwrap_or(Axes::NONE);
+        let (part, mut dims) =
+            along(lowerer.topology, &[&whole.dims[..], &[order, whole.idle.unwrap_or(Axes::NONE)]].concat());
+        let idle = dims.pop().filter(|idle| !idle.is_empty());
         let order = dims.pop().unwrap_or(Axes::NONE);
         let there = Moved { kind: whole.kind, dims, to: whole.to.map(|to| Destination { order, ..to }), idle };
         let Lowerer { topology, lowering, memory, .. } = lowerer;
@@ -174,6 +172,9 @@ impl<'k> Contest<'k> {
         if asked == Some(Method::QuadDirectionalRing) {
             return self.quad().map_or(Way::Staged, Way::Quad);
         }
+        if asked == Some(Method::IdleAxis) {
+            return self.borrowed().map_or(Way::Staged, Way::Borrowed);
+        }
         let mut best: Option<(Time, Way)> = None;
         let mut keep = |found: Option<(Time, Way)>| {
             let found = found.filter(|(time, _)| best.as_ref().is_none_or(|(least, _)| time < least));
@@ -184,9 +185,6 @@ impl<'k> Contest<'k> {
         if asked.is_none() {
             keep(self.timed(&Way::Staged));
             least = keep(self.in_turn());
-        }
-        if asked.is_none_or(|asked| asked == Method::IdleAxis) {
-            least = keep(self.borrowed(least));
         }
         if asked.is_none_or(|asked| asked == Method::Multiport) {
             least = keep(self.multiport());
@@ -207,23 +205,18 @@ impl<'k> Contest<'k> {
         self.whole.runs(&self.topology.mesh)
     }
 
-    /// A gather along one run with the help of one that holds copies. `least` is what it takes without.
-    fn borrowed(&self, least: Option<Time>) -> Option<(Time, Way)> {
+    /// A gather along one run with the help of one that holds copies. It is not tried unasked: what runs a plan in JAX or
+    /// NCCL has no such gather, and the axis may be busy with another collective.
+    fn borrowed(&self) -> Option<Borrowed> {
         let ([(run, _)], [(there, _)]) = (&self.runs()[..], &self.there.runs(&self.part.mesh)[..]) else { return None };
-        let way = idle::borrowed(self.topology, *run, self.whole.idle)?;
-        let in_chunks = |chunks| {
-            let (run, idle) = ((*there, way.run.1), (self.there.idle, way.idle.1));
-            Way::Borrowed(Borrowed { run, idle, chunks, ..way })
-        };
-        // What is too much for a link in one chunk is so in many.
-        if least.is_some_and(|least| self.trial(&in_chunks(1)).is_some_and(|whole| whole.load >= least)) {
-            return None;
-        }
+        let way = idle::borrowed(self.topology, *run, self.whole.idle?)?;
+        let idle = (self.there.idle?, way.idle.1);
+        let in_chunks = |chunks| Way::Borrowed(Borrowed { run: (*there, way.run.1), idle, chunks, ..way });
         let longest = self.extents.iter().copied().max()?;
         let next = |chunks: u64| (chunks <= MOST_CHUNKS.min(longest)).then_some(chunks);
         let time = |chunks| Some(self.trial(&in_chunks(chunks))?.time);
-        let (time, chunks) = more_chunks(LEAST_SAVING_AT_ONCE, next, time)?;
-        Some((time, Way::Borrowed(Borrowed { chunks, ..way })))
+        let chunks = more_chunks(LEAST_SAVING_AT_ONCE, next, time).map_or(1, |(_, chunks)| chunks);
+        Some(Borrowed { chunks, ..way })
     }
 
     fn multiport(&self) -> Option<(Time, Way)> {

@@ -4,6 +4,7 @@ use crate::compiler::Compiled;
 use crate::costs::{self, Unit};
 use crate::lower::Lowering;
 use crate::mesh::Mesh;
+use crate::method::Method;
 use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
@@ -87,7 +88,9 @@ pub fn methods(plan: &Plan, topology: &Topology, lowering: Lowering) -> String {
         let chosen = [("chosen ", &times.chosen)];
         for (sign, way) in chosen.into_iter().chain(times.others.iter().map(|other| ("instead", other))) {
             let (time, ratio) = (show(way.time), way.time.ratio(bound));
-            writeln!(text, "  {sign} {time:>9} {ratio:>6.2}x  {}", way.name).expect("a string");
+            let on_request = Method::from_name(&way.name).is_some_and(Method::is_on_request);
+            let note = if on_request && sign == "instead" { " (only if asked for)" } else { "" };
+            writeln!(text, "  {sign} {time:>9} {ratio:>6.2}x  {}{note}", way.name).expect("a string");
         }
     }
     text

@@ -136,8 +136,9 @@ fn document(asked: &str, written: &str) -> String {
         writeln!(text, "- {reason}").expect("a string");
     }
     text.push_str(
-        "\nThe collectives here go over all axes. One that leaves an axis idle can borrow its links (`using idle_axis`), which\n\
-         halves a gather along one of two rings; that is not chosen by itself.\n",
+        "\nThe collectives here go over all axes. A gather that leaves an axis idle can borrow its links (`using idle_axis`),\n\
+         which halves the time of one along one of two rings (`tests/idle.rs`). That is not chosen by itself: what runs a\n\
+         plan in JAX or NCCL has no such gather, and the axis may be busy with another collective.\n",
     );
     for family in families() {
         write!(text, "\n## {}\n\n", family.title).expect("a string");

@@ -136,6 +136,7 @@ fn exchanges_carry_what_the_table_says() {
         let half = if n.is_multiple_of(2) { n64 * n64 / 4 } else { (n64 * n64 - 1) / 4 };
         assert_eq!(exchange(n, Method::DirectHalves), (half, half), "{n}");
         assert_eq!(exchange(n, Method::Bundled), (half, half), "{n}");
+        assert_eq!(exchange(n, Method::LinkByLink), (half, half), "{n}");
     }
 }
 

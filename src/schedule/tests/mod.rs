@@ -98,10 +98,13 @@ fn candidates_fit_the_wiring() {
     assert_eq!(names(CollectiveKind::AllReduce, switch, 2), ["one_hop", "furiosa_diagonal", "furiosa_rotation"]);
     assert!(names(CollectiveKind::AllReduce, ring, 8).contains(&"swing"));
     assert!(names(CollectiveKind::AllReduce, ring, 6).contains(&"broadcast"));
-    assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct", "bundled"]);
-    assert_eq!(names(CollectiveKind::AllToAll, ring, 8), ["direct_halves", "direct", "bundled", "direct_parity"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 6), ["direct_halves", "direct", "bundled", "link_by_link"]);
+    assert_eq!(
+        names(CollectiveKind::AllToAll, ring, 8),
+        ["direct_halves", "direct", "bundled", "link_by_link", "direct_parity"]
+    );
     assert_eq!(names(CollectiveKind::AllToAll, ring, 3), ["direct"]);
-    assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct", "bundled"]);
+    assert_eq!(names(CollectiveKind::AllToAll, ring, 5), ["direct", "bundled", "link_by_link"]);
     assert_eq!(names(CollectiveKind::AllToAll, line, 5), ["line", "line_bundled", "direct"]);
     assert!(names(CollectiveKind::Slice, ring, 4).is_empty());
 }
