@@ -100,7 +100,7 @@ const REASONS: [(&str, Holds); 7] = [
     ),
     (
         "A small exchange on a torus less a cable goes straight, each message by itself, and those that pass the gap make\n  \
-         a detour; so does a large one, which loads the links beside the gap (1.88).",
+         a detour; so does a large one, which loads the links beside the gap (1.76).",
         |row| row.kind == "AllToAll" && row.machine.ends_with("less a cable"),
     ),
     (
