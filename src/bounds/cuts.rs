@@ -27,8 +27,17 @@ struct Anchor {
     outside: Vec<usize>,
 }
 
+/// What to do where least cuts may miss the heaviest set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// Take the heaviest of those that they find: for plans, which ask for the bounds of thousands of moves.
+    LeastCuts,
+    /// Try all sets, if there are few.
+    AllSets,
+}
+
 /// The heaviest set that was found, and whether none is heavier.
-pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> (Option<Cut>, bool) {
+pub(super) fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Option<Cut>, bool) {
     let mut best: Option<Cut> = None;
     for device in 0..graph.devices() {
         for inside in [true, false] {
@@ -39,7 +48,10 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> (Option<Cut>, bool) {
         keep(&mut best, cut_of(graph, demand, &|other| places.contains(&other)));
     }
     let all_found = least_cuts_find_all(demand);
-    if !all_found && let Some(set) = sets::heaviest(graph, demand) {
+    if !all_found
+        && effort == Effort::AllSets
+        && let Some(set) = sets::heaviest(graph, demand)
+    {
         keep(&mut best, cut_of(graph, demand, &|device| set >> device & 1 == 1));
         return (best, true);
     }

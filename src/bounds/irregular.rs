@@ -1,5 +1,6 @@
 //! Bounds on any graph: sets of devices by least cuts, parts of a group, and mean distances.
 
+use super::cuts::Effort;
 use super::demand::Demand;
 use super::graph::Graph;
 use super::load::{Load, Units, common_divisor};
@@ -27,7 +28,7 @@ pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale
         return Certificate { bound: Bound::default(), reason: Reason::Nothing, largest: true };
     }
     let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
-    let (load, counted, largest) = heaviest(graph, demand);
+    let (load, counted, largest) = heaviest(graph, demand, Effort::AllSets);
     let bound = Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) };
     let reason = match counted {
         _ if bound.latency > bound.bandwidth => Reason::Hops,
@@ -52,8 +53,18 @@ pub fn certificate(graph: &Graph, demand: &Demand, mesh: &Mesh, scale: TimeScale
     Certificate { bound, reason, largest }
 }
 
+/// The same in less time; without words, and where all sets would have to be tried it may be lower.
+pub(super) fn bound(graph: &Graph, demand: &Demand, scale: TimeScale) -> Bound {
+    if demand.pieces.is_empty() || demand.bytes == 0 {
+        return Bound::default();
+    }
+    let units = Units { bytes: demand.bytes, divisor: demand.divisor, rate: graph.rate() };
+    let (load, _, _) = heaviest(graph, demand, Effort::LeastCuts);
+    Bound { latency: metric::latency(graph, demand), bandwidth: load.time(units, scale) }
+}
+
 /// The heaviest load, what it counts, and whether no set or partition is heavier.
-fn heaviest(graph: &Graph, demand: &Demand) -> (Load, Option<Counted>, bool) {
+fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Load, Option<Counted>, bool) {
     let mut best = (Load::NONE, None);
     let mut keep = |load: Load, counted: Counted| {
         if load > best.0 {
@@ -65,7 +76,7 @@ fn heaviest(graph: &Graph, demand: &Demand) -> (Load, Option<Counted>, bool) {
     {
         keep(parts.load, Counted::Parts(parts));
     }
-    let (cut, largest) = cuts::heaviest(graph, demand);
+    let (cut, largest) = cuts::heaviest(graph, demand, effort);
     if let Some(cut) = cut {
         keep(cut.load, Counted::Cut(cut));
     }

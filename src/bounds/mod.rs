@@ -74,12 +74,15 @@ pub struct Certificate {
     pub largest: bool,
 }
 
-/// The bound of one collective, by closed forms alone: in no time, on any machine. It may be below that of
-/// [`certificate`] where axes are parts of the axes of the machine.
+/// The bound of one collective in little time: by closed forms, or where links are degraded or shared by least cuts. It
+/// may be below that of [`certificate`] there, and where axes are parts of the axes of the machine.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let links = match Shape::of(topology) {
         Shape::Regular => regular::bound(collective, from, topology),
-        Shape::Degraded | Shape::Shared => by_links(collective, from, topology).bound,
+        Shape::Degraded | Shape::Shared => {
+            let demand = Demand::new(collective, from, &topology.mesh);
+            irregular::bound(&Graph::of(topology), &demand, topology.scale)
+        }
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     };
     engines::bound(links, collective, from, topology)
@@ -89,28 +92,32 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
 #[derive(Debug)]
 pub struct Bounds<'a> {
     topology: &'a Topology,
-    /// None where more than what is alike counts.
-    known: Option<RefCell<FxHashMap<Alike, Bound>>>,
+    /// Whether what moves does not matter, but which axes take part.
+    regular: bool,
+    known: RefCell<FxHashMap<Alike, Bound>>,
 }
 
-/// What bounds depend on if the mesh is regular: the kind, the axes that take part and those that could help, and the
-/// bytes of a device.
+/// What bounds depend on: the kind, the axes that take part and those that could help, and the bytes of a device.
 type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes);
 
 impl<'a> Bounds<'a> {
     /// Of this machine.
     pub fn new(topology: &'a Topology) -> Bounds<'a> {
-        let known = matches!(Shape::of(topology), Shape::Regular).then(RefCell::default);
-        Bounds { topology, known }
+        let regular = matches!(Shape::of(topology), Shape::Regular);
+        Bounds { topology, regular, known: RefCell::default() }
     }
 
     /// See [`collective`].
     pub fn collective(&self, collective: &Collective, from: &Layout) -> Bound {
-        let Some(known) = &self.known else { return self::collective(collective, from, self.topology) };
+        // Where links differ it counts who sends to whom.
+        if !self.regular && matches!(collective, Collective::Permute { .. }) {
+            return self::collective(collective, from, self.topology);
+        }
         let mesh = &self.topology.mesh;
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
         let key = (collective.kind(), group, idle, from.local_bytes(mesh));
-        *known.borrow_mut().entry(key).or_insert_with(|| self::collective(collective, from, self.topology))
+        let found = || self::collective(collective, from, self.topology);
+        *self.known.borrow_mut().entry(key).or_insert_with(found)
     }
 }
 
