@@ -30,6 +30,16 @@ impl HopTime {
         let overhead = links.message_overhead * links.sharers;
         HopTime { busy: busy * links.sharers, transit: busy * others + transit, overhead }
     }
+
+    /// For how long the link is busy with a message, which it may be the first one to carry.
+    pub(super) fn busy(self, is_first: bool) -> Time {
+        if is_first { self.overhead + self.busy } else { self.busy }
+    }
+
+    /// From the start until the whole message is there.
+    pub(super) fn transit(self, is_first: bool) -> Time {
+        if is_first { self.overhead + self.transit } else { self.transit }
+    }
 }
 
 /// An engine of the devices of a class.
@@ -113,24 +123,25 @@ impl Clocks {
 
     /// Sends a message that is ready at `ready` over one hop. Over its first one it may leave by an engine of its sender.
     pub(super) fn send(&mut self, hop: &Hop, time: HopTime, leaves: Leaves, bytes: Bytes, ready: Time) -> Interval {
-        let (overhead, engine) = match leaves {
-            Leaves::Sender(engine) => (time.overhead, engine),
-            Leaves::Between => (Time::ZERO, None),
+        let (is_first, engine) = match leaves {
+            Leaves::Sender(engine) => (true, engine),
+            Leaves::Between => (false, None),
         };
+        let busy = time.busy(is_first);
         let free =
             engine.map_or(self.link_free(hop.link), |engine| self.link_free(hop.link).max(self.engines.free(engine)));
         let free = hop.port_in.map_or(free, |port| free.max(self.link_free(port)));
         self.classes.meet(hop.link, hop.link);
         hop.port_in.into_iter().for_each(|port| self.classes.meet(port, port));
         let start = ready.max(free);
-        self.occupy(hop.link, start, overhead + time.busy, bytes);
+        self.occupy(hop.link, start, busy, bytes);
         if let Some(port) = hop.port_in {
-            self.occupy(port, start, overhead + time.busy, bytes);
+            self.occupy(port, start, busy, bytes);
         }
         if let Some(engine) = engine {
-            self.occupy_engine(engine, start, overhead + time.busy);
+            self.occupy_engine(engine, start, busy);
         }
-        Interval { start, finish: start + overhead + time.transit }
+        Interval { start, finish: start + time.transit(is_first) }
     }
 
     /// Keeps a link busy.

@@ -9,12 +9,15 @@
 //!
 //! The clock moves no data. Of a block it knows its size and on which devices it is there.
 //!
+//! First come, first served is the other [`Order`] (`arrival.rs`).
+//!
 //! Where the schedule and the machine look alike to all devices along an axis, one of them stands for all
 //! (`orbit.rs`): the result is that of the run over all devices, to the last digit.
 //!
 //! What it leaves out: reading and writing memory for messages, congestion within a switch, and the slots of a
 //! device's own network interface; all links of a device can be busy at once.
 
+mod arrival;
 mod clocks;
 mod cost;
 mod orbit;
@@ -30,6 +33,7 @@ use crate::mesh::{AxisSet, Mesh};
 use crate::schedule::{OpId, Schedule};
 use crate::topology::{LinkId, RouteError, Topology};
 use crate::units::{Bytes, Time};
+use arrival::Arrival;
 use miette::Diagnostic;
 use run::{Run, Stop};
 use thiserror::Error;
@@ -89,6 +93,16 @@ pub struct LinkLoad {
     pub bytes: Bytes,
 }
 
+/// In which order links and engines serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// In that of the schedule's list: a time is a longest path.
+    #[default]
+    Listed,
+    /// First come, first served; of what comes at the same time, first what is listed first.
+    Arrival,
+}
+
 /// A schedule that has no time on a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 pub enum ClockError {
@@ -127,6 +141,17 @@ pub enum ClockError {
         /// The gather.
         operation: OpId,
     },
+    /// The links of a gather that is one operation do not serve one by one.
+    #[error("%{} is a gather kept as one, and links serve first come, first served", operation.index())]
+    #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
+    KeptByArrival {
+        /// The gather.
+        operation: OpId,
+    },
+    /// First come, first served follows every block of every device.
+    #[error("too many operations on too many devices to follow each of them first come, first served")]
+    #[diagnostic(code("schedule-too-large"), help("serve in the order of the list: its time is found for any size"))]
+    ManyBlocks,
     /// More bytes, or more ticks, than can be counted.
     #[error("%{}: its size or its time is beyond what can be counted", operation.index())]
     #[diagnostic(code("schedule-too-long"))]
@@ -140,8 +165,9 @@ impl ClockError {
     /// The operation that it is about.
     pub fn operation(&self) -> Option<OpId> {
         match self {
-            ClockError::OtherMesh { .. } => None,
+            ClockError::OtherMesh { .. } | ClockError::ManyBlocks => None,
             ClockError::Route { operation, .. }
+            | ClockError::KeptByArrival { operation }
             | ClockError::Operands { operation }
             | ClockError::KeptGather { operation }
             | ClockError::TooLong { operation } => Some(*operation),
@@ -206,6 +232,19 @@ pub fn run_uncollapsed(schedule: &Schedule, topology: &Topology) -> Result<Timin
         Ok(timing) => Ok(timing),
         Err(Stop::Error(error)) => Err(error),
         Err(Stop::Late | Stop::Collision(_)) => unreachable!("no limit, and every device stands for itself"),
+    }
+}
+
+/// The same as [`run_recorded`], with links and engines that serve in this order. First come, first served takes time
+/// and memory for each block of each device.
+///
+/// # Errors
+/// As [`run`]; first come, first served also for gathers kept as one, and for too many blocks.
+pub fn run_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<(Timing, Record), ClockError> {
+    same_mesh(schedule, topology)?;
+    match order {
+        Order::Listed => run_recorded(schedule, topology),
+        Order::Arrival => Arrival::new(schedule, topology)?.run(),
     }
 }
 

@@ -1,7 +1,21 @@
-//! On which devices a slice keeps something.
+//! On which devices an operation has a result.
 
 use crate::mesh::{DeviceId, Mesh};
-use crate::schedule::{CoordMap, Cut};
+use crate::schedule::{CoordMap, Cut, OpKind};
+
+/// Whether an operation within a device has a result where so many of its operands are there.
+pub(super) fn makes_result(kind: &OpKind, present: usize, operands: usize) -> bool {
+    match kind {
+        OpKind::Input { .. } => true,
+        OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => present == 1,
+        OpKind::Add { .. } | OpKind::Assemble { .. } => present > 0,
+        OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => present == operands,
+    }
+}
 
 /// The cuts of a region that can miss the block on some device, each with the length of its dim.
 pub(super) struct MayMiss<'a> {

@@ -3,7 +3,7 @@
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
 use super::cost::{block_bytes, compute_time, work};
 use super::orbit::Classes;
-use super::presence::MayMiss;
+use super::presence::{MayMiss, makes_result};
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
 use crate::layout::Sharding;
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
             }
             (OpKind::Slice { view, region }, [operand, ..]) => {
                 let misses = MayMiss::new(&schedule.mesh, view, region);
-                Ok(self.each_device(operation, &[*operand], |present| present == 1, |device| misses.at(device)))
+                Ok(self.each_device(operation, &[*operand], |device| misses.at(device)))
             }
             (OpKind::AllGather { .. }, _) if self.topology.is_degraded() => {
                 Err(ClockError::KeptGather { operation: id })
@@ -213,17 +213,16 @@ impl<'a> Run<'a> {
                 let engine = self.engine(operation);
                 Ok(self.all_gather(*operand, axes, engine, bytes))
             }
-            (OpKind::Add { .. } | OpKind::Assemble { .. }, _) => {
-                Ok(self.each_device(operation, operands, |present| present > 0, |_| false))
-            }
             (
-                OpKind::MatMul { .. }
+                OpKind::Add { .. }
+                | OpKind::Assemble { .. }
+                | OpKind::MatMul { .. }
                 | OpKind::Reduce { .. }
                 | OpKind::Map { .. }
                 | OpKind::Fill { .. }
                 | OpKind::Mask { .. },
                 _,
-            ) => Ok(self.each_device(operation, operands, |present| present == operands.len(), |_| false)),
+            ) => Ok(self.each_device(operation, operands, |_| false)),
             (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
                 Err(ClockError::Operands { operation: id })
             }
@@ -242,15 +241,8 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// An operation within each device. `enough` says whether so many operands that are there make a result, and
-    /// `misses` where there is none all the same.
-    fn each_device(
-        &mut self,
-        operation: &Operation,
-        operands: &[OpId],
-        enough: impl Fn(usize) -> bool,
-        misses: impl Fn(DeviceId) -> bool,
-    ) -> Times {
+    /// An operation within each device. `misses` says where there is no result though operands are there.
+    fn each_device(&mut self, operation: &Operation, operands: &[OpId], misses: impl Fn(DeviceId) -> bool) -> Times {
         let mut times = self.nowhere();
         let engine = self.engine(operation);
         let blocks: Vec<&Operation> = operands.iter().map(|id| self.schedule.operation(*id)).collect();
@@ -266,7 +258,7 @@ impl<'a> Run<'a> {
                     (present, ready, read) = (present + 1, ready.max(there), read.saturating_add(*bytes));
                 }
             }
-            if !enough(present) || misses(device) {
+            if !makes_result(&operation.kind, present, operands.len()) || misses(device) {
                 continue;
             }
             let cost = known
@@ -429,7 +421,7 @@ fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterato
 }
 
 /// Whether an operation can have so many operands.
-fn arity_fits(operation: &Operation, operands: usize) -> bool {
+pub(super) fn arity_fits(operation: &Operation, operands: usize) -> bool {
     match &operation.kind {
         OpKind::Input { .. } => operands == 0,
         OpKind::Slice { .. }

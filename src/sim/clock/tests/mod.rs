@@ -1,5 +1,6 @@
 //! Schedules built by hand, timed, and compared with figures found otherwise.
 
+mod arrival;
 mod closed_forms;
 mod degraded;
 mod engines;

@@ -1,0 +1,395 @@
+//! First come, first served: links and engines serve what is ready first, whatever the list says of their order.
+//!
+//! So machines do that know nothing of a list, and schedules of other tools have none. What is ready at the same time is
+//! served by its place in the list, then by its hop, then by its destination. What needs several things at once, such as
+//! a port out and a port in, begins when all of them are idle; until then they serve others.
+//!
+//! Every device is followed, and every block of it: the cost grows with operations times devices.
+
+use super::clocks::HopTime;
+use super::cost::{block_bytes, compute_time, work};
+use super::presence::{MayMiss, makes_result};
+use super::record::{MOST_USES, Record, Resource, Use};
+use super::{ClockError, Interval, LinkLoad, Timing};
+use crate::mesh::DeviceId;
+use crate::schedule::{OpId, OpKind, Operation, Route, Schedule};
+use crate::topology::routes::Walk;
+use crate::topology::{EngineId, Hop, Topology};
+use crate::units::{Bytes, Time};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// Operations times devices; more are not followed.
+const MOST_BLOCKS: usize = 1 << 26;
+
+/// Who is served first: ready since, place in the list, hop, destination.
+type Turn = (Time, usize, u32, DeviceId);
+
+/// A message at one of its hops, or a computation of a device.
+struct Job {
+    turn: Turn,
+    /// The rest of its way, if it is a message, and the hop that it is at.
+    message: Option<(Walk, Hop)>,
+    needs: Vec<Resource>,
+    bytes: Bytes,
+    /// How long it keeps what it needs, and from its start until its end.
+    busy: Time,
+    takes: Time,
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Something is idle again.
+    Idle(usize),
+    /// A job ends.
+    Ends(usize),
+}
+
+/// A link or an engine.
+#[derive(Default)]
+struct Server {
+    is_busy: bool,
+    /// Jobs that need it and cannot begin before it is idle.
+    waiting: BTreeMap<Turn, usize>,
+}
+
+/// Blocks of one operation.
+struct Blocks {
+    bytes: Bytes,
+    /// Whether each device has one in the end.
+    there: Vec<bool>,
+    /// How many operands of each device are still to come.
+    missing: Vec<u32>,
+    /// Of a shuffle from whom to whom, by who sends.
+    sent: Vec<(DeviceId, DeviceId)>,
+    interval: Option<Interval>,
+}
+
+/// A schedule being timed.
+pub(super) struct Arrival<'a> {
+    schedule: &'a Schedule,
+    topology: &'a Topology,
+    blocks: Vec<Blocks>,
+    jobs: Vec<Option<Job>>,
+    /// Places of jobs that have ended.
+    free: Vec<usize>,
+    servers: Vec<Server>,
+    /// Who could begin at the time at hand.
+    candidates: BTreeMap<Turn, usize>,
+    events: BinaryHeap<Reverse<(Time, Event)>>,
+    links: Vec<LinkLoad>,
+    engines: Vec<Time>,
+    record: Record,
+}
+
+impl<'a> Arrival<'a> {
+    /// Before anything happens.
+    pub(super) fn new(schedule: &'a Schedule, topology: &'a Topology) -> Result<Self, ClockError> {
+        let devices = topology.machine.device_count();
+        if schedule.operations.node_count().saturating_mul(devices) > MOST_BLOCKS {
+            return Err(ClockError::ManyBlocks);
+        }
+        let mut arrival = Arrival {
+            schedule,
+            topology,
+            blocks: Vec::new(),
+            jobs: Vec::new(),
+            free: Vec::new(),
+            servers: Vec::new(),
+            candidates: BTreeMap::new(),
+            events: BinaryHeap::new(),
+            links: vec![LinkLoad::default(); topology.link_count()],
+            engines: vec![Time::ZERO; topology.hardware.engines.names().len() * devices],
+            record: Record::default(),
+        };
+        let servers = arrival.links.len() + arrival.engines.len();
+        arrival.servers.resize_with(servers, Server::default);
+        for id in schedule.ids() {
+            let blocks = arrival.blocks_of(id)?;
+            arrival.blocks.push(blocks);
+        }
+        Ok(arrival)
+    }
+
+    /// Who will have a block of an operation, and what it waits for.
+    fn blocks_of(&self, id: OpId) -> Result<Blocks, ClockError> {
+        let (operation, operands) = (self.schedule.operation(id), self.schedule.operands(id));
+        if operands.iter().any(|operand| *operand >= id) || !super::run::arity_fits(operation, operands.len()) {
+            return Err(ClockError::Operands { operation: id });
+        }
+        let mesh = &self.schedule.mesh;
+        let bytes = block_bytes(operation).map(Bytes).ok_or(ClockError::TooLong { operation: id })?;
+        let is_there = |id: &&OpId, device: DeviceId| self.blocks[id.index()].there[device.index()];
+        let mut missing: Vec<u32> = vec![0; mesh.device_count()];
+        let mut sent = Vec::new();
+        let there = match &operation.kind {
+            OpKind::Input { sharding, .. } => mesh.devices().map(|device| sharding.is_on(device, mesh)).collect(),
+            OpKind::Shuffle { sources, .. } => {
+                let mut there = vec![false; mesh.device_count()];
+                let held = &self.blocks[operands[0].index()].there;
+                for device in mesh.devices() {
+                    if let Some(source) = sources.of(mesh, device).filter(|source| held[source.index()]) {
+                        there[device.index()] = true;
+                        sent.push((source, device));
+                    }
+                }
+                sent.sort_unstable();
+                there
+            }
+            OpKind::AllGather { .. } => return Err(ClockError::KeptByArrival { operation: id }),
+            kind @ (OpKind::Slice { .. }
+            | OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. }) => {
+                let misses = match kind {
+                    OpKind::Slice { view, region } => Some(MayMiss::new(mesh, view, region)),
+                    _ => None,
+                };
+                let misses = |device| misses.as_ref().is_some_and(|misses| misses.at(device));
+                let result = |device: DeviceId| {
+                    let present = operands.iter().filter(|id| is_there(id, device)).count();
+                    missing[device.index()] = u32::try_from(present).unwrap_or(u32::MAX);
+                    makes_result(kind, present, operands.len()) && !misses(device)
+                };
+                mesh.devices().map(result).collect()
+            }
+        };
+        Ok(Blocks { bytes, there, missing, sent, interval: None })
+    }
+
+    /// Lets everything happen.
+    pub(super) fn run(mut self) -> Result<(Timing, Record), ClockError> {
+        for id in self.schedule.ids() {
+            if matches!(self.schedule.operation(id).kind, OpKind::Input { .. }) {
+                self.blocks[id.index()].interval = Some(Interval::default());
+                for device in self.schedule.mesh.devices() {
+                    if self.blocks[id.index()].there[device.index()] {
+                        self.is_there(id, device, Time::ZERO)?;
+                    }
+                }
+            }
+        }
+        self.serve(Time::ZERO);
+        while let Some(Reverse((now, _))) = self.events.peek() {
+            let now = *now;
+            while let Some(Reverse((_, event))) = self.events.peek().copied().filter(|Reverse((time, _))| *time == now)
+            {
+                self.events.pop();
+                match event {
+                    Event::Idle(server) => {
+                        self.servers[server].is_busy = false;
+                        self.call(server);
+                    }
+                    Event::Ends(job) => self.ends(job, now)?,
+                }
+            }
+            self.serve(now);
+        }
+        let used = self.topology.all_links().filter(|id| self.links[id.index()].busy > Time::ZERO);
+        let busiest = used.max_by_key(|id| (self.links[id.index()].busy, Reverse(*id)));
+        let operations: Vec<Interval> = self.blocks.iter().map(|blocks| blocks.interval.unwrap_or_default()).collect();
+        let count = self.topology.hardware.engines.names().len();
+        let longest = |engine| self.engines.iter().skip(engine).step_by(count.max(1)).copied().max();
+        let timing = Timing {
+            makespan: operations.iter().map(|operation| operation.finish).max().unwrap_or_default(),
+            operations,
+            engines: (0..count).map(|engine| longest(engine).unwrap_or_default()).collect(),
+            links: self.links,
+            busiest,
+        };
+        Ok((timing, self.record))
+    }
+
+    /// A device has its block of an operation: whoever waits for it goes on.
+    fn is_there(&mut self, id: OpId, device: DeviceId, now: Time) -> Result<(), ClockError> {
+        let mut there = vec![(id, device)];
+        while let Some((id, device)) = there.pop() {
+            if now == Time::MAX {
+                return Err(ClockError::TooLong { operation: id });
+            }
+            let users: Vec<OpId> = self.schedule.operations.neighbors(id).collect();
+            for user in users {
+                let operation = self.schedule.operation(user);
+                if let OpKind::Shuffle { sources, route } = &operation.kind {
+                    let route = self.topology.in_links(sources, *route);
+                    let sent = &self.blocks[user.index()].sent;
+                    let first = sent.partition_point(|(source, _)| *source < device);
+                    let own = sent[first..].iter().take_while(|(source, _)| *source == device);
+                    for destination in own.map(|(_, destination)| *destination).collect::<Vec<_>>() {
+                        if self.leaves(user, device, destination, route, now)? {
+                            there.push((user, destination));
+                        }
+                    }
+                } else if self.has_all(user, device) && self.computes(user, operation, device, now) {
+                    there.push((user, device));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One operand more is there; whether that was the last.
+    fn has_all(&mut self, id: OpId, device: DeviceId) -> bool {
+        let blocks = &mut self.blocks[id.index()];
+        let missing = &mut blocks.missing[device.index()];
+        *missing -= 1;
+        *missing == 0 && blocks.there[device.index()]
+    }
+
+    /// A message is about to leave; whether it is there already.
+    fn leaves(
+        &mut self,
+        id: OpId,
+        source: DeviceId,
+        destination: DeviceId,
+        route: Route,
+        now: Time,
+    ) -> Result<bool, ClockError> {
+        if source == destination || self.blocks[id.index()].bytes == Bytes(0) {
+            self.spans(id, now, now);
+            return Ok(true);
+        }
+        let way = self.topology.start(source, destination, route);
+        let walk = way.map_err(|route| ClockError::Route { operation: id, route })?;
+        Ok(!self.hops(walk, (now, id.index(), 0, destination), Some(source)))
+    }
+
+    /// A message waits for the next link of its way; whether there is one. `sender` where it has not left yet.
+    fn hops(&mut self, mut walk: Walk, turn: Turn, sender: Option<DeviceId>) -> bool {
+        let Some(hop) = self.topology.step(&mut walk) else { return false };
+        let (topology, bytes) = (self.topology, self.blocks[turn.1].bytes);
+        let links = topology.axes[topology.link(hop.link).axis.index()];
+        let rate = topology.rate(hop.link).unwrap_or(links.one_way);
+        let time = HopTime::new(topology.hardware.hop_rule, topology.scale, &links, rate, bytes);
+        let mut needs = vec![Resource::Link(hop.link)];
+        needs.extend(hop.port_in.map(Resource::Link));
+        let engine = self.engine(OpId::new(turn.1));
+        needs.extend(sender.zip(engine).map(|(sender, engine)| Resource::Engine(sender, engine)));
+        let (busy, takes) = (time.busy(sender.is_some()), time.transit(sender.is_some()));
+        self.wants(Job { turn, message: Some((walk, hop)), needs, bytes, busy, takes });
+        true
+    }
+
+    /// A computation of which all operands are there; whether it takes no time.
+    fn computes(&mut self, id: OpId, operation: &Operation, device: DeviceId, now: Time) -> bool {
+        let operands = self.schedule.operands(id);
+        let there = operands.iter().map(|operand| &self.blocks[operand.index()]);
+        let there = there.filter(|blocks| blocks.there[device.index()]);
+        let read = there.fold(0u128, |read, blocks| read.saturating_add(u128::from(blocks.bytes.0)));
+        let blocks: Vec<&Operation> = operands.iter().map(|operand| self.schedule.operation(*operand)).collect();
+        let cost = compute_time(self.topology, operation, &blocks, read);
+        if cost == Time::ZERO {
+            self.spans(id, now, now);
+            return true;
+        }
+        let needs = self.engine(id).map(|engine| Resource::Engine(device, engine)).into_iter().collect();
+        let turn = (now, id.index(), 0, device);
+        self.wants(Job { turn, message: None, needs, bytes: Bytes(0), busy: cost, takes: cost });
+        false
+    }
+
+    fn engine(&self, id: OpId) -> Option<EngineId> {
+        work(&self.schedule.operation(id).kind).and_then(|work| self.topology.hardware.engines.of(work))
+    }
+
+    /// A job is ready.
+    fn wants(&mut self, job: Job) {
+        let (turn, place) = (job.turn, self.free.pop().unwrap_or(self.jobs.len()));
+        if place == self.jobs.len() {
+            self.jobs.push(Some(job));
+        } else {
+            self.jobs[place] = Some(job);
+        }
+        self.candidates.insert(turn, place);
+    }
+
+    /// The first of those that wait for a server could begin.
+    fn call(&mut self, server: usize) {
+        if let Some((turn, job)) = self.servers[server].waiting.pop_first() {
+            self.candidates.insert(turn, job);
+        }
+    }
+
+    /// Begins all that can begin, in turn.
+    fn serve(&mut self, now: Time) {
+        while let Some((turn, place)) = self.candidates.pop_first() {
+            let job = self.jobs[place].as_ref().expect("a job that waits has not ended");
+            let needs: Vec<usize> = job.needs.iter().map(|resource| self.server(*resource)).collect();
+            match needs.iter().copied().find(|server| self.servers[*server].is_busy) {
+                None => self.begins(place, &needs, now),
+                Some(busy) => {
+                    self.servers[busy].waiting.insert(turn, place);
+                    // What it does not take is for the next one.
+                    for server in needs {
+                        if !self.servers[server].is_busy {
+                            self.call(server);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn server(&self, resource: Resource) -> usize {
+        match resource {
+            Resource::Link(link) => link.index(),
+            Resource::Engine(device, engine) => self.links.len() + self.engine_of(device, engine),
+        }
+    }
+
+    fn engine_of(&self, device: DeviceId, engine: EngineId) -> usize {
+        device.index() * self.topology.hardware.engines.names().len() + engine.index()
+    }
+
+    fn begins(&mut self, place: usize, needs: &[usize], now: Time) {
+        let job = self.jobs[place].as_ref().expect("a job that waits has not ended");
+        let (operation, busy, takes, bytes) = (OpId::new(job.turn.1), job.busy, job.takes, job.bytes);
+        for resource in job.needs.clone() {
+            match resource {
+                Resource::Link(link) => {
+                    let load = &mut self.links[link.index()];
+                    load.busy += busy;
+                    load.bytes.0 = load.bytes.0.saturating_add(bytes.0);
+                }
+                Resource::Engine(device, engine) => {
+                    let engine = self.engine_of(device, engine);
+                    self.engines[engine] += busy;
+                }
+            }
+            match self.record.uses.len() < MOST_USES {
+                true => self.record.uses.push(Use { resource, operation, start: now, finish: now + busy }),
+                false => self.record.cut = true,
+            }
+        }
+        for server in needs {
+            self.servers[*server].is_busy = true;
+            self.events.push(Reverse((now + busy, Event::Idle(*server))));
+        }
+        self.spans(operation, now, now + takes);
+        self.events.push(Reverse((now + takes, Event::Ends(place))));
+    }
+
+    fn ends(&mut self, place: usize, now: Time) -> Result<(), ClockError> {
+        let Some(job) = self.jobs[place].take() else { return Ok(()) };
+        self.free.push(place);
+        let (_, operation, hop, destination) = job.turn;
+        let goes_on = match job.message {
+            Some((walk, at)) if at.to != Some(destination) => {
+                self.hops(walk, (now, operation, hop + 1, destination), None)
+            }
+            Some(_) | None => false,
+        };
+        if goes_on { Ok(()) } else { self.is_there(OpId::new(operation), destination, now) }
+    }
+
+    /// Something of an operation happens from when to when.
+    fn spans(&mut self, id: OpId, start: Time, finish: Time) {
+        let all = self.blocks[id.index()].interval.get_or_insert(Interval { start, finish });
+        (all.start, all.finish) = (all.start.min(start), all.finish.max(finish));
+    }
+}
