@@ -5,7 +5,7 @@ use crate::compiler::Compiled;
 use crate::picture::timeline::{Scope, Timeline, step_names};
 use crate::picture::{lanes, terminal};
 use crate::schedule::Schedule;
-use crate::sim::clock;
+use crate::sim::clock::{self, Order};
 use crate::topology::Topology;
 use clap::Args;
 
@@ -22,7 +22,7 @@ pub(super) struct Pictures {
 
 impl Pictures {
     /// What is asked for of a program, with an empty line before each picture.
-    pub(super) fn of(self, compiled: &Compiled) -> Result<String, Failure> {
+    pub(super) fn of(self, compiled: &Compiled, order: Order) -> Result<String, Failure> {
         let Compiled { topology, plan, schedule, .. } = compiled;
         let mut text = String::new();
         if self.blocks {
@@ -34,25 +34,26 @@ impl Pictures {
         }
         if self.timeline {
             text.push('\n');
-            text += &drawn(schedule, topology, step_names(plan))?;
+            text += &drawn(schedule, topology, step_names(plan), order)?;
         }
         Ok(text)
     }
 
     /// What is asked for of a schedule, which has no layouts but those of its inputs and outputs.
-    pub(super) fn of_schedule(self, schedule: &Schedule, topology: &Topology) -> Result<String, Failure> {
+    pub(super) fn of_schedule(self, schedule: &Schedule, topology: &Topology, order: Order) -> Result<String, Failure> {
         if self.blocks {
             return Err(Failure::Call("`--blocks` is for programs, and this is a schedule".to_owned()));
         }
         match self.timeline {
-            true => Ok(format!("\n{}", drawn(schedule, topology, Vec::new())?)),
+            true => Ok(format!("\n{}", drawn(schedule, topology, Vec::new(), order)?)),
             false => Ok(String::new()),
         }
     }
 }
 
-fn drawn(schedule: &Schedule, topology: &Topology, steps: Vec<String>) -> Result<String, Failure> {
-    let (timing, record) = clock::run_recorded(schedule, topology).map_err(|error| Failure::Call(error.to_string()))?;
+fn drawn(schedule: &Schedule, topology: &Topology, steps: Vec<String>, order: Order) -> Result<String, Failure> {
+    let (timing, record) =
+        clock::run_recorded_in(schedule, topology, order).map_err(|error| Failure::Call(error.to_string()))?;
     let timeline = Timeline::new(schedule, topology, (&timing, &record), steps, Scope::Kinds);
     Ok(lanes::lanes(&timeline, topology.scale, input::paint()))
 }

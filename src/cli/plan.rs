@@ -9,6 +9,7 @@ use crate::plan::{self, Choice};
 use crate::program::Program;
 use crate::report::why::{self, Asked};
 use crate::report::{document, text};
+use crate::sim::clock::Order;
 use crate::topology::Topology;
 use clap::Args;
 use itertools::Itertools;
@@ -55,7 +56,7 @@ impl Plan {
                     true => text::plan(plan, topology, schedule),
                     false => why.iter().map(|(choice, asked)| told(plan, choice, asked.as_ref(), topology)).join("\n"),
                 };
-                let pictures = self.pictures.of(&compiled)?;
+                let pictures = self.pictures.of(&compiled, Order::Listed)?;
                 input::print(&format!("{machine}\n{body}{methods}{pictures}"))?;
             }
             Format::Json => {

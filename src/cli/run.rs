@@ -13,10 +13,9 @@ use crate::report::document::{self, PlanDocument};
 use crate::report::given::Given;
 use crate::report::text;
 use crate::schedule::is_schedule;
-use crate::sim::clock;
-use crate::sim::clock::Timing;
+use crate::sim::clock::{self, Order, Timing};
 use crate::sim::values::Numerics;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -41,12 +40,34 @@ pub(super) struct Run {
 pub(super) struct Time {
     /// A program, a schedule, or a file of MSCCL or MSCCL++; `-` is standard input
     file: String,
+    /// In which order links and engines serve
+    #[arg(long, value_enum, default_value_t)]
+    order: Served,
     #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
     foreign: Foreign,
     #[command(flatten)]
     common: Common,
+}
+
+/// In which order links and engines serve.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Served {
+    /// As the schedule lists what they do
+    #[default]
+    Listed,
+    /// First come, first served
+    Arrival,
+}
+
+impl From<Served> for Order {
+    fn from(served: Served) -> Order {
+        match served {
+            Served::Listed => Order::Listed,
+            Served::Arrival => Order::Arrival,
+        }
+    }
 }
 
 impl Run {
@@ -66,27 +87,26 @@ impl Run {
     }
 
     fn report(&self, data: Data<'_>) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, &self.foreign, Some(data))
+        report(&self.file, &self.common, self.pictures, &self.foreign, Question::Run(data))
     }
 }
 
 impl Time {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, &self.foreign, None)
+        report(&self.file, &self.common, self.pictures, &self.foreign, Question::Time(self.order.into()))
     }
 }
 
-/// Proves and times a program; with data, also computes it.
+/// Proves and times a program; computes it if that is asked for.
 fn report(
     file: &str,
     common: &Common,
     pictures: Pictures,
     foreign: &Foreign,
-    data: Option<Data<'_>>,
+    question: Question<'_>,
 ) -> Result<(), Failure> {
     let format = common.output.format;
     let source = input::source(file)?;
-    let question = data.map_or(Question::Time, Question::Run);
     if is_foreign(&source.text) {
         let schedule = foreign::schedule(&source, foreign, format)?;
         let given = Given { schedule, places: None };
@@ -100,11 +120,13 @@ fn report(
     let (program, diagnostics) = input::checked(&source, &options, format)?;
     let fault = |found| input::fault(&source, &found, format);
     let compiled = during("planning and proving", || compiler::compile(&program, &options)).map_err(fault)?;
-    let timing =
-        clock::run(&compiled.schedule, &compiled.topology).map_err(|error| Failure::Call(error.to_string()))?;
+    let order = question.order();
+    let timing = clock::run_in(&compiled.schedule, &compiled.topology, order)
+        .map_err(|error| Failure::Call(error.to_string()))?;
     let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
     let mut diagnostics = diagnostics;
     diagnostics.extend(breaches.clone());
+    let data = question.data();
     let computed = data.map(|data| during("computing", || schedule::compute(&compiled.schedule, data))).transpose()?;
     let numerics = computed.as_ref().map(|computed| computed.numerics);
     match format {
@@ -115,7 +137,7 @@ fn report(
             let assumed = program.hardware.is_none() && options.hardware.is_none();
             input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
             input::print(&measured.unwrap_or_default())?;
-            input::print(&pictures.of(&compiled)?)?;
+            input::print(&pictures.of(&compiled, order)?)?;
         }
         Format::Json => {
             let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));

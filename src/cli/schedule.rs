@@ -11,7 +11,7 @@ use crate::engine::measured::Measured;
 use crate::report::given::{Findings, Given};
 use crate::report::{measured, text};
 use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
-use crate::sim::clock::{self, Timing};
+use crate::sim::clock::{self, Order, Timing};
 use crate::sim::values::{self, Numerics};
 use crate::span::Span;
 use crate::topology::Topology;
@@ -36,10 +36,28 @@ pub(super) struct Prove {
 pub(super) enum Question<'a> {
     /// Whether it is right.
     Proof,
-    /// And how long it takes.
-    Time,
+    /// And how long it takes, where links and engines serve in this order.
+    Time(Order),
     /// And what it computes.
     Run(Data<'a>),
+}
+
+impl<'a> Question<'a> {
+    /// In which order links and engines serve.
+    pub(super) fn order(self) -> Order {
+        match self {
+            Question::Proof | Question::Run(_) => Order::Listed,
+            Question::Time(order) => order,
+        }
+    }
+
+    /// With what it computes, if it does.
+    pub(super) fn data(self) -> Option<Data<'a>> {
+        match self {
+            Question::Proof | Question::Time(_) => None,
+            Question::Run(data) => Some(data),
+        }
+    }
 }
 
 /// What a run computes with.
@@ -134,14 +152,11 @@ pub(super) fn answer_of(
     let proof = compiler::prove(schedule, &topology).map_err(|flaw| refused(given.flaw(&flaw)))?;
     let timing = match question {
         Question::Proof => None,
-        Question::Time | Question::Run(_) => {
-            Some(clock::run(schedule, &topology).map_err(|error| refused(given.untimed(&error)))?)
+        Question::Time(_) | Question::Run(_) => {
+            Some(clock::run_in(schedule, &topology, question.order()).map_err(|error| refused(given.untimed(&error)))?)
         }
     };
-    let computed = match question {
-        Question::Proof | Question::Time => None,
-        Question::Run(data) => Some(compute(schedule, data)?),
-    };
+    let computed = question.data().map(|data| compute(schedule, data)).transpose()?;
     let numerics = computed.as_ref().map(|computed| computed.numerics);
     match format {
         Format::Text => {
@@ -159,7 +174,7 @@ pub(super) fn answer_of(
                 measured,
             ];
             input::print(&parts.concat())?;
-            input::print(&pictures.of_schedule(schedule, &topology)?)?;
+            input::print(&pictures.of_schedule(schedule, &topology, question.order())?)?;
         }
         Format::Json => {
             let findings = Findings {

@@ -7,6 +7,7 @@ use super::broadcast::{self, Broadcast};
 use super::idle;
 use super::permute;
 use super::several::{Moved, Several, Way};
+use super::uneven::Uneven;
 use crate::collective::{Collective, CollectiveKind};
 use crate::dtype::DType;
 use crate::function::{Function, Unary};
@@ -16,6 +17,8 @@ use crate::operator::Operator;
 use crate::schedule::methods::{self, Destination, Method, Packed};
 use crate::schedule::{Builder, CoordMap, OpId};
 use crate::topology::Topology;
+use itertools::Itertools;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// What decides the method of a stage: its kind, the run of axes, the block it starts from, and what can be chosen from.
@@ -29,6 +32,8 @@ pub struct Memory {
     pub(super) several: HashMap<Several, Way>,
     /// How broadcasts are done.
     pub(super) broadcasts: HashMap<Broadcast, broadcast::Way>,
+    /// Whether a sum that cannot be scattered evenly is done in two parts.
+    pub(super) uneven: HashMap<Uneven, bool>,
     /// The trees of a collective, whatever it moves; none where they cannot be packed.
     pub(super) trees: HashMap<Moved, Option<Packed>>,
 }
@@ -219,8 +224,10 @@ impl Stages<'_, '_, '_, '_> {
         })
     }
 
-    /// Over all axes at once, or over one after the other.
-    fn all_reduce(&mut self, value: OpId, axes: Axes) -> OpId {
+    /// Over all axes at once, or over one after the other; scattered along a dim that divides, if there is one.
+    pub(super) fn evenly(&mut self, value: OpId, axes: Axes) -> OpId {
+        // In any order the gather undoes the scatter: what is left for slow links should be little.
+        let axes: Axes = axes.iter().sorted_by_key(|axis| Reverse(idle::into(self.lowerer.topology, *axis))).collect();
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
         let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None, idle: None };
@@ -301,6 +308,12 @@ impl Stages<'_, '_, '_, '_> {
         let topology = self.lowerer.topology;
         let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
         let mut candidates = methods::candidates(kind, wiring, size);
+        // What a group has together may be too much for each device to send all it has to all others.
+        let elements: u64 = self.builder.extents(value).iter().product();
+        let bytes = (elements * self.builder.dtype(value).size()).saturating_mul(size);
+        if topology.hardware.broadcast_limit.is_some_and(|limit| bytes > limit.0) {
+            candidates.retain(|method| !matches!(method, Method::Broadcast | Method::LineBroadcast));
+        }
         if let Some(method) = self.method {
             if candidates.contains(&method) {
                 candidates = vec![method];

@@ -29,9 +29,10 @@ pub(super) fn borrowed(topology: &Topology, run: Axes, idle: Axes) -> Option<Bor
     Some(Borrowed { run: (run, usual(run)?), idle: (idle, usual(idle)?), share, chunks: 1 })
 }
 
-/// Bytes a second into a device along a run.
-fn into(topology: &Topology, run: Axes) -> u64 {
+/// Bytes a second into a device along a run, if all devices of a node use it.
+pub(super) fn into(topology: &Topology, run: impl Into<Axes>) -> u64 {
+    let run = run.into();
     let links = topology.links(run);
     let ways = if links.wiring == Wiring::Ring && run.group_size(&topology.mesh) > 2 { 2 } else { 1 };
-    links.one_way.per_second() * ways / u64::from(links.apart.max(1))
+    links.one_way.per_second() * ways / u64::from(links.apart.max(1)) / links.sharers.max(1)
 }

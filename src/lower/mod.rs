@@ -8,6 +8,7 @@ mod idle;
 mod packing;
 mod permute;
 mod several;
+mod uneven;
 
 pub use auto::{Trial, simulate};
 pub use collective::{Lowerer, Memory};
@@ -38,14 +39,14 @@ pub struct Lowering {
 /// A method that was asked for and does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[error("`{method}` is no method for {kind} along {axis}, a {wiring} of {size}")]
-#[diagnostic(code("method-not-applicable"), help("leave `using` out, or use {candidates}"))]
+#[diagnostic(code("method-not-applicable"), help("{help}"))]
 pub struct LowerError {
     method: &'static str,
     kind: &'static str,
     axis: String,
     wiring: Wiring,
     size: u64,
-    candidates: String,
+    help: String,
     #[label("asked for by this statement")]
     span: SourceSpan,
 }
@@ -102,7 +103,10 @@ fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerErro
                 axis: flaw.axis,
                 wiring: flaw.wiring,
                 size: flaw.size,
-                candidates: flaw.candidates.iter().map(|method| format!("`{}`", method.name())).join(" or "),
+                help: match flaw.candidates.iter().map(|method| format!("`{}`", method.name())).join(" or ") {
+                    none if none.is_empty() => "leave `using` out: there is nothing to send".to_owned(),
+                    some => format!("leave `using` out, or use {some}"),
+                },
                 span: plan.span(id).into(),
             });
         }

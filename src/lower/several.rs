@@ -231,9 +231,9 @@ impl<'k> Contest<'k> {
         let exchange = kind == CollectiveKind::AllToAll;
         let colours = if exchange { turns(runs.len()) } else { colours(topology, &axes) };
         let whole = Multiport { stages: runs.iter().map(stage).collect(), colours, chunks: 1 };
-        let (_, numbered) = along(topology, &axes);
+        let numbered = self.there.runs(&self.part.mesh);
         let there = |chunks| {
-            let stages = whole.stages.iter().zip(&numbered).map(|(stage, run)| Stage { axes: *run, ..*stage });
+            let stages = whole.stages.iter().zip(&numbered).map(|(stage, (run, _))| Stage { axes: *run, ..*stage });
             Way::Multiport(Multiport { stages: stages.collect(), chunks, ..whole.clone() })
         };
         // Links that are busy nearly all the time cannot be much busier.

@@ -28,7 +28,9 @@ impl Checker {
                 }
             }
             StatementKind::Assign { target, value, by, using } => {
-                let method = using.as_ref().map(|name| self.method_named(name)).transpose();
+                // `auto` is what is done without a word.
+                let using = using.as_ref().filter(|name| name.node != "auto");
+                let method = using.map(|name| self.method_named(name)).transpose();
                 let assigned = method.and_then(|method| {
                     self.method = method;
                     self.target = target.name.as_ref().map(|name| name.node.clone());
@@ -73,7 +75,7 @@ impl Checker {
             let known = || Method::ALL.into_iter().map(Method::name);
             let help = match nearest(&name.node, known()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("known are {}", known().join(", ")),
+                None => format!("known are auto, {}", known().join(", ")),
             };
             CheckError::UnknownMethod { name: name.node.clone(), at: name.span, help }.into()
         })

@@ -10,7 +10,7 @@ use crate::plan::{Choice, Plan, StepId, StepOp};
 use crate::report::why::WhyDocument;
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
-use crate::sim::clock::Timing;
+use crate::sim::clock::{Order, Timing};
 use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::span::LineIndex;
@@ -245,6 +245,16 @@ pub(super) struct TimeDocument {
     pub(super) ratio: f64,
     pub(super) busiest_link: Option<String>,
     pub(super) engines: Vec<EngineDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) order: Option<&'static str>,
+}
+
+/// In which order links serve, unless it is that of the list.
+pub(super) fn order(timing: &Timing) -> Option<&'static str> {
+    match timing.order {
+        Order::Listed => None,
+        Order::Arrival => Some("arrival"),
+    }
 }
 
 /// An engine on the device where it is busy longest.
@@ -372,6 +382,7 @@ impl PlanDocument {
             ratio: timing.makespan.ratio(bound),
             busiest_link: timing.busiest.map(|link| compiled.topology.show_link(link).to_string()),
             engines: engines(timing, &compiled.topology),
+            order: order(timing),
         });
         self.proof = Some(ProofDocument::new(Some(&compiled.proof), &compiled.topology.mesh));
         self

@@ -109,8 +109,7 @@ impl Given {
             let (name, busy) = (topology.show_link(link), show(timing.busiest_link_time()));
             writeln!(report, "         the busiest link is {name}, for {busy}").expect("a string");
         }
-        report += &text::engines(timing, topology);
-        report
+        report + text::order(timing) + &text::engines(timing, topology)
     }
 
     /// All of it, for scripts.
@@ -132,6 +131,7 @@ impl Given {
                 ratio: timing.makespan.ratio(load(timing)),
                 busiest_link: timing.busiest.map(|link| topology.show_link(link).to_string()),
                 engines: document::engines(timing, topology),
+                order: document::order(timing),
             }),
             numerics: findings.numerics.map(NumericsDocument::from),
             diagnostics: document::list(source, &findings.diagnostics),

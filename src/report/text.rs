@@ -8,7 +8,7 @@ use crate::method::Method;
 use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
-use crate::sim::clock::Timing;
+use crate::sim::clock::{Order, Timing};
 use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
 use crate::topology::{AxisLinks, Topology};
@@ -263,7 +263,15 @@ pub fn timing(compiled: &Compiled, timing: &Timing) -> String {
         let (name, busy) = (compiled.topology.show_link(link), show(timing.busiest_link_time()));
         writeln!(text, "         the busiest link is {name}, for {busy}").expect("a string");
     }
-    text + &engines(timing, &compiled.topology)
+    text + order(timing) + &engines(timing, &compiled.topology)
+}
+
+/// In which order links and engines serve, where that is not as listed.
+pub(super) fn order(timing: &Timing) -> &'static str {
+    match timing.order {
+        Order::Listed => "",
+        Order::Arrival => "         links and engines serve first come, first served\n",
+    }
 }
 
 /// How busy the engines are, each on the device where it is busy longest; nothing where a device has only one.

@@ -106,6 +106,9 @@ pub struct Hardware {
     pub hop_rule: HopRule,
     /// What additions and copies within a device cost.
     pub local_moves: LocalMoves,
+    /// The most bytes that the devices of a group have together for the method `broadcast`, in which each sends all it has to
+    /// all others; `None` for no limit. GCL allows 2048.
+    pub broadcast_limit: Option<Bytes>,
     /// What runs beside what on a device.
     pub engines: Engines,
 }

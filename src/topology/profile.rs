@@ -63,6 +63,8 @@ struct Document {
     hop_rule: HopRule,
     #[serde(default = "book_moves", deserialize_with = "read_local_moves")]
     local_moves: LocalMoves,
+    #[serde(default, deserialize_with = "read_limit")]
+    broadcast_limit: Option<Bytes>,
     #[serde(default, deserialize_with = "read_engines")]
     engines: Engines,
 }
@@ -111,6 +113,7 @@ pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
         beyond: document.beyond.into_iter().map(Network::from).collect(),
         hop_rule: document.hop_rule,
         local_moves: document.local_moves,
+        broadcast_limit: document.broadcast_limit,
         engines: document.engines,
     };
     let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
@@ -132,6 +135,8 @@ pub(super) fn write(hardware: &Hardware) -> String {
         ("hop_rule", quoted(hop_rule_text(hardware.hop_rule))),
         ("local_moves", quoted(local_moves_text(hardware.local_moves))),
     ];
+    let limit = hardware.broadcast_limit.map(|limit| ("broadcast_limit", limit.0.to_string()));
+    let fields: Vec<_> = fields.into_iter().chain(limit).collect();
     let beyond = hardware.beyond.iter().map(|network| format!("\n[[beyond]]\n{}", network_text(network)));
     let (fields, network) = (lines(&fields), network_text(&hardware.network));
     let engines = engines_text(&hardware.engines);
@@ -218,6 +223,10 @@ fn read_bandwidth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Rate, D:
 
 fn read_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
     BYTES.read(deserializer).map(Bytes)
+}
+
+fn read_limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
+    read_bytes(deserializer).map(Some)
 }
 
 fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {

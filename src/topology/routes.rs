@@ -230,12 +230,16 @@ impl Topology {
 
     /// The route of a shuffle, which counts ranks, with its hops counted in links of the machine.
     pub fn in_links(&self, sources: &Sources, route: Route) -> Route {
-        match (sources, route) {
-            (Sources::Shift { axes, .. }, Route::Hops(ranks)) => {
-                let apart = axes.last().map_or(1, |axis| i64::from(self.mesh.links_apart(axis)));
+        let last = match sources {
+            Sources::Shift { axes, .. } => axes.last(),
+            Sources::Table { axes, .. } => axes.last().copied(),
+        };
+        match route {
+            Route::Hops(ranks) => {
+                let apart = last.map_or(1, |axis| i64::from(self.mesh.links_apart(axis)));
                 Route::Hops(ranks.saturating_mul(apart))
             }
-            (Sources::Shift { .. }, Route::Shortest) | (Sources::Table { .. }, _) => route,
+            Route::Shortest => Route::Shortest,
         }
     }
 

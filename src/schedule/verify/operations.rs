@@ -138,7 +138,15 @@ fn check_shuffle(mesh: &Mesh, sources: &Sources, route: Route) -> Result<(), Fla
             check_permutation(entries, mesh.group_size(axes.iter().copied()))?;
             match route {
                 Route::Shortest => Ok(()),
-                Route::Hops(hops) => Err(Flaw::Route { hops }),
+                // Along one axis, and as far for all.
+                Route::Hops(hops) => {
+                    let n = i64::try_from(entries.len()).map_err(|_| Flaw::Sources)?;
+                    let leads = |(to, from): (i64, &Option<u32>)| {
+                        from.is_none_or(|from| (to - i64::from(from) - hops) % n == 0)
+                    };
+                    let leads = axes.len() == 1 && (1 - n..n).contains(&hops) && (0..).zip(entries).all(leads);
+                    ensure(leads, Flaw::Route { hops })
+                }
             }
         }
     }

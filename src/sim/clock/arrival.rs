@@ -10,7 +10,7 @@ use super::clocks::HopTime;
 use super::cost::{block_bytes, compute_time, work};
 use super::presence::{MayMiss, makes_result};
 use super::record::{MOST_USES, Record, Resource, Use};
-use super::{ClockError, Interval, LinkLoad, Timing};
+use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::mesh::DeviceId;
 use crate::schedule::{OpId, OpKind, Operation, Route, Schedule};
 use crate::topology::routes::Walk;
@@ -196,6 +196,7 @@ impl<'a> Arrival<'a> {
         let count = self.topology.hardware.engines.names().len();
         let longest = |engine| self.engines.iter().skip(engine).step_by(count.max(1)).copied().max();
         let timing = Timing {
+            order: Order::Arrival,
             makespan: operations.iter().map(|operation| operation.finish).max().unwrap_or_default(),
             operations,
             engines: (0..count).map(|engine| longest(engine).unwrap_or_default()).collect(),

@@ -2,7 +2,7 @@
 
 use super::orbit::Classes;
 use super::record::{Log, Record};
-use super::{Interval, LinkLoad, Timing};
+use super::{Interval, LinkLoad, Order, Timing};
 use crate::mesh::DeviceId;
 use crate::topology::{AxisLinks, EngineId, Hop, HopRule, LinkId, Topology};
 use crate::units::{Bytes, Rate, Time, TimeScale};
@@ -196,6 +196,7 @@ impl Clocks {
         let used = topology.all_links().filter(|id| links[id.index()].busy > Time::ZERO);
         let busiest = used.max_by_key(|id| (links[id.index()].busy, std::cmp::Reverse(*id)));
         Timing {
+            order: Order::Listed,
             makespan: operations.iter().map(|operation| operation.finish).max().unwrap_or_default(),
             operations,
             links,

@@ -41,6 +41,8 @@ use thiserror::Error;
 /// When everything happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
+    /// In which order links and engines served.
+    pub order: Order,
     /// When the last device has its last block.
     pub makespan: Time,
     /// From the earliest start on any device to the latest end, for each operation in list order.
@@ -235,12 +237,23 @@ pub fn run_uncollapsed(schedule: &Schedule, topology: &Topology) -> Result<Timin
     }
 }
 
-/// The same as [`run_recorded`], with links and engines that serve in this order. First come, first served takes time
-/// and memory for each block of each device.
+/// The same as [`run`], with links and engines that serve in this order. First come, first served takes time and memory
+/// for each block of each device.
 ///
 /// # Errors
 /// As [`run`]; first come, first served also for gathers kept as one, and for too many blocks.
-pub fn run_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<(Timing, Record), ClockError> {
+pub fn run_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<Timing, ClockError> {
+    match order {
+        Order::Listed => run(schedule, topology),
+        Order::Arrival => Ok(run_recorded_in(schedule, topology, order)?.0),
+    }
+}
+
+/// The same as [`run_recorded`] in this order.
+///
+/// # Errors
+/// As [`run_in`].
+pub fn run_recorded_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<(Timing, Record), ClockError> {
     same_mesh(schedule, topology)?;
     match order {
         Order::Listed => run_recorded(schedule, topology),

@@ -335,7 +335,16 @@ fn check_sources(mesh: &Mesh, sources: &Sources) -> Check {
 fn check_route(mesh: &Mesh, sources: &Sources, route: Route) -> Check {
     let Route::Hops(hops) = route else { return Ok(()) };
     match sources {
-        Sources::Table { .. } => Err("a route by hops needs a shift".to_owned()),
+        Sources::Table { axes, entries } => {
+            require(axes.len() == 1, || "a route by hops goes along one axis".to_owned())?;
+            let n = i64::try_from(entries.len()).map_err(|_| "the table is too long".to_owned())?;
+            let arrives = |(to, from): (i64, &Option<u32>)| match from {
+                Some(from) => (i64::from(*from) + hops - to).rem_euclid(n) == 0,
+                None => true,
+            };
+            let arrives = hops.unsigned_abs() < n.unsigned_abs() && (0..).zip(entries).all(arrives);
+            require(arrives, || format!("{hops} hops do not lead from the sources"))
+        }
         Sources::Shift { axes, by, wrap } => {
             let ends = by.checked_add(hops).ok_or("the route is too long")?;
             let arrives = ends == 0 || *wrap && i64::try_from(axes.group_size(mesh)).is_ok_and(|n| ends % n == 0);

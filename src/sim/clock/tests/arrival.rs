@@ -1,6 +1,6 @@
 //! First come, first served, against closed forms and against what the list says.
 
-use super::super::{Order, run_in};
+use super::super::{Order, run_in, run_recorded_in};
 use super::*;
 use crate::schedule::methods::{self, Method};
 use crate::topology::HopRule;
@@ -29,7 +29,7 @@ fn direct_exchanges_hide_their_hops() {
         let method = if n % 2 == 0 { Method::DirectHalves } else { Method::Direct };
         let block = 8_000_000;
         let schedule = exchange(&topology, method, block);
-        let (timing, record) = run_in(&schedule, &topology, Order::Arrival).expect("a time");
+        let (timing, record) = run_recorded_in(&schedule, &topology, Order::Arrival).expect("a time");
         let n = u64::from(n);
         let blocks = if n % 2 == 0 { n * n } else { n * n - 1 };
         assert_eq!(timing.makespan, topology.axes[0].hop_latency + at_link(&topology, block / 8) * blocks, "{n}");
@@ -47,12 +47,12 @@ fn what_serves_serves_one_at_a_time() {
     for _ in 0..100 {
         let topology = oracle::random_topology(&mut random);
         let schedule = oracle::random_schedule(&mut random, &topology);
-        let (timing, record) = run_in(&schedule, &topology, Order::Arrival).expect("a sound schedule");
+        let (timing, record) = run_recorded_in(&schedule, &topology, Order::Arrival).expect("a sound schedule");
         let mut uses = record.uses;
         uses.sort_by_key(|used| (used.resource, used.start, used.finish));
         assert!(uses.is_sorted_by(|one, next| one.resource != next.resource || one.finish <= next.start));
         assert!(timing.makespan >= timing.busiest_link_time().max(timing.busiest_engine_time()));
-        let again = run_in(&schedule, &topology, Order::Arrival).expect("a sound schedule").0;
+        let again = run_in(&schedule, &topology, Order::Arrival).expect("a sound schedule");
         assert_eq!(timing, again);
     }
 }
@@ -66,4 +66,16 @@ fn kept_gathers_are_refused() {
     builder.push(OpKind::AllGather { axes: vec![AxisId::new(X)], dim: 0 }, &[16], &[input]);
     let error = run_in(&builder.schedule, &topology, Order::Arrival).expect_err("refused");
     assert!(error.to_string().contains("first come, first served"), "{error}");
+}
+
+/// What is too much to be followed is not begun.
+#[test]
+fn many_blocks_are_refused() {
+    let topology = by_sum(&[1024, 1024], Wiring::Ring);
+    let mut builder = Builder::new(&topology);
+    let input = builder.input(&[4]);
+    (0..64).for_each(|_| {
+        builder.up(input, X, true);
+    });
+    assert_eq!(run_in(&builder.schedule, &topology, Order::Arrival), Err(super::super::ClockError::ManyBlocks));
 }

@@ -1,0 +1,54 @@
+//! `shardc time --order arrival`: links and engines that serve first come, first served.
+#![allow(missing_docs)]
+
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+fn time(arguments: &[&str], program: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    command.arg("time").args(arguments).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command");
+    child.stdin.take().expect("piped").write_all(program.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+fn document(order: &str, program: &str) -> Value {
+    let output = time(&["--order", order, "--format", "json"], program);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("a document")
+}
+
+const TORUS: &str = "mesh {X: 4 ring, Y: 8 ring} on tpu_v5p\nA: bf16[4096_XY, 131072]\n\
+                     AllGather_XY(A[4096_XY, 131072]) -> B[4096, 131072]\n";
+
+/// All axes of a rectangular torus at once need an order: without one the links of one axis wait for the other.
+#[test]
+fn a_torus_that_is_not_square_needs_an_order() {
+    let [listed, arrival] = ["listed", "arrival"].map(|order| document(order, TORUS));
+    let ratio = |document: &Value| document["time"]["ratio"].as_f64().expect("a ratio");
+    assert!(ratio(&listed) < 1.005, "{listed}");
+    assert!((1.575..1.585).contains(&ratio(&arrival)), "{arrival}");
+    assert_eq!(arrival["time"]["order"], "arrival");
+    assert!(listed["time"].get("order").is_none());
+    assert_eq!(arrival["time"]["busiest_link"], listed["time"]["busiest_link"]);
+}
+
+#[test]
+fn people_are_told_of_the_order() {
+    let told = |arguments: &[&str]| {
+        let output = time(arguments, TORUS);
+        assert!(output.status.success());
+        String::from_utf8_lossy(&output.stdout).contains("first come, first served")
+    };
+    assert!(told(&["--order", "arrival", "--timeline"]));
+    assert!(!told(&[]));
+}
+
+/// What is one operation has no messages to be served.
+#[test]
+fn what_has_no_such_time_is_refused() {
+    let kept = time(&["--order", "arrival", "--keep-allgather"], TORUS);
+    let text = String::from_utf8_lossy(&kept.stderr);
+    assert!(!kept.status.success() && text.contains("kept as one"), "{text}");
+}
