@@ -53,7 +53,7 @@ impl Stages<'_, '_, '_, '_> {
             return scatters(method, n);
         }
         if self.lowerer.frugal {
-            return true;
+            return false;
         }
         let (dtype, extents) = (self.builder.dtype(value), self.builder.extents(value).to_vec());
         let key = (axes, dtype, extents);
