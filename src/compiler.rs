@@ -221,6 +221,8 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
             Err(_) => return Err(advice::unwritten(&ordinary()?)),
         },
     };
+    let machine = machine_as_planned(&plan, topology);
+    let plan = plan.by_methods(options.costs.on(&machine, options.lowering).as_ref());
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
     Ok(plan)
 }

@@ -93,6 +93,13 @@ impl AddAssign for Time {
     }
 }
 
+impl Time {
+    /// The difference, zero where it would be less.
+    pub fn saturating_sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
+}
+
 impl Sub for Time {
     type Output = Time;
     fn sub(self, other: Time) -> Time {

@@ -78,14 +78,13 @@ fn axes_of_one_device_change_nothing() {
 /// lost, and what is asked for is done.
 #[test]
 fn sums_that_do_not_divide_are_near_their_bound() {
-    let meshes =
-        ["X: 3 ring", "X: 5 ring", "X: 7 ring", "X: 12 ring", "X: 16 ring", "X: 9 switch", "X: 3 ring, Y: 5 ring"];
+    let meshes = ["X: 3 ring", "X: 7 ring", "X: 16 ring", "X: 9 switch", "X: 3 ring, Y: 5 ring"];
     for (mesh, using) in iproduct!(meshes, ["", " using bidirectional_ring_pair"]) {
         if !using.is_empty() && (mesh.contains("switch") || mesh.contains('Y')) {
             continue;
         }
         let axes = if mesh.contains('Y') { "XY" } else { "X" };
-        let source = program(mesh, [4099, 16411], ("A: i32[I, J]{U_W}", "AllReduce_{W}(A[I, J]{U_W}) -> B[I, J]"))
+        let source = program(mesh, [1031, 8209], ("A: i32[I, J]{U_W}", "AllReduce_{W}(A[I, J]{U_W}) -> B[I, J]"))
             .replace("{U_W}", &format!("{{U_{axes}}}"))
             .replace("{W}", &format!("{{{axes}}}"))
             .replace("B[I, J]\n", &format!("B[I, J]{using}\n"));

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::compile;
 use common::numeric::computes;
 use common::single::{axis, one_axis, schedule};
 use itertools::{Itertools, iproduct};
@@ -165,5 +166,26 @@ fn scattered_broadcasts_take_about_twice_the_bound() {
         let bound = topology.scale.at_rate(u128::from(extents[0] * extents[1]) / 4, topology.axes[0].one_way);
         let ratio = clock::run(&schedule, &topology).expect("a time").makespan.ratio(bound);
         assert!((1.9..2.4).contains(&ratio), "{sizes:?}: {ratio}");
+    }
+}
+
+/// What is asked for is what is counted: the plan says of each method what the clock says.
+#[test]
+fn plans_count_the_methods_that_are_asked_for() {
+    let lines = [
+        ("A: i8[I_X, J]", "AllGather_X(A[I_X, J]) -> C[I, J]", "clockwise_ring bidirectional_ring_pair bruck swing"),
+        ("A: i8[I, J]{U_X}", "AllReduce_X(A[I, J]{U_X}) -> C[I, J]", "tree anticlockwise_ring broadcast auto"),
+        ("A: i8[I_X, J]", "AllToAll_{X,J}(A[I_X, J]) -> C[I, J_X]", "direct bundled link_by_link direct_halves"),
+    ];
+    for (input, line, methods) in lines {
+        for method in methods.split(' ') {
+            let head = "mesh {X: 8 ring} on tpu_v5e\ndims {I: 8192, J: 8192}";
+            let compiled = compile(&format!("{head}\n{input}\n{line} using {method}\n"));
+            let makespan = clock::run(&compiled.schedule, &compiled.topology).expect("a time").makespan;
+            assert_eq!(compiled.plan.totals().time(), makespan, "{method}");
+            assert!(compiled.plan.lower_bound <= makespan, "{method}");
+            let usual = compile(&format!("{head}\n{input}\n{line}\n")).plan.totals().time();
+            assert_eq!(compiled.plan.exact, makespan <= usual, "{method}");
+        }
     }
 }

@@ -77,6 +77,7 @@ fn heaviest(graph: &Graph, demand: &Demand, effort: Effort) -> (Load, Option<Cou
         keep(parts.load, Counted::Parts(parts));
     }
     let (cut, largest) = cuts::heaviest(graph, demand, effort);
+    let largest = largest && !(demand.reduces_to_all && partitions::may_miss(graph, demand));
     if let Some(cut) = cut {
         keep(cut.load, Counted::Cut(cut));
     }

@@ -42,6 +42,13 @@ pub(super) fn heaviest(graph: &Graph, demand: &Demand) -> Option<Parts> {
     }
 }
 
+/// Whether other parts may need more: those that tear copies apart, or share the links of their switches.
+pub(super) fn may_miss(graph: &Graph, demand: &Demand) -> bool {
+    let copies = demand.places.iter().any(|devices| devices.len() > demand.groups);
+    let joined_switches = graph.links().any(|link| link.from.min(link.to) >= graph.devices());
+    copies || joined_switches
+}
+
 fn parts(graph: &Graph, demand: &Demand, of: Vec<Vec<usize>>) -> Parts {
     let mut part = vec![0; graph.devices()];
     for (number, places) in of.iter().enumerate() {

@@ -147,7 +147,7 @@ impl<'a> Regular<'a> {
         boxes
     }
 
-    /// Whether boxes are known to have the heaviest set among them: in an exchange replicas could use odd halves.
+    /// Whether boxes are known to have the heaviest set among them: in an exchange copies could use odd halves.
     fn largest(&self, collective: &Collective) -> bool {
         // Replicas on the switch of the group change its boxes.
         let mixed = self.roles.group.union(self.roles.idle);
@@ -155,8 +155,9 @@ impl<'a> Regular<'a> {
         let mixed = ports(mixed) < ports(self.roles.group) + ports(self.roles.idle);
         let few = self.roles.group.union(self.roles.idle).len() <= MANY && !mixed;
         match collective {
-            Collective::AllGather { .. } | Collective::ReduceScatter { .. } | Collective::AllReduce { .. } => few,
-            Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
+            Collective::AllGather { .. } | Collective::ReduceScatter { .. } => few,
+            // Parts that tear copies apart could need more.
+            Collective::AllReduce { .. } | Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
             Collective::Broadcast { .. } => few,
             Collective::Permute { .. } => false,
             Collective::Slice { .. } | Collective::Open { .. } => true,

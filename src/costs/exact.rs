@@ -5,8 +5,9 @@ use super::{limited, roofline, traffic};
 use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::lower::{Lowerer, Lowering, Memory, simulate};
+use crate::lower::{Lowerer, Lowering, Memory, idle_runs, simulate};
 use crate::mesh::AxisSet;
+use crate::method::Method;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::topology::Topology;
 use crate::units::Time;
@@ -31,15 +32,18 @@ impl<'a> Exact<'a> {
 
     /// Lowers and runs the collective on the axes that take part; along all others the same happens side by
     /// side. Groups along a part of an axis share its links, so of that all devices take part.
-    fn simulated(&self, collective: &Collective, from: &Layout) -> Option<Time> {
-        let axes = collective.axes(&from.sharding, &self.topology.mesh);
+    fn simulated(&self, collective: &Collective, from: &Layout, method: Option<Method>) -> Option<Time> {
+        let mesh = &self.topology.mesh;
+        let borrowed = idle_runs(mesh, &from.sharding).into_iter().flat_map(|run| run.iter());
+        let borrowed: AxisSet = borrowed.filter(|_| method == Some(Method::IdleAxis)).collect();
+        let axes = collective.axes(&from.sharding, mesh).union(borrowed);
         let part = Part::new(self.topology, axes);
         let (collective, from) = (part.collective(collective), part.layout(from, &self.topology.mesh));
         let extents = from.local_extents(&part.topology.mesh);
         let memory = self.memories.borrow_mut().remove(&axes).unwrap_or_default();
         let mut lowerer = Lowerer::with(&part.topology, self.lowering, memory);
         let trial = simulate(&part.topology, from.dtype, &extents, |builder, input| {
-            lowerer.collective(builder, &collective, &from, input, None);
+            lowerer.collective(builder, &collective, &from, input, method);
         });
         self.memories.borrow_mut().insert(axes, lowerer.into_memory());
         trial.map(|trial| trial.time)
@@ -47,6 +51,12 @@ impl<'a> Exact<'a> {
 }
 
 impl Costs for Exact<'_> {
+    fn by_method(&self, collective: &Collective, from: &Layout, method: Method) -> Cost {
+        let usual = self.collective(collective, from);
+        let asked = self.simulated(collective, from, Some(method));
+        Cost { time: asked.unwrap_or(usual.time), ..usual }
+    }
+
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
         let key = (collective.clone(), from.clone());
         if let Some(cost) = self.known.borrow().get(&key) {
@@ -55,7 +65,7 @@ impl Costs for Exact<'_> {
         let bound = self.bounds.collective(collective, from);
         let time = match collective {
             Collective::Slice { .. } => Time::ZERO,
-            _ => self.simulated(collective, from).unwrap_or_else(|| bound.time()),
+            _ => self.simulated(collective, from, None).unwrap_or_else(|| bound.time()),
         };
         let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
         let cost = limited(time, limit);

@@ -29,6 +29,7 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
+use crate::method::Method;
 use crate::operator::Operator;
 use crate::program::{Program, ValueId};
 use crate::span::Span;
@@ -44,6 +45,11 @@ use thiserror::Error;
 pub trait Costs {
     /// The time of one collective, and what limits it.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
+
+    /// The same by a method that is asked for.
+    fn by_method(&self, collective: &Collective, from: &Layout, _method: Method) -> Cost {
+        self.collective(collective, from)
+    }
 
     /// A time that the collective does not take less than, where the time itself takes long to find.
     fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Time> {
@@ -359,6 +365,36 @@ impl Plan {
         let step = self.step(id);
         let is_product = matches!(step.op, StepOp::Product { .. });
         is_product.then(|| self.choice(step.value).map(|choice| choice.case)).flatten()
+    }
+
+    /// The same plan with the steps whose methods are asked for at what they take by these. Where that is more than the
+    /// usual time, the plan is no more the best there is.
+    ///
+    /// - `costs`: on the mesh of the plan.
+    pub fn by_methods(mut self, costs: &dyn Costs) -> Plan {
+        for id in self.ids() {
+            let step = self.step(id);
+            if let (StepOp::Collective(collective), Some(method)) = (&step.op, self.program.value(step.user).method) {
+                let from = &self.step(self.operands(id)[0]).layout;
+                let (before, cost) = (step.cost, costs.by_method(collective, from, method));
+                self.exact &= cost.time <= before.time;
+                // What is asked for may even be faster.
+                let saved = before.time.saturating_sub(cost.time) * self.times(id);
+                self.lower_bound = self.lower_bound.saturating_sub(saved);
+                self.steps[id].cost = cost;
+            }
+        }
+        self
+    }
+
+    /// Whether a method is asked for that is slower than the usual one.
+    pub fn is_slowed(&self) -> bool {
+        !self.exact && self.ids().any(|id| self.is_by_method(id))
+    }
+
+    fn is_by_method(&self, id: StepId) -> bool {
+        let step = self.step(id);
+        matches!(step.op, StepOp::Collective(_)) && self.program.value(step.user).method.is_some()
     }
 
     /// The sums over all steps.

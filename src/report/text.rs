@@ -139,8 +139,11 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
         }
     } else {
         let pinned = plan.choices.iter().any(|choice| choice.pinned.is_some());
-        let why =
-            if pinned { "products were done as they were pinned" } else { "the search for a cheaper one was given up" };
+        let why = match pinned {
+            true => "products were done as they were pinned",
+            false if plan.is_slowed() => "collectives are done by the methods that are asked for",
+            false => "the search for a cheaper one was given up",
+        };
         let gap = match plan.lower_bound {
             Time::ZERO => String::new(),
             bound => format!(", this one {:.2}x of that", totals.time().ratio(bound)),

@@ -148,7 +148,8 @@ fn all_reduces_are_bound_by_the_heaviest_of_all_partitions() {
     for (name, net) in nets().into_iter().filter(|(_, net)| net.devices <= 9) {
         let certificate = on_net("AllReduce", &net);
         assert_eq!(certificate.bound.bandwidth, time(net.all_reduce()), "AllReduce on {name}");
-        assert!(certificate.largest);
+        // Parts may share the links between switches, and each counts them.
+        assert_eq!(certificate.largest, net.nodes <= net.devices + 1, "{name}");
     }
 }
 
