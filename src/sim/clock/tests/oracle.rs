@@ -61,8 +61,8 @@ impl Events {
         let mut now = 0;
         loop {
             let ready = |id: usize, ends: &[Option<u128>]| {
-                let after = self.list[id].after.iter().map(|other| ends[*other].filter(|end| *end <= now));
-                after.fold(Some(0), |ready, end| Some(ready?.max(end?)))
+                let mut after = self.list[id].after.iter().map(|other| ends[*other].filter(|end| *end <= now));
+                after.try_fold(0, |ready: u128, end| Some(ready.max(end?)))
             };
             let waiting = (0..self.list.len()).filter(|id| ends[*id].is_none());
             let mut turns: Vec<(u128, usize)> = waiting.filter_map(|id| Some((ready(id, &ends)?, id))).collect();
