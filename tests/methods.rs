@@ -7,6 +7,7 @@ use common::numeric::computes;
 use common::single::{axis, one_axis, schedule};
 use itertools::{Itertools, iproduct};
 use shardc::collective::CollectiveKind;
+use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
@@ -14,6 +15,7 @@ use shardc::schedule::methods::{self, Colour, Multiport, Stage, broadcasts_in_ch
 use shardc::sim::clock;
 use shardc::sim::proof::prove;
 use shardc::topology::{Hardware, Topology};
+use shardc::units::Bytes;
 
 const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::AllGather,
@@ -187,5 +189,21 @@ fn plans_count_the_methods_that_are_asked_for() {
             let usual = compile(&format!("{head}\n{input}\n{line}\n")).plan.totals().time();
             assert_eq!(compiled.plan.exact, makespan <= usual, "{method}");
         }
+    }
+}
+
+/// With GCL's rule a group whose devices have more than 2048 bytes together does not send everything to everybody.
+#[test]
+fn broadcasts_have_a_limit() {
+    let limited = Hardware { broadcast_limit: Some(Bytes(2048)), ..Hardware::named("tpu_v5e").expect("shipped") };
+    assert_eq!(Hardware::from_toml(&limited.to_toml()), Ok(limited.clone()));
+    for (rows, is_allowed) in [(256, true), (257, false)] {
+        let source = format!("mesh {{X: 8 ring}}\nA: i8[{rows}]{{U_X}}\nAllReduce_X(A) -> B[{rows}] using broadcast\n");
+        let program = compiler::check(&source).0.expect("right");
+        let compiled = |hardware: &Hardware| {
+            compiler::compile(&program, &Options { hardware: Some(hardware.clone()), ..Options::default() })
+        };
+        assert_eq!(compiled(&limited).is_ok(), is_allowed, "{rows}");
+        assert!(compiled(&Hardware::named("tpu_v5e").expect("shipped")).is_ok());
     }
 }
