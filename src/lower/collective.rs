@@ -227,7 +227,9 @@ impl Stages<'_, '_, '_, '_> {
     /// Over all axes at once, or over one after the other; scattered along a dim that divides, if there is one.
     pub(super) fn evenly(&mut self, value: OpId, axes: Axes) -> OpId {
         // In any order the gather undoes the scatter: what is left for slow links should be little.
-        let axes: Axes = axes.iter().sorted_by_key(|axis| Reverse(idle::into(self.lowerer.topology, *axis))).collect();
+        let topology = self.lowerer.topology;
+        let runs = self.runs(axes).into_iter().sorted_by_key(|run| Reverse(idle::into(topology, *run)));
+        let axes: Axes = runs.flat_map(|run| run.iter()).collect();
         let n = axes.group_size(self.builder.mesh());
         let dim = self.builder.extents(value).iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
         let moved = |kind| Moved { kind, dims: on_dim(axes, dim), to: None, idle: None };
