@@ -6,6 +6,7 @@ use shardc::compiler::{self, Options, Spelling};
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::explain::{self, PAGES};
+use shardc::method::Method;
 use shardc::report::given::Given;
 use shardc::schedule::{Unread, from_text, is_schedule};
 use std::collections::BTreeSet;
@@ -152,6 +153,14 @@ fn programs_too_large_for_a_page_have_their_code() {
         ("\u{1}".to_owned(), "not-text"),
     ] {
         assert!(codes(&source).contains(code), "{code}");
+    }
+}
+
+#[test]
+fn the_page_of_methods_has_them_all() {
+    let page = PAGES.iter().find(|page| page.code == "unknown-method").expect("a page");
+    for method in Method::ALL {
+        assert!(page.text.contains(&format!("`{}`", method.name())), "{}", method.name());
     }
 }
 

@@ -311,8 +311,8 @@ impl Stages<'_, '_, '_, '_> {
         let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
         let mut candidates = methods::candidates(kind, wiring, size);
         // What a group has together may be too much for each device to send all it has to all others.
-        let elements: u64 = self.builder.extents(value).iter().product();
-        let bytes = (elements * self.builder.dtype(value).size()).saturating_mul(size);
+        let elements = self.builder.extents(value).iter().fold(size, |all, extent| all.saturating_mul(*extent));
+        let bytes = elements.saturating_mul(self.builder.dtype(value).size());
         if topology.hardware.broadcast_limit.is_some_and(|limit| bytes > limit.0) {
             candidates.retain(|method| !matches!(method, Method::Broadcast | Method::LineBroadcast));
         }
