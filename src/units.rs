@@ -78,6 +78,11 @@ impl Time {
     pub fn ratio(self, other: Time) -> f64 {
         if self.0 == other.0 { 1.0 } else { self.0 as f64 / other.0 as f64 }
     }
+
+    /// The difference, zero where it would be less.
+    pub fn saturating_sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
 }
 
 impl Add for Time {
@@ -90,13 +95,6 @@ impl Add for Time {
 impl AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
         *self = *self + other;
-    }
-}
-
-impl Time {
-    /// The difference, zero where it would be less.
-    pub fn saturating_sub(self, other: Time) -> Time {
-        Time(self.0.saturating_sub(other.0))
     }
 }
 
