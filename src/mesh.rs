@@ -228,6 +228,17 @@ impl Axes {
         (end == suffix.0).then_some(Axes(rest))
     }
 
+    /// What stands behind `prefix`, if the list begins with it.
+    pub fn strip_prefix(self, prefix: Axes) -> Option<Axes> {
+        let begins = self.len() >= prefix.len() && self.iter().zip(prefix.iter()).all(|(a, b)| a == b);
+        begins.then(|| self.iter().skip(prefix.len()).collect())
+    }
+
+    /// The list without some axes.
+    pub fn without(self, axes: AxisSet) -> Axes {
+        self.iter().filter(|axis| !axes.contains(*axis)).collect()
+    }
+
     /// The number of axes.
     pub fn len(self) -> usize {
         (64 - self.0.leading_zeros() as usize).div_ceil(4)

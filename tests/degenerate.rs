@@ -3,9 +3,13 @@
 
 mod common;
 
-use common::{compile, errors, first_collective};
-use itertools::iproduct;
+use common::{compile, compile_lowered, errors, first_collective, programs, small_examples};
+use itertools::{Itertools, iproduct};
+use shardc::collective::CollectiveKind;
+use shardc::lower::Lowering;
+use shardc::mesh::Wiring;
 use shardc::report::{step_bound, step_methods};
+use shardc::schedule::methods;
 use shardc::sim::{clock, proof, values};
 
 /// A collective by hand: the declaration of its operand, and the statement.
@@ -105,4 +109,122 @@ fn nothing_is_refused() {
         assert!(!found.is_empty() && found.iter().all(|code| found[0] == *code), "{found:?}");
     }
     assert!(!errors(&program("X: 0", [4, 4], COLLECTIVES[0])).is_empty());
+}
+
+/// Scalars have no dim that could be cut: every collective of a sum and of a root, by every method, in order or not.
+#[test]
+fn scalars_have_no_dim() {
+    let meshes = ["1", "2 ring", "3 ring", "4 ring", "5 line", "6 line", "3 switch", "7 switch", "8 switch"];
+    let operators = ["U", "MAX", "MIN", "MUL", "MEAN", "SQUARE_ADD", "ROOT"];
+    for (mesh, operator, dtype, bitwise) in iproduct!(meshes, operators, ["f32", "i32"], [false, true]) {
+        if dtype == "i32" && (operator == "MEAN" || bitwise) {
+            continue;
+        }
+        let (kind, word) = match operator {
+            "ROOT" => (CollectiveKind::Broadcast, "Broadcast"),
+            _ => (CollectiveKind::AllReduce, "AllReduce"),
+        };
+        let source = |mesh: &str, using: &str| {
+            format!(
+                "mesh {{X: {mesh}}} on tpu_v5p\nA: {dtype}[]{{{operator}_X}}\n{word}_X(A[]{{{operator}_X}}) -> B[]{using}\n"
+            )
+        };
+        let (size, wiring) = mesh.split_once(' ').unwrap_or((mesh, "line"));
+        let wiring = match wiring {
+            "ring" => Wiring::Ring,
+            "line" => Wiring::Line,
+            _ => Wiring::Switch,
+        };
+        let methods = methods::candidates(kind, wiring, size.parse().expect("a size"));
+        let using = methods.iter().map(|method| format!(" using {}", method.name()));
+        for using in using.chain([String::new()]) {
+            is_right(&source(mesh, &using), bitwise);
+        }
+    }
+    // Several axes at once, products without a dim, and links that are degraded.
+    let several = [
+        "mesh {X: 2 x 3} on h100\ndims {I: 6}\nA: bf16[I_X]\nB: bf16[I_X]\nA * B -> C[]\n",
+        "mesh {X: 3 ring, Y: 5 line} on tpu_v5p\nA: f32[]{U_XY}\nB[] = A\n",
+        "mesh {X: 3 ring, Y: 4 ring} on tpu_v5p\nA: f32[]{ROOT_XY}\nB[] = A\n",
+        "mesh {X: 3, Y: 4} on h100\nA: f32[]{ROOT_XY}\nB[] = A\n",
+        "mesh {X: 3 ring, Y: 3 ring} on tpu_v5p\nlink (0,0)->(1,0) down\nA: f32[]{ROOT_XY}\nB[] = A\n",
+        "mesh {X: 3 ring, Y: 3 ring} on tpu_v5p\nlink (0,0)->(1,0) down\nA: f32[]{U_XY}\nB[] = A\n",
+        "mesh {X: 6 line} on tpu_v5p\nA: f32[]{U_X}\nB = A\nC[]{U_X} = 2 * B\nD[] = B + C\n",
+        "mesh {Y: 2} on tpu_v5e\ndims {J: 4}\nA: i32[J]\nB: i32[J]{ROOT_Y}\nC[] = A * B\n",
+    ];
+    for (source, bitwise) in iproduct!(several, [false, true]) {
+        is_right(source, bitwise);
+    }
+}
+
+fn is_right(source: &str, bitwise: bool) {
+    let schedule = compile_lowered(source, Lowering { bitwise, ..Lowering::default() }).schedule;
+    proof::prove(&schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{source}"));
+    let inputs = values::inputs(&schedule, 3).expect("small");
+    let dense = values::dense(&schedule, &inputs).expect("small");
+    let run = values::run(&schedule, &inputs).expect("small");
+    assert!(values::compare(&schedule, &inputs, &dense, &run).expect("comparable").within, "{source}");
+}
+
+/// Any axis of any program may have one device: it still has a plan, and that is right.
+#[test]
+fn any_axis_may_have_one_device() {
+    let files = programs("tests/corpus/small").into_iter().chain(small_examples());
+    let mut tried = 0;
+    for file in files {
+        let source = std::fs::read_to_string(&file).expect("a program");
+        let Some(mesh) = source.lines().find(|line| line.starts_with("mesh {")) else { continue };
+        let inside = mesh.split_once('{').and_then(|(_, rest)| rest.split_once('}')).expect("a mesh").0;
+        let says_more = |line: &str| line.starts_with("axis ") || line.starts_with("link ");
+        if inside.contains(" x ") || inside.contains("over") || source.lines().any(says_more) {
+            continue;
+        }
+        for axis in inside.split(',') {
+            let name = axis.split_once(':').expect("a size").0;
+            let smaller = mesh.replacen(axis, &format!("{name}: 1"), 1);
+            // What is expected of the plan is that of the larger mesh.
+            let kept = |line: &&str| !["expect ", "limit "].iter().any(|word| line.starts_with(word));
+            let source = source.replacen(mesh, &smaller, 1).lines().filter(kept).join("\n");
+            let source = without_methods(&source);
+            is_right(&(source + "\n"), false);
+            tried += 1;
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+/// The program without `using`: with one device there is nothing to send by a method.
+fn without_methods(source: &str) -> String {
+    source.lines().map(|line| line.split_once(" using ").map_or(line, |(line, _)| line)).join("\n")
+}
+
+/// Layouts may name axes of one device wherever they are legal; they cost nothing, and come out as they are written.
+#[test]
+fn axes_of_one_device_are_labels() {
+    let mesh = "mesh {D: 1, X: 4 ring, E: 1} on tpu_v5p\ndims {I: 64, J: 32, K: 16}\n";
+    // The declarations and statements, the layout of the last value, and what is sent.
+    let cases = [
+        ("A: f32[I, J]\nB[I_D, J] = A", "[I_D, J]", ""),
+        ("A: f32[I_D, J]\nB[I, J] = A", "[I_D, J]", ""),
+        ("A: f32[I, J]\nB[I_D, J_E] = A", "[I_D, J_E]", ""),
+        ("A: f32[I_XD, J]\nB[I, J] = A", "[I, J]", "AllGather_DX"),
+        ("A: f32[I_XD, J]\nB[I, J_X] = A", "[I, J_X]", "AllToAll_{XD,J}"),
+        ("A: f32[I, J]{U_D}\nB[I, J] = A", "[I, J]", ""),
+        ("A: f32[I, J]{U_DX}\nB[I_D, J_X] = A", "[I_D, J_X]", "ReduceScatter_{X,J}"),
+        ("A: f32[I, J]{ROOT_D}\nB[I_E, J] = A", "[I_E, J]", ""),
+        ("A: bf16[I_D, J]\nB: bf16[J_X, K]\nC[I_D, K] = A * B", "[I_D, K]", "AllReduce_X"),
+        ("A: bf16[I_D, J]\nB: bf16[J, K_X]\nC = A * B", "[I_D, K_X]", ""),
+        ("A: bf16[I_D, J]\nB: bf16[J, K_X]\nC = relu(A * B)", "[I_D, K_X]", ""),
+        ("A: f32[I_D, J]\nAllGather_D(A[I_D, J]) -> B[I, J]", "[I_D, J]", ""),
+    ];
+    for (lines, layout, sent) in cases {
+        let source = format!("{mesh}{lines}\n");
+        is_right(&source, false);
+        let compiled = compile(&source);
+        let plan = &compiled.plan;
+        let moves = plan.ids().filter(|id| plan.communicates(*id)).map(|id| plan.op_name(id)).join(", ");
+        let last = &plan.step(*plan.outputs.last().expect("an output")).layout;
+        let found = last.brackets(&plan.program.mesh, &plan.program.dims);
+        assert_eq!((found.as_str(), moves.as_str()), (layout, sent), "{source}");
+    }
 }

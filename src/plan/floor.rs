@@ -2,7 +2,7 @@
 
 use super::reshard::Terms;
 use super::search::{Search, Settled};
-use super::{Allowed, Costs, Plan, StepOp, parts};
+use super::{Allowed, Costs, Plan, StepOp, parts, unit_axes};
 use crate::program::{Program, Wanted};
 use crate::units::Time;
 
@@ -21,6 +21,8 @@ pub struct Least {
 ///
 /// `None` where layouts are beyond counting, so that nothing is known.
 pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool) -> Option<Least> {
+    let reduced = unit_axes::without(program);
+    let program = reduced.as_ref().unwrap_or(program);
     match parts::in_parts(program).filter(|_| in_parts) {
         Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref()),
         None => search(program, costs),

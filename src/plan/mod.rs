@@ -18,6 +18,7 @@ mod pins;
 mod print;
 mod reshard;
 mod search;
+mod unit_axes;
 pub mod unroll;
 
 pub use floor::{Least, least};
@@ -152,7 +153,7 @@ impl Limit {
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    parts::plan(program, costs, Terms::new(Allowed::Moves))
+    unit_axes::plan_without(program, |program| parts::plan(program, costs, Terms::new(Allowed::Moves)))
 }
 
 /// The same plan, with the ways in which each product could have been done; to price them takes as long again.
@@ -160,7 +161,8 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 /// # Errors
 /// As for [`plan`].
 pub fn plan_with_alternatives(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    parts::plan(program, costs, Terms { alternatives: true, ..Terms::new(Allowed::Moves) })
+    let terms = Terms { alternatives: true, ..Terms::new(Allowed::Moves) };
+    unit_axes::plan_without(program, |program| parts::plan(program, costs, terms))
 }
 
 /// The same with no axis cut in parts.
@@ -168,7 +170,7 @@ pub fn plan_with_alternatives(program: &Program, costs: &dyn Costs) -> Result<Pl
 /// # Errors
 /// As for [`plan`].
 pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    holes::plan(program, costs, Terms::new(Allowed::Moves))
+    unit_axes::plan_without(program, |program| holes::plan(program, costs, Terms::new(Allowed::Moves)))
 }
 
 /// The same where nothing communicates but collectives and moves that are written; slices are free to all.
@@ -180,7 +182,8 @@ pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanEr
     if plan.ids().all(|id| !plan.is_unwritten(id)) {
         return Ok(plan);
     }
-    holes::plan(program, costs, Terms { alternatives: true, ..Terms::new(Allowed::Slices) })
+    let terms = Terms { alternatives: true, ..Terms::new(Allowed::Slices) };
+    unit_axes::plan_without(program, |program| holes::plan(program, costs, terms))
 }
 
 /// What may be done to a value for the sake of its layout where no statement says so.
@@ -310,10 +313,14 @@ impl Plan {
         }
     }
 
-    /// Whether a step sends anything: a slice does not.
+    /// Whether a step sends anything: a slice does not, nor does a group of one device.
     pub fn communicates(&self, id: StepId) -> bool {
         match &self.step(id).op {
-            StepOp::Collective(collective) => collective.kind().sends(),
+            StepOp::Collective(collective) => {
+                let from = &self.step(self.operands(id)[0]).layout.sharding;
+                let mesh = &self.program.mesh;
+                collective.kind().sends() && collective.axes(from, mesh).group_size(mesh) > 1
+            }
             StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
                 false
             }

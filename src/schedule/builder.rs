@@ -208,10 +208,14 @@ pub(super) fn map_dtype(function: Function, operands: &[DType]) -> Option<DType>
     }
 }
 
-/// Extents with one dim cut in `count` blocks: `[.., e, ..] -> [.., count, e / count, ..]`.
+/// Extents with one dim cut in `count` blocks: `[.., e, ..] -> [.., count, e / count, ..]`. A scalar is one block:
+/// `[] -> [1]`.
 pub(super) fn split(extents: &[u64], dim: usize, count: u64) -> Vec<u64> {
     let mut view = extents.to_vec();
-    view[dim] /= count;
+    match view.get_mut(dim) {
+        Some(extent) => *extent /= count,
+        None => assert_eq!((dim, count), (0, 1), "a scalar is cut in one block"),
+    }
     view.insert(dim, count);
     view
 }

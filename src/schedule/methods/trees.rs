@@ -49,10 +49,6 @@ pub(super) fn all_reduce(
     operator: Operator,
     chunks: u64,
 ) -> Option<OpId> {
-    // A single number has no dim along which chunks are counted.
-    if builder.extents(value).is_empty() {
-        return None;
-    }
     let n = usize::try_from(axes.group_size(builder.mesh())).ok()?;
     let trees = trees(method, n);
     let extents = builder.extents(value).to_vec();

@@ -239,7 +239,8 @@ fn merge(pieces: Vec<Piece>) -> Vec<Piece> {
     merged.into_iter().map(|(at, holds)| Piece { at, holds }).collect()
 }
 
-/// Which dims of a view each dim consists of; `None` where the view is not a refinement.
+/// Which dims of a view each dim consists of; `None` where the view is not a refinement. A scalar consists of none,
+/// however many dims of length 1 the view has.
 pub(super) fn group(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
     let mut groups: Vec<Range<usize>> = Vec::with_capacity(extents.len());
     let mut next = 0;
@@ -257,13 +258,10 @@ pub(super) fn group(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> 
     }
     // Dims of length 1 may be left over.
     let rest_is_trivial = view[next..].iter().all(|extent| *extent == 1);
-    match groups.last_mut() {
-        Some(last) if rest_is_trivial => last.end = view.len(),
-        Some(_) => return None,
-        None if view.is_empty() => {}
-        None => return None,
+    if let Some(last) = groups.last_mut() {
+        last.end = view.len();
     }
-    Some(groups)
+    rest_is_trivial.then_some(groups)
 }
 
 /// A piece in a refined view.
@@ -484,6 +482,8 @@ mod tests {
         assert_eq!(group(&[3, 2], &[8]), None);
         assert_eq!(group(&[4, 4], &[8]), None);
         assert_eq!(group(&[], &[]), Some(vec![]));
+        assert_eq!(group(&[1, 1], &[]), Some(vec![]));
+        assert_eq!(group(&[2], &[]), None);
         assert_eq!(group(&[1], &[1, 1]), Some(vec![0..0, 0..1]));
     }
 }
