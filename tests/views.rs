@@ -4,13 +4,14 @@
 
 mod common;
 
-use common::{compile, compile_with, first_collective};
+use common::{compile, compile_with, first_collective, programs, small_examples};
 use itertools::{Itertools, iproduct};
 use shardc::compiler::Compiled;
 use shardc::costs::CostModel;
 use shardc::mesh::Wiring;
 use shardc::report::step_bound;
-use shardc::sim::{clock, values};
+use shardc::schedule::{from_json, from_text, to_json};
+use shardc::sim::{clock, proof, values};
 use shardc::topology::LinkSide;
 use std::collections::BTreeMap;
 
@@ -248,4 +249,27 @@ fn the_book_takes_a_part_for_a_ring_of_its_size() {
             }
         }
     }
+}
+
+/// Where the compiler cuts axes that the program does not name parts of, the text of the schedule declares them.
+#[test]
+fn schedules_with_axes_that_the_compiler_cut_read_back() {
+    let mut cut = 0;
+    let source = "mesh {Z: 8, W: 2 ring} on b200\ndims {K: 8, I: 8}\nW1: i8[K_Z]\nT2 = rename_{K->I}(W1)\n\
+                  x3: i8[K_W, I_Z]\nx4[I_Z] = W1 * x3\n";
+    let files = programs("tests/corpus/small").into_iter().chain(small_examples());
+    let texts = files.map(|file| std::fs::read_to_string(file).expect("a program"));
+    for source in texts.chain([source.to_owned()]) {
+        // Expectations are about plans by time.
+        let source = source.lines().filter(|line| !line.starts_with("expect ")).join("\n");
+        let schedule = compile_with(&(source.clone() + "\n"), CostModel::Bytes).schedule;
+        cut += usize::from(schedule.mesh.views().next().is_some() && !source.contains("\naxis "));
+        let text = from_text(&schedule.to_string()).unwrap_or_else(|unread| panic!("{unread:?}\n{schedule}"));
+        let json = from_json(&to_json(&schedule)).unwrap_or_else(|error| panic!("{error}\n{schedule}"));
+        for again in [text.schedule, json] {
+            assert_eq!(again.to_string(), schedule.to_string());
+            proof::prove(&again).unwrap_or_else(|flaw| panic!("{flaw}\n{schedule}"));
+        }
+    }
+    assert!(cut > 5, "{cut} of them");
 }

@@ -54,6 +54,11 @@ impl Mesh {
         Some((mesh, parts))
     }
 
+    /// The same mesh with every part of an axis under its own name, also where all of them stand together.
+    pub fn spelled_out(self) -> Mesh {
+        Mesh { cut: Vec::new(), ..self }
+    }
+
     /// The axis whose parts these axes begin with, all and in order, and their number.
     pub(super) fn whole_at(&self, axes: &[AxisId]) -> Option<(&str, usize)> {
         let begins = |cut: &&Cut| {

@@ -394,9 +394,9 @@ pub enum Route {
 }
 
 impl Schedule {
-    /// A schedule without operations.
+    /// A schedule without operations. Its texts name the parts of axes as its mesh declares them.
     pub fn new(mesh: Mesh) -> Schedule {
-        Schedule { mesh, arrays: Vec::new(), operations: DiGraph::new(), outputs: Vec::new() }
+        Schedule { mesh: mesh.spelled_out(), arrays: Vec::new(), operations: DiGraph::new(), outputs: Vec::new() }
     }
 
     /// Adds an operation at the end of the list.
