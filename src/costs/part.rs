@@ -37,6 +37,9 @@ pub fn alone(
     let input = builder.input(ArrayId(0), from.sharding.clone());
     let mut lowerer = Lowerer::new(&part.topology, lowering);
     let value = lowerer.collective(&mut builder, &collective, &from, input, method);
+    if !lowerer.applies() {
+        return None;
+    }
     schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });
     Some((schedule, part.topology))
 }

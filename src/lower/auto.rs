@@ -20,7 +20,7 @@ pub(super) fn along(topology: &Topology, runs: &[Axes]) -> (Topology, Vec<Axes>)
 }
 
 /// The most operations and operands, times the devices that are followed, of a schedule that is proven or timed.
-const MOST_WORK: usize = 1 << 25;
+pub(super) const MOST_WORK: usize = 1 << 25;
 
 /// Whether a schedule is more than the proof takes. Along which axes one device stands for all is looked up only where
 /// it matters.

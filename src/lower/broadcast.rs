@@ -1,7 +1,8 @@
 //! A broadcast: along one run by the fastest method and number of chunks, along several run by run or on all at once.
 
 use super::auto::{Trial, along, best_chunks, simulate};
-use super::collective::{MethodFlaw, Stages};
+use super::collective::{MethodFlaw, StageFlaw, Stages};
+use super::effort;
 use super::colours::colours;
 use super::packing;
 use super::several::stage_method;
@@ -60,9 +61,23 @@ impl Stages<'_, '_, '_, '_> {
                     let axis = run.names(&topology.mesh);
                     let (kind, wiring, method) = (CollectiveKind::Broadcast, links.wiring, *method);
                     let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
-                    self.lowerer.flaw.get_or_insert(flaw);
+                    self.lowerer.flaw.get_or_insert(StageFlaw::Method(flaw));
                 }
                 Some(_) | None => {}
+            }
+            candidates.retain(|method| {
+                let depth = match (method, links.wiring) {
+                    (Method::Tree | Method::Direct | Method::ScatterGather, _) => u64::from(size.ilog2()),
+                    (_, Wiring::Ring) => size / 2,
+                    _ => size - 1,
+                };
+                let too_large = effort::is_too_large(topology, CollectiveKind::Broadcast, *run, *method);
+                !too_large && !effort::is_too_deep(size, depth)
+            });
+            if candidates.is_empty() {
+                let (kind, axis) = (CollectiveKind::Broadcast, run.names(&topology.mesh));
+                self.lowerer.flaw.get_or_insert(StageFlaw::TooLarge { kind, axis, size });
+                return Way::Staged(Vec::new());
             }
             stages.push(best_method(topology, *run, *dtype, extents, &candidates, *frugal));
         }
@@ -80,11 +95,18 @@ impl Stages<'_, '_, '_, '_> {
             Some((time, way(chunks)))
         };
         let several = runs.len() > 1;
+        let sizes = || runs.iter().map(|run| run.group_size(&topology.mesh));
+        let depth = runs.iter().map(|run| match topology.links(*run).wiring {
+            Wiring::Ring => run.group_size(&topology.mesh) / 2,
+            Wiring::Line => run.group_size(&topology.mesh) - 1,
+            Wiring::Switch => 1,
+        });
+        let fits = !effort::is_too_deep(sizes().product(), depth.sum());
         match method {
-            Some(Method::Multiport) if several => best_of(&Way::AtOnce).map_or(staged, |(_, way)| way),
+            Some(Method::Multiport) if several && fits => best_of(&Way::AtOnce).map_or(staged, |(_, way)| way),
             Some(_) => staged,
             None => {
-                let at_once = if several { best_of(&Way::AtOnce) } else { None };
+                let at_once = if several && fits { best_of(&Way::AtOnce) } else { None };
                 let axes: Axes = numbered.iter().flat_map(|run| run.iter()).collect();
                 let trees = if part.is_degraded() { packing::from_first(&part, axes) } else { None };
                 let packed = trees.and_then(|trees| best_of(&|chunks| Way::Packed(trees.clone(), chunks)));

@@ -4,6 +4,7 @@
 use super::Lowering;
 use super::auto::{along, fastest, simulate_below};
 use super::broadcast::{self, Broadcast};
+use super::effort;
 use super::idle;
 use super::permute;
 use super::several::{Moved, Several, Way};
@@ -46,8 +47,21 @@ pub struct Lowerer<'a> {
     pub(super) memory: Memory,
     /// Whether neither several axes at once nor chunks are to be tried, unless asked for.
     pub(super) frugal: bool,
-    /// The first stage that could not be done by the method asked for.
-    pub(super) flaw: Option<MethodFlaw>,
+    /// The first stage that could not be done.
+    pub(super) flaw: Option<StageFlaw>,
+}
+
+/// Why a stage cannot be done.
+#[derive(Clone, Debug)]
+pub(super) enum StageFlaw {
+    /// Not by the method asked for.
+    Method(MethodFlaw),
+    /// Every method has more operations than can be proven.
+    TooLarge {
+        kind: CollectiveKind,
+        axis: String,
+        size: u64,
+    },
 }
 
 /// A stage that cannot be done by the method asked for.
@@ -82,7 +96,7 @@ impl<'a> Lowerer<'a> {
         Lowerer { frugal: true, ..Lowerer::new(topology, lowering) }
     }
 
-    /// Whether every method that was asked for so far could be used.
+    /// Whether every stage so far could be done, by the method that was asked for if one was.
     pub fn applies(&self) -> bool {
         self.flaw.is_none()
     }
@@ -322,7 +336,15 @@ impl Stages<'_, '_, '_, '_> {
             } else {
                 let axis = run.names(&topology.mesh);
                 let flaw = MethodFlaw { method, kind, axis, wiring, size, candidates: candidates.clone() };
+                self.lowerer.flaw.get_or_insert(StageFlaw::Method(flaw));
+            }
+        }
+        if !candidates.is_empty() {
+            candidates.retain(|method| !effort::is_too_large(topology, kind, run, *method));
+            if candidates.is_empty() {
+                let flaw = StageFlaw::TooLarge { kind, axis: run.names(&topology.mesh), size };
                 self.lowerer.flaw.get_or_insert(flaw);
+                return None;
             }
         }
         if self.method.is_none() {

@@ -4,6 +4,7 @@ mod auto;
 mod broadcast;
 mod collective;
 mod colours;
+mod effort;
 mod idle;
 mod packing;
 mod permute;
@@ -22,6 +23,7 @@ use crate::plan::{Plan, StepOp};
 use crate::program::{Definition, Program, ValueId};
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
 use crate::topology::Topology;
+use collective::StageFlaw;
 use itertools::Itertools;
 use miette::SourceSpan;
 use std::collections::HashMap;
@@ -36,19 +38,46 @@ pub struct Lowering {
     pub bitwise: bool,
 }
 
-/// A method that was asked for and does not apply.
+/// Why a plan cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
-#[error("`{method}` is no method for {kind} along {axis}, a {wiring} of {size}")]
-#[diagnostic(code("method-not-applicable"), help("{help}"))]
-pub struct LowerError {
-    method: &'static str,
-    kind: &'static str,
-    axis: String,
-    wiring: Wiring,
-    size: u64,
-    help: String,
-    #[label("asked for by this statement")]
-    span: SourceSpan,
+pub enum LowerError {
+    /// A method that was asked for does not apply.
+    #[error("`{method}` is no method for {kind} along {axis}, a {wiring} of {size}")]
+    #[diagnostic(code("method-not-applicable"), help("{help}"))]
+    Method {
+        /// Its name.
+        method: &'static str,
+        /// The collective.
+        kind: &'static str,
+        /// Along which axes.
+        axis: String,
+        /// How these are wired.
+        wiring: Wiring,
+        /// How many devices they have.
+        size: u64,
+        /// What could be asked for instead.
+        help: String,
+        /// The statement.
+        #[label("asked for by this statement")]
+        span: SourceSpan,
+    },
+    /// Every method of a collective has more operations than can be proven.
+    #[error("{kind} along {axis}, {size} devices, has more operations than can be proven")]
+    #[diagnostic(
+        code("proof-too-large"),
+        help("`plan` tells what it costs by its bound; a mesh of several shorter axes has fewer operations")
+    )]
+    TooLarge {
+        /// The collective.
+        kind: &'static str,
+        /// Along which axes.
+        axis: String,
+        /// How many devices they have.
+        size: u64,
+        /// The statement.
+        #[label("needed by this statement")]
+        span: SourceSpan,
+    },
 }
 
 /// Lowers every step of a plan.
@@ -56,7 +85,7 @@ pub struct LowerError {
 /// Where the fastest methods make more operations than can be proven, those with few operations are taken.
 ///
 /// # Errors
-/// If a statement asks for a method that does not apply.
+/// If a statement asks for a method that does not apply, or needs a collective with more operations than can be proven.
 pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Schedule, LowerError> {
     let fastest = lower_by(plan, Lowerer::new(topology, lowering))?;
     if auto::is_larger_than_proven(&fastest) {
@@ -97,18 +126,7 @@ fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerErro
         };
         made.insert(id, value);
         if let Some(flaw) = lowerer.flaw.take() {
-            return Err(LowerError {
-                method: flaw.method.name(),
-                kind: flaw.kind.name(),
-                axis: flaw.axis,
-                wiring: flaw.wiring,
-                size: flaw.size,
-                help: match flaw.candidates.iter().map(|method| format!("`{}`", method.name())).join(" or ") {
-                    none if none.is_empty() => "leave `using` out: there is nothing to send".to_owned(),
-                    some => format!("leave `using` out, or use {some}"),
-                },
-                span: plan.span(id).into(),
-            });
+            return Err(error(flaw, plan.span(id).into()));
         }
     }
     for (step, value) in plan.outputs.iter().zip(&program.outputs) {
@@ -116,6 +134,24 @@ fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerErro
         schedule.outputs.push(Output { value: made[step], array: array_id(*value), sharding });
     }
     Ok(schedule)
+}
+
+fn error(flaw: StageFlaw, span: SourceSpan) -> LowerError {
+    match flaw {
+        StageFlaw::Method(flaw) => LowerError::Method {
+            method: flaw.method.name(),
+            kind: flaw.kind.name(),
+            axis: flaw.axis,
+            wiring: flaw.wiring,
+            size: flaw.size,
+            help: match flaw.candidates.iter().map(|method| format!("`{}`", method.name())).join(" or ") {
+                none if none.is_empty() => "leave `using` out: there is nothing to send".to_owned(),
+                some => format!("leave `using` out, or use {some}"),
+            },
+            span,
+        },
+        StageFlaw::TooLarge { kind, axis, size } => LowerError::TooLarge { kind: kind.name(), axis, size, span },
+    }
 }
 
 /// Arrays are numbered as the values are.

@@ -7,15 +7,16 @@
 
 use crate::collective::Collective;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
+use itertools::Itertools;
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// So many moves are made before they become few; each takes some hundred bytes.
 const MOST_MOVES: usize = 1_000_000;
 /// So many moves are made in all.
-const MOST_FEW: usize = 4_000_000;
+const MOST_FEW: usize = 2_500_000;
 
 /// How many moves have been made for all arrays of a program.
 #[derive(Clone, Debug, Default)]
@@ -47,8 +48,8 @@ impl Made {
     }
 }
 
-/// One axis at a time, or all of them.
-pub(super) fn moves(from: &Sharding, mesh: &Mesh) -> Vec<Collective> {
+/// One axis at a time, or all of them; and straight to a layout that is written.
+pub(super) fn moves(from: &Sharding, mesh: &Mesh, written: &[Sharding]) -> Vec<Collective> {
     let rank = from.dims.len();
     let one = |set: AxisSet| set.iter().map(AxisSet::one);
     let last = |axes: &Axes| axes.iter().last();
@@ -66,10 +67,15 @@ pub(super) fn moves(from: &Sharding, mesh: &Mesh) -> Vec<Collective> {
             moves.extend((0..rank).map(|dim| Collective::reduce_scatter(axes.in_order(), dim, rank)));
         }
     }
-    for (source, axis) in from.dims.iter().enumerate().filter_map(|(dim, axes)| Some((dim, last(axes)?))) {
-        let targets = (0..rank).filter(|target| *target != source);
-        moves.extend(targets.map(|to| Collective::AllToAll { axes: Axes::one(axis), from: source, to }));
+    for (source, on_dim) in from.dims.iter().enumerate().filter(|(_, axes)| !axes.is_empty()) {
+        let list: Vec<AxisId> = on_dim.iter().collect();
+        let suffixes = (0..list.len()).map(|start| list[start..].iter().copied().collect::<Axes>());
+        for axes in suffixes.flat_map(|axes| [axes, axes.set().in_order()]).unique() {
+            let targets = (0..rank).filter(|target| *target != source);
+            moves.extend(targets.map(|to| Collective::AllToAll { axes, from: source, to }));
+        }
     }
+    moves.extend(written.iter().unique().map(|to| Collective::Permute { to: to.clone() }));
     for axis in all.without(from.used()).iter() {
         moves.extend((0..rank).map(|dim| Collective::Slice { axes: Axes::one(axis), dim }));
     }

@@ -328,11 +328,15 @@ impl Space {
         let from = self.layout(node);
         let before = from.local_bytes(mesh).0;
         let mut edges = Vec::new();
-        let is_cut = self.made.is_cut();
-        let moves = match (is_cut, self.made.is_full()) {
-            (_, true) => Vec::new(),
-            (true, false) => few::moves(&from.sharding, mesh),
-            (false, false) => moves(&from.sharding, &self.dims, mesh),
+        let all = if self.made.is_cut() { None } else { moves(&from.sharding, &self.dims, mesh) };
+        let is_cut = all.is_none();
+        if is_cut {
+            self.made.cut();
+        }
+        let moves = match all {
+            Some(all) => all,
+            None if self.made.is_full() => Vec::new(),
+            None => few::moves(&from.sharding, mesh, &self.written),
         };
         for collective in moves {
             let Some(to) = collective.apply(&from.sharding, mesh) else { continue };
@@ -367,10 +371,15 @@ fn priced(collective: &Collective, from: &Layout, mesh: &Mesh, costs: &dyn Costs
 /// Above this many axes that go to a dim at once, they are tried in their own order and in that of the mesh only.
 const MOST_ORDERED: usize = 6;
 
-/// The moves out of a sharding. Some of them cannot be applied; the caller asks [`Collective::apply`].
-fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
+/// More permutes than these out of one sharding are not looked at: there are n! of a dim over n axes of one size.
+const MOST_PERMUTES: usize = 50_000;
+
+/// The moves out of a sharding; `None` if they are too many. Some of them cannot be applied; the caller asks
+/// [`Collective::apply`].
+fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Option<Vec<Collective>> {
     let mut moves = Vec::new();
     let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
+    moves.extend(permutes(from, all, mesh)?.map(|to| Collective::Permute { to }));
     moves.extend(from.dim_axes().subsets().map(|axes| Collective::AllGather { axes }));
     if from.operator == Operator::Root {
         moves.extend(from.open.subsets().map(|axes| Collective::Broadcast { axes }));
@@ -388,8 +397,7 @@ fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Vec<Collective> {
     for axis in all.without(from.used()).iter() {
         moves.extend((0..dims.len()).map(|dim| Collective::Slice { axes: Axes::one(axis), dim }));
     }
-    moves.extend(permutes(from, all, mesh).map(|to| Collective::Permute { to }));
-    moves
+    Some(moves)
 }
 
 /// The lists in which some axes can be appended to a dim.
@@ -439,35 +447,41 @@ fn suffixes(axes: Axes) -> impl Iterator<Item = Axes> {
 }
 
 /// The shardings with the same extents on every device: the axes of the dims change places, with each other or with
-/// axes that hold replicas.
-fn permutes(from: &Sharding, all: AxisSet, mesh: &Mesh) -> impl Iterator<Item = Sharding> {
+/// axes that hold replicas. `None` if they are too many.
+fn permutes(from: &Sharding, all: AxisSet, mesh: &Mesh) -> Option<impl Iterator<Item = Sharding>> {
     let free = all.without(from.open);
     let sizes: Vec<u64> = from.dims.iter().map(|axes| axes.group_size(mesh)).collect();
     let mut found = vec![(Vec::new(), AxisSet::NONE)];
     for size in sizes {
         let mut longer = Vec::new();
         for (dims, used) in &found {
-            for axes in lists_of_size(free.without(*used), size, mesh) {
+            for axes in lists_of_size(free.without(*used), size, mesh)? {
                 let mut dims: Vec<Axes> = dims.clone();
                 dims.push(axes);
                 longer.push((dims, used.union(axes.set())));
+            }
+            if longer.len() > MOST_PERMUTES {
+                return None;
             }
         }
         found = longer;
     }
     let (open, operator) = (from.open, from.operator);
-    found.into_iter().map(move |(dims, _)| Sharding { dims, open, operator })
+    Some(found.into_iter().map(move |(dims, _)| Sharding { dims, open, operator }))
 }
 
-/// The ordered lists of axes whose sizes multiply to `size`; axes of size 1 never help.
-fn lists_of_size(axes: AxisSet, size: u64, mesh: &Mesh) -> Vec<Axes> {
+/// The ordered lists of axes whose sizes multiply to `size`; `None` if they are too many.
+fn lists_of_size(axes: AxisSet, size: u64, mesh: &Mesh) -> Option<Vec<Axes>> {
     if size == 1 {
-        return vec![Axes::NONE];
+        return Some(vec![Axes::NONE]);
     }
     let mut lists = Vec::new();
     for axis in axes.iter().filter(|axis| size.is_multiple_of(mesh.size(*axis))) {
-        let rest = lists_of_size(axes.without(AxisSet::one(axis)), size / mesh.size(axis), mesh);
+        let rest = lists_of_size(axes.without(AxisSet::one(axis)), size / mesh.size(axis), mesh)?;
         lists.extend(rest.into_iter().map(|rest| Axes::one(axis).then(rest)));
+        if lists.len() > MOST_PERMUTES {
+            return None;
+        }
     }
-    lists
+    Some(lists)
 }

@@ -7,6 +7,8 @@
 //! A line adds one tree. It goes along the line first and then spreads in each layer, along links that the others leave
 //! free: a device that some other tree has entered from the layer before does not need that tree's link within.
 
+use itertools::Itertools;
+
 /// One axis: how many devices, and whether it closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
@@ -118,20 +120,30 @@ fn with_line(trees: &[Parents], layer: usize, length: usize) -> Vec<Parents> {
 /// For each device but the root, the tree whose link a broad search from the root comes by: these links are a tree.
 fn entered_by(trees: &[Parents], layer: usize) -> Vec<Option<usize>> {
     let mut entered = vec![None; layer];
+    // Of each tree the children of each place, in order.
+    let children: Vec<Vec<Vec<usize>>> = trees.iter().map(children).collect();
     let mut front = vec![0];
     while !front.is_empty() {
         let mut next = Vec::new();
-        for (tree, parents) in trees.iter().enumerate() {
-            for (place, parent) in parents.iter().enumerate() {
-                if parent.is_some_and(|parent| front.contains(&parent)) && entered[place].is_none() {
-                    entered[place] = Some(tree);
-                    next.push(place);
+        for (tree, children) in children.iter().enumerate() {
+            for place in front.iter().flat_map(|parent| &children[*parent]).sorted_unstable() {
+                if entered[*place].is_none() {
+                    entered[*place] = Some(tree);
+                    next.push(*place);
                 }
             }
         }
         front = next;
     }
     entered
+}
+
+fn children(parents: &Parents) -> Vec<Vec<usize>> {
+    let mut children = vec![Vec::new(); parents.len()];
+    for (place, parent) in parents.iter().enumerate() {
+        parent.iter().for_each(|parent| children[*parent].push(place));
+    }
+    children
 }
 
 /// For each tree another neighbour of the root, from whom the root of a later layer has it.
@@ -144,7 +156,6 @@ fn into_root(trees: &[Parents], layer: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use itertools::Itertools;
     use std::collections::BTreeSet;
 
     fn neighbours(sides: &[Side], at: usize) -> BTreeSet<usize> {

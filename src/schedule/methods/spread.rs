@@ -173,11 +173,14 @@ fn down(axes: &[AxisId], parents: &[Option<usize>], node: usize) -> Vec<(usize, 
     for at in 0..parents.len() {
         std::iter::successors(Some(at), |at| parents[*at]).for_each(|at| below[at] += 1);
     }
+    let mut children = vec![Vec::new(); parents.len()];
+    for (at, parent) in parents.iter().enumerate() {
+        parent.iter().for_each(|parent| children[*parent].push(at));
+    }
     let mut rounds: BTreeMap<(usize, usize), Vec<Option<u32>>> = BTreeMap::new();
-    for parent in 0..parents.len() {
-        let children = (0..parents.len()).filter(|at| parents[*at] == Some(parent));
+    for (parent, children) in children.into_iter().enumerate() {
         let mut places = vec![0; node];
-        for child in children.sorted_by_key(|at| usize::MAX - below[*at]) {
+        for child in children.into_iter().sorted_by_key(|at| usize::MAX - below[*at]) {
             let round = (child % node + node - parent % node) % node;
             let entries = rounds.entry((round, places[round])).or_insert_with(|| vec![None; parents.len()]);
             entries[child] = Some(u32::try_from(parent).expect("axes are shorter"));

@@ -1,0 +1,67 @@
+//! What a method takes at least, known before it is built: on very long axes most methods have more operations than can
+//! be proven, and to find that out by building them takes gigabytes.
+
+use super::auto::MOST_WORK;
+use crate::collective::CollectiveKind;
+use crate::mesh::{Axes, Wiring};
+use crate::method::{Family, Method};
+use crate::topology::Topology;
+
+/// The most operations of one stage, also where one device stands for all.
+const MOST_OPERATIONS: u64 = 1 << 19;
+
+/// Whether a stage by this method is more than can be proven on the whole mesh.
+pub(super) fn is_too_large(topology: &Topology, kind: CollectiveKind, run: Axes, method: Method) -> bool {
+    let n = run.group_size(&topology.mesh);
+    let operations = match (method.family(), kind) {
+        // A few operations for each level of a tree.
+        (Family::Trees(_), _) | (_, CollectiveKind::Broadcast) => u64::from(n.ilog2()),
+        // A result of n blocks, or a sum of n terms, has as many operands.
+        _ => n - 1,
+    };
+    // No tree looks the same from every device.
+    let rooted = matches!(method.family(), Family::Trees(_)) || kind == CollectiveKind::Broadcast;
+    let followed = topology.mesh.axis_ids().fold(1u64, |followed, axis| {
+        let size = topology.mesh.size(axis);
+        let alone = Axes::one(axis);
+        let turns = size > 2
+            && topology.mesh.siblings(axis) == alone
+            && topology.links(alone).wiring != Wiring::Line
+            && !(rooted && run.contains(axis));
+        followed.saturating_mul(if turns { 1 } else { size })
+    });
+    operations > MOST_OPERATIONS || operations.saturating_mul(followed) > MOST_WORK as u64
+}
+
+/// Whether values that go down trees over so many devices, this many links deep, are more than can be proven.
+pub(super) fn is_too_deep(devices: u64, depth: u64) -> bool {
+    devices.saturating_mul(depth) > MOST_WORK as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mesh::{Axis, AxisId, Mesh};
+    use crate::topology::Hardware;
+
+    fn gather(axes: &[(u32, Wiring)]) -> bool {
+        let axis = |(name, (size, wiring)): (&str, &(u32, Wiring))| Axis {
+            name: name.to_owned(),
+            size: *size,
+            wiring: Some(*wiring),
+            over: None,
+        };
+        let mesh = Mesh::new(["X", "Y", "Z"].into_iter().zip(axes).map(axis).collect()).expect("small");
+        let hardware = Hardware::named(Hardware::DEFAULT).expect("shipped");
+        let topology = Topology::new(mesh, hardware).expect("wired");
+        is_too_large(&topology, CollectiveKind::AllGather, Axes::one(AxisId::new(0)), Method::OneHop)
+    }
+
+    #[test]
+    fn lines_are_followed_device_by_device() {
+        use Wiring::{Line, Ring, Switch};
+        assert!(!gather(&[(1 << 12, Line)]) && gather(&[(1 << 13, Line)]));
+        assert!(!gather(&[(1 << 19, Switch)]) && gather(&[(1 << 20, Switch)]));
+        assert!(!gather(&[(1 << 12, Ring), (1 << 8, Ring)]) && gather(&[(1 << 12, Ring), (1 << 14, Line)]));
+    }
+}
