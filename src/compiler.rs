@@ -6,7 +6,7 @@ use crate::diag::Diagnostics;
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower::{self, Lowering};
-use crate::plan::{self, Plan, unroll};
+use crate::plan::{self, Budget, Plan, Request, unroll};
 use crate::program::{self, Program};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Flaw, Proof};
@@ -30,6 +30,8 @@ pub struct Options {
     pub strict: bool,
     /// For each product the ways in which it could have been done are told too; that takes time.
     pub alternatives: bool,
+    /// How much the planner may look at.
+    pub budget: Budget,
 }
 
 /// How a text is read.
@@ -212,11 +214,11 @@ pub fn check_strict(
 /// If some layout cannot be reached, or the plan exceeds a limit.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
-    let planner = if options.alternatives { plan::plan_with_alternatives } else { plan::plan };
-    let ordinary = || planner(program, costs.as_ref()).map_err(|error| Diagnostics::of(&error));
+    let request = Request { written: false, alternatives: options.alternatives, budget: options.budget };
+    let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
     let plan = match options.strict {
         false => ordinary()?,
-        true => match plan::plan_written(program, costs.as_ref()) {
+        true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }) {
             Ok(plan) => plan,
             Err(_) => return Err(advice::unwritten(&ordinary()?)),
         },

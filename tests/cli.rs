@@ -277,3 +277,51 @@ fn the_command_line_describes_itself() {
     }
     assert_eq!(shardc(&["man", "frobnicate"], b"").status.code(), Some(2));
 }
+
+/// As many axes of 2 on one dim, moved to another.
+fn many_axes(count: usize) -> String {
+    let axes = &"ABCDEFGHIJKLMNO"[..count];
+    let mesh: Vec<String> = axes.chars().map(|axis| format!("{axis}: 2")).collect();
+    let size = 1 << count;
+    let dims = format!("dims {{S: {size}, T: {size}}}");
+    format!("mesh {{{}}} on tpu_v5e\n{dims}\nx: f32[S_{axes}, T]\ny[S, T_{axes}] = x\n", mesh.join(", "))
+}
+
+/// Within little memory there is still a plan; `--max-memory` ends the command above it, so that it is kept by those
+/// that end well.
+#[test]
+fn plans_are_found_within_little_memory() {
+    for count in [6, 8, 10, 12] {
+        let output = shardc(&["plan", "-", "--max-memory", "200MB"], many_axes(count).as_bytes());
+        assert!(output.status.success(), "{count} axes: {}", err(&output));
+        assert!(out(&output).contains("AllToAll"), "{count} axes: {}", out(&output));
+    }
+    // What cannot be proven is refused before it is built.
+    let switch = "mesh {X: 1048576} on h100\ndims {I: 1048576, J: 64}\nA: bf16[I_X, J]\nB[I, J] = A\n";
+    let line = switch.replace("X: 1048576", "X: 1048576 line");
+    let lines = "mesh {X: 1024 line, Y: 1024 line} on tpu_v5e\ndims {I: 4096}\nA: bf16[I]{ROOT_XY}\nB[I] = A\n";
+    for source in [switch, &line, lines] {
+        let output = shardc(&["time", "-", "--max-memory", "500MB"], source.as_bytes());
+        assert_eq!(output.status.code(), Some(1), "{source}");
+        assert!(err(&output).contains("proof-too-large"), "{source}: {}", err(&output));
+    }
+}
+
+/// A limit that is met ends the command in words, with a plan if there is time for one.
+#[test]
+fn limits_on_time_and_memory_are_told() {
+    let source = many_axes(6);
+    let none = shardc(&["plan", "-", "--time-limit", "1us"], source.as_bytes());
+    assert_eq!((none.status.code(), out(&none).as_str()), (Some(1), ""));
+    assert!(err(&none).contains("time-limit"), "{}", err(&none));
+    let little = shardc(&["plan", "-", "--max-memory", "1MB"], source.as_bytes());
+    assert_eq!(little.status.code(), Some(1));
+    assert!(err(&little).contains("memory-limit"), "{}", err(&little));
+    for wrong in [["--time-limit", "3"], ["--time-limit", "0s"], ["--max-memory", "10us"], ["--max-memory", "-1GB"]] {
+        let output = shardc(&[&["plan", "-"][..], &wrong[..]].concat(), source.as_bytes());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+    let much = shardc(&["plan", "examples/megatron_mlp.shard", "--time-limit", "600s", "--max-memory", "8GB"], b"");
+    let plain = shardc(&["plan", "examples/megatron_mlp.shard"], b"");
+    assert_eq!(out(&much), out(&plain));
+}

@@ -8,7 +8,7 @@ use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::lower::Lowering;
-use shardc::plan::{self, Costs, Plan, StepOp};
+use shardc::plan::{self, Costs, Plan, Request, StepOp};
 use shardc::program::Program;
 use shardc::topology::Topology;
 use shardc::units::Time;
@@ -27,7 +27,8 @@ fn machine(source: &str) -> Topology {
 
 /// The plan, or the code of the error. One cost model for all programs prices each move once.
 fn planned(source: &str, costs: &dyn Costs) -> Result<Plan, String> {
-    plan::plan_with_alternatives(&checked(source), costs).map_err(|error| error.code().expect("a code").to_string())
+    plan::plan_as(&checked(source), costs, Request { alternatives: true, ..Request::default() })
+        .map_err(|error| error.code().expect("a code").to_string())
 }
 
 fn source(layouts: (&str, &str, &str), size: u64, pin: &str) -> String {

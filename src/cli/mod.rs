@@ -5,6 +5,7 @@ mod calibrate;
 mod check;
 mod compile;
 mod completions;
+mod effort;
 mod engine;
 mod explain;
 mod export;
@@ -113,6 +114,8 @@ struct Common {
     #[arg(long)]
     lenient: bool,
     #[command(flatten)]
+    effort: effort::Effort,
+    #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
     output: Output,
@@ -137,7 +140,8 @@ impl Common {
     fn options(&self) -> Result<Options, Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
-        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict, alternatives: false })
+        let budget = self.effort.start()?;
+        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict, alternatives: false, budget })
     }
 
     /// What is not as it is by default, as it is written.
@@ -154,6 +158,7 @@ impl Common {
             ("--lenient", self.lenient),
         ];
         words.extend(flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned()));
+        words.extend(self.effort.words());
         words.extend(self.sizes.set.iter().map(|(dim, size)| format!("--set {dim}={size}")));
         words.join(" ")
     }

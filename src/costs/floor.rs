@@ -10,7 +10,7 @@ use crate::bounds::crossing;
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, Mesh};
-use crate::plan::{self, Cost, Costs, Limit, LocalWork, Plan};
+use crate::plan::{self, Budget, Cost, Costs, Limit, LocalWork, Plan};
 use crate::program::Program;
 use crate::topology::{EngineId, Topology, Work};
 use crate::units::Time;
@@ -73,18 +73,24 @@ const MOST_WORK: u64 = 4_000_000;
 pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
     let model = CostModel::named(plan.costs).unwrap_or_default();
     let topology = &topology.seen_as(&plan.program.mesh);
-    floor_of(&plan.unfilled(), topology, model, plan.in_parts)
+    floor_of(&plan.unfilled(), topology, model, plan.in_parts, plan.budget)
 }
 
 /// The floor of a program.
 ///
 /// - `in_parts`: whether plans with axes in parts are to be thought of.
-pub fn floor_of(program: &Program, topology: &Topology, model: CostModel, in_parts: bool) -> Option<Floor> {
+pub fn floor_of(
+    program: &Program,
+    topology: &Topology,
+    model: CostModel,
+    in_parts: bool,
+    budget: Budget,
+) -> Option<Floor> {
     let topology = &model.machine(topology);
     let mut work = 0;
     let mut heaviest: Option<Floor> = None;
     for unit in units(topology) {
-        let least = least_load(program, topology, model, unit, in_parts)?;
+        let least = least_load(program, topology, (model, unit), in_parts, budget)?;
         let time = least.time.max(if least.time == Time::ZERO { Time::ZERO } else { unit.one_hop(topology) });
         if time > heaviest.map_or(Time::ZERO, |floor| floor.time) {
             heaviest = Some(Floor { time, unit });
@@ -118,12 +124,12 @@ impl CostModel {
 pub fn least_load(
     program: &Program,
     topology: &Topology,
-    model: CostModel,
-    unit: Unit,
+    (model, unit): (CostModel, Unit),
     in_parts: bool,
+    budget: Budget,
 ) -> Option<plan::Least> {
     let loads = Loads { topology: Cow::Borrowed(topology), model, unit };
-    plan::least(program, &loads, in_parts)
+    plan::least(program, &loads, in_parts, budget)
 }
 
 /// What can be busy, the simplest first.

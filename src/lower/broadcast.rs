@@ -2,8 +2,8 @@
 
 use super::auto::{Trial, along, best_chunks, simulate};
 use super::collective::{MethodFlaw, StageFlaw, Stages};
-use super::effort;
 use super::colours::colours;
+use super::effort;
 use super::packing;
 use super::several::stage_method;
 use crate::collective::CollectiveKind;

@@ -57,11 +57,7 @@ pub(super) enum StageFlaw {
     /// Not by the method asked for.
     Method(MethodFlaw),
     /// Every method has more operations than can be proven.
-    TooLarge {
-        kind: CollectiveKind,
-        axis: String,
-        size: u64,
-    },
+    TooLarge { kind: CollectiveKind, axis: String, size: u64 },
 }
 
 /// A stage that cannot be done by the method asked for.

@@ -5,7 +5,7 @@
 
 use super::assignments::Assignment;
 use super::lazy::Lazy;
-use super::reshard::{Distances, Node, Pricing, Score, Terms};
+use super::reshard::{Distances, Node, Pricing, Score, SearchOptions};
 use super::search::{Origin, Search, Way};
 use super::{Alternative, Costs as _, Pinned, collective_name};
 use crate::collective::{Collective, CollectiveKind};
@@ -37,7 +37,7 @@ pub(super) fn alternatives(
     lazy: &Lazy<'_>,
     prices: &mut usize,
 ) -> (Vec<Alternative>, Option<Pinned>) {
-    let most = if search.terms.alternatives && !search.made.is_cut() { MOST_ALTERNATIVES } else { 1 };
+    let most = if search.terms.alternatives && !search.budget.is_restricted() { MOST_ALTERNATIVES } else { 1 };
     let ways = search.ways(id);
     let (onward, before) = (FxHashMap::default(), FxHashMap::default());
     let mut ranking = Ranking { search, id, target, lazy, ways, waiting: BinaryHeap::new(), onward, before };
@@ -152,7 +152,7 @@ impl Ranking<'_, '_> {
         }
         let (mesh, costs) = (&self.search.program.mesh, self.search.costs);
         let start = (result, Score::default(), Origin { operands: Vec::new() });
-        let pricing = Pricing { times: 1, terms: Terms::new(self.search.allowed(self.id)), mesh, costs };
+        let pricing = Pricing { times: 1, terms: SearchOptions::new(self.search.allowed(self.id)), mesh, costs };
         let ways = self.search.space_mut(self.id).distances([start], Some(self.target), &pricing);
         let path = self.path_after(&ways);
         let cost = path.map(|path| self.cost(&path));

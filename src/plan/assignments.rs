@@ -44,19 +44,16 @@ pub(super) enum Listed {
     Nothing,
 }
 
-/// So many assignments are listed.
-const MOST_LISTED: usize = 400_000;
-
-/// Which of the assignments of the axes of a mesh in a space of so many indices are few enough.
-pub(super) fn listed(indices: usize, ways: &[OpenWay], mesh: &Mesh) -> Listed {
+/// Which of the assignments of the axes of a mesh in a space of so many indices are no more than `most`.
+pub(super) fn listed(indices: usize, ways: &[OpenWay], mesh: &Mesh, most: usize) -> Listed {
     let axes = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).count();
     let others = 1 + ways.len();
     let count = |more: &dyn Fn(usize) -> usize| {
         (0..axes).try_fold(1usize, |count, placed| count.checked_mul(others + more(placed))).unwrap_or(usize::MAX)
     };
     match (count(&|placed| indices + placed), count(&|_| indices)) {
-        (all, _) if all <= MOST_LISTED => Listed::All,
-        (_, in_order) if in_order <= MOST_LISTED => Listed::InOrder,
+        (all, _) if all <= most => Listed::All,
+        (_, in_order) if in_order <= most => Listed::InOrder,
         (_, _) => Listed::Nothing,
     }
 }
@@ -179,9 +176,9 @@ mod tests {
         let count = |listed| assignments(&matmul(), &[8, 8, 8], &[], Operator::Sum, &mesh, listed).len();
         assert_eq!([Listed::All, Listed::InOrder, Listed::Nothing].map(count), [19, 16, 0]);
         let of = |axes: usize| Mesh::of(&["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2))[..axes]);
-        let listed = [5, 6, 8].map(|axes| listed(8, &[], &of(axes)));
+        let listed = [5, 6, 8].map(|axes| listed(8, &[], &of(axes), 400_000));
         assert_eq!(listed, [Listed::All, Listed::Nothing, Listed::Nothing]);
-        assert_eq!(super::listed(5, &[], &of(7)), Listed::InOrder);
+        assert_eq!(super::listed(5, &[], &of(7), 400_000), Listed::InOrder);
     }
 
     /// Two axes: each on one of 3 indices or idle is 16, and the 3 pairs on one index come in two orders.

@@ -100,7 +100,7 @@ impl Tree<'_> {
         while let Some(Reverse((bound, Reverse(place)))) = self.waiting.pop() {
             let Some(branch) = self.branches[place].take().filter(|_| self.may_be_best(bound)) else { break };
             let may_stop = self.best.is_some() || self.search.terms.most < u128::MAX;
-            if self.search.work() > self.most_work && may_stop {
+            if (self.search.work() > self.most_work || self.search.budget.is_over()) && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
                 break;
             }

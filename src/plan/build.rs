@@ -101,9 +101,9 @@ impl<'a> Built<'a> {
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
         // Where not all moves are looked at, what is found is a plan, and no bound.
-        let is_cut = builder.search.made.is_cut();
+        let is_restricted = builder.search.budget.is_restricted();
         let lower_bound = match costs.objective() {
-            Objective::Time if !is_cut => Time::from_ticks(least).max(computing),
+            Objective::Time if !is_restricted => Time::from_ticks(least).max(computing),
             Objective::Time | Objective::Bytes => computing,
         };
         Plan {
@@ -115,9 +115,10 @@ impl<'a> Built<'a> {
             origins: Vec::new(),
             filled: Vec::new(),
             costs: costs.name(),
-            exact: least >= score.first() && !is_cut,
+            exact: least >= score.first() && !is_restricted,
             in_parts: false,
             lower_bound,
+            budget: builder.search.terms.budget,
         }
     }
 }

@@ -10,43 +10,6 @@ use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
 use itertools::Itertools;
-use std::cell::Cell;
-use std::rc::Rc;
-
-/// So many moves are made before they become few; each takes some hundred bytes.
-const MOST_MOVES: usize = 1_000_000;
-/// So many moves are made in all.
-const MOST_FEW: usize = 2_500_000;
-
-/// How many moves have been made for all arrays of a program.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Made(Rc<Cell<usize>>);
-
-impl Made {
-    pub(super) fn add(&self, count: usize) {
-        self.0.set(self.0.get().saturating_add(count));
-    }
-
-    /// From now on moves are few.
-    pub(super) fn cut(&self) {
-        self.0.set(self.0.get().max(MOST_MOVES + 1));
-    }
-
-    /// From now on none are made.
-    pub(super) fn fill(&self) {
-        self.0.set(MOST_FEW + 1);
-    }
-
-    /// Whether only few moves are made from now on.
-    pub(super) fn is_cut(&self) -> bool {
-        self.0.get() > MOST_MOVES
-    }
-
-    /// Whether none are made any more.
-    pub(super) fn is_full(&self) -> bool {
-        self.0.get() > MOST_FEW
-    }
-}
 
 /// One axis at a time, or all of them; and straight to a layout that is written.
 pub(super) fn moves(from: &Sharding, mesh: &Mesh, written: &[Sharding]) -> Vec<Collective> {
@@ -78,6 +41,35 @@ pub(super) fn moves(from: &Sharding, mesh: &Mesh, written: &[Sharding]) -> Vec<C
     moves.extend(written.iter().unique().map(|to| Collective::Permute { to: to.clone() }));
     for axis in all.without(from.used()).iter() {
         moves.extend((0..rank).map(|dim| Collective::Slice { axes: Axes::one(axis), dim }));
+    }
+    moves
+}
+
+/// What leads to each layout that is written, when nothing else is looked at any more: everything is closed and gathered,
+/// and cut again dim by dim.
+pub(super) fn last(from: &Sharding, written: &[Sharding]) -> Vec<Collective> {
+    let mut moves = Vec::new();
+    let on_dims = from.dim_axes();
+    if !from.open.is_empty() {
+        moves.push(match from.operator {
+            Operator::Root => Collective::Broadcast { axes: from.open },
+            _ => Collective::AllReduce { axes: from.open },
+        });
+    }
+    if !on_dims.is_empty() {
+        moves.push(Collective::AllGather { axes: on_dims });
+    }
+    for to in written.iter().unique().filter(|to| to.open == from.open) {
+        moves.push(Collective::Permute { to: to.clone() });
+        let changed = || (0..from.dims.len()).filter(|dim| from.dims[*dim] != to.dims[*dim]);
+        let next = changed().next().filter(|_| changed().all(|dim| from.dims[dim].is_empty()));
+        moves.extend(next.map(|dim| Collective::Slice { axes: to.dims[dim], dim }));
+        if let [first, second] = changed().collect::<Vec<_>>()[..] {
+            let loses = from.dims[first].len() > to.dims[first].len();
+            let (source, target) = if loses { (first, second) } else { (second, first) };
+            let axes = to.dims[target].strip_prefix(from.dims[target]).unwrap_or_default();
+            moves.push(Collective::AllToAll { axes, from: source, to: target });
+        }
     }
     moves
 }

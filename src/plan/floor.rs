@@ -1,8 +1,8 @@
 //! What no plan takes less of, by any costs: the relaxed search alone, without the limits and pins of the program.
 
-use super::reshard::Terms;
+use super::reshard::SearchOptions;
 use super::search::{Search, Settled};
-use super::{Allowed, Costs, Plan, StepOp, parts, unit_axes};
+use super::{Allowed, Budget, Costs, Plan, StepOp, parts, unit_axes};
 use crate::program::{Program, Wanted};
 use crate::units::Time;
 
@@ -19,22 +19,22 @@ pub struct Least {
 ///
 /// - `in_parts`: whether plans with axes in parts count.
 ///
-/// `None` where layouts are beyond counting, so that nothing is known.
-pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool) -> Option<Least> {
+/// `None` where not all layouts can be looked at within the budget, so that nothing is known.
+pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budget) -> Option<Least> {
     let reduced = unit_axes::without(program);
     let program = reduced.as_ref().unwrap_or(program);
     match parts::in_parts(program).filter(|_| in_parts) {
-        Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref()),
-        None => search(program, costs),
+        Some(program) => search(&program, costs.seen_as(&program.mesh)?.as_ref(), budget),
+        None => search(program, costs, budget),
     }
 }
 
-fn search(program: &Program, costs: &dyn Costs) -> Option<Least> {
-    let mut search = Search::new(program, costs, Terms::new(Allowed::Moves));
+fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least> {
+    let mut search = Search::new(program, costs, SearchOptions { budget, ..SearchOptions::new(Allowed::Moves) });
     search.heeds_pins = false;
     search.run(&Settled::new(), true, &[]).ok()?;
     let least = Least { time: Time::from_ticks(search.total().first()), work: search.work() };
-    (!search.made.is_cut()).then_some(least)
+    (!search.budget.is_restricted()).then_some(least)
 }
 
 impl Plan {

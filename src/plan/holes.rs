@@ -3,12 +3,13 @@
 //! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
 //! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
 
-use super::reshard::Terms;
+use super::reshard::SearchOptions;
 use super::{Costs, Objective, Plan, PlanError, StepOp, limits};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, Mesh};
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::syntax::Measure;
+use crate::units::Time;
 use itertools::Itertools;
 
 /// So many layouts of one input are thought of.
@@ -20,7 +21,7 @@ const MOST_PLANS: usize = 400;
 ///
 /// # Errors
 /// If there is no plan, or there are too many to try.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
+pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
@@ -39,7 +40,12 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     }
     let mut best: Option<Plan> = None;
     let (mut bound, mut failure, mut all_exact) = (None, None, true);
+    let mut all_tried = true;
     for choice in tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
+        if terms.budget.is_over() && best.is_some() {
+            all_tried = false;
+            break;
+        }
         let mut chosen = program.clone();
         for ((id, _), sharding) in tried.iter().zip(choice) {
             chosen.values[id.index()].wanted = Wanted::Exact(sharding.clone());
@@ -58,10 +64,11 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     }
     match (best, failure) {
         (Some(plan), _) => {
-            let lower_bound = bound.unwrap_or(plan.lower_bound);
+            // Nothing is known of what was not tried.
+            let lower_bound = bound.filter(|_| all_tried).unwrap_or(Time::ZERO);
             // By time, a plan is the best if none of the others can be below it.
             let by_bound = costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
-            let exact = all_exact || by_bound && limits::over(&plan) == 0;
+            let exact = all_tried && all_exact || by_bound && limits::over(&plan) == 0;
             Ok(filled(program, Plan { exact, lower_bound, ..plan }))
         }
         (None, Some(error)) => Err(error),

@@ -4,7 +4,7 @@
 //! price is found, and the program is planned again. A plan all of whose prices are known is the cheapest: every other
 //! costs no less than by bounds.
 
-use super::reshard::Terms;
+use super::reshard::SearchOptions;
 use super::search::Search;
 use super::{Cost, Costs, Limit, LocalWork, Objective, Plan, PlanError, branch};
 use crate::collective::Collective;
@@ -23,7 +23,7 @@ const MOST_ROUNDS: usize = 96;
 ///
 /// # Errors
 /// If there is none.
-pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
+pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
     // What a pin asks for is seen on the cheapest ways, which are those by price.
     let is_eager = program.values.iter().any(|value| value.pin.is_some());
     let lazy = Lazy { costs, is_eager, only_known: false, learned: RefCell::default() };
@@ -39,11 +39,12 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: Terms) -> Resul
         wanted.iter().for_each(|(moved, from)| {
             lazy.learn(moved, from);
         });
-        if round == MOST_ROUNDS {
+        if round == MOST_ROUNDS || terms.budget.is_over() {
             let learned = RefCell::new(lazy.learned.borrow().clone());
             let known = Lazy { only_known: true, learned, ..lazy };
             let last = built.repriced();
-            let best = branch::solve(Search::new(program, &known, terms)).ok();
+            let again = || branch::solve(Search::new(program, &known, terms)).ok();
+            let best = if terms.budget.is_over() { None } else { again() };
             return Ok(match best.map(|solved| solved.built).filter(|best| best.score() < last.score()) {
                 Some(best) => best.finish(least, &lazy),
                 None => last.finish(least, &lazy),

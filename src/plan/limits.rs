@@ -4,7 +4,7 @@
 //! product that takes more operations than the others leave it, a step that takes and makes more than the memory. If
 //! that is not enough, operations get a price beside their time, and steps less memory, until a plan fits.
 
-use super::reshard::Terms;
+use super::reshard::SearchOptions;
 use super::{Costs, Plan, PlanError, StepOp, holes, lazy};
 use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::syntax::Measure;
@@ -18,21 +18,22 @@ const CAUTIOUS_ROUND: u32 = 12;
 ///
 /// # Errors
 /// If there is no plan on these terms.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
-    let solved = |terms: Terms| lazy::solve(program, costs, terms);
+pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
+    let solved = |terms: SearchOptions| lazy::solve(program, costs, terms);
     let limits = Limits::of(program);
-    let free = if limits.are_none() { return solved(terms) } else { solved(Terms { most: u128::MAX, ..terms })? };
+    let free =
+        if limits.are_none() { return solved(terms) } else { solved(SearchOptions { most: u128::MAX, ..terms })? };
     if limits.over(&free) == 0 {
         return Ok(free);
     }
     let figure = |plan: &Plan| holes::figure(plan, costs.objective());
     let (cost, flops) = (figure(&free).max(1), free.totals().flops.max(1));
-    let within = Terms { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
+    let within = SearchOptions { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
     let (mut harder, mut best, mut bound) = (within, free, None);
     let mut round = 0;
-    while round < MOST_ROUNDS {
+    while round < MOST_ROUNDS && !terms.budget.is_over() {
         if round == CAUTIOUS_ROUND {
-            harder = Terms { cautious: true, ..within };
+            harder = SearchOptions { cautious: true, ..within };
         }
         let Ok(found) = solved(harder) else {
             if harder.cautious {
@@ -62,7 +63,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
         round += 1;
     }
     if limits.over(&best) > 0 {
-        best = limits.approached(best, &|terms| solved(terms).ok(), Terms { most: u128::MAX, ..terms }, cost);
+        best = limits.approached(best, &|terms| solved(terms).ok(), SearchOptions { most: u128::MAX, ..terms }, cost);
     }
     let lower_bound = bound.unwrap_or(best.lower_bound);
     Ok(Plan { lower_bound, ..best })
@@ -95,7 +96,13 @@ impl Limits {
 
     /// The plan that breaks the limits least, where none was found within them: operations cost more than anything,
     /// and steps get less memory until there is no plan.
-    fn approached(&self, mut best: Plan, solved: &dyn Fn(Terms) -> Option<Plan>, mut terms: Terms, cost: u128) -> Plan {
+    fn approached(
+        &self,
+        mut best: Plan,
+        solved: &dyn Fn(SearchOptions) -> Option<Plan>,
+        mut terms: SearchOptions,
+        cost: u128,
+    ) -> Plan {
         let totals = best.totals();
         if totals.flops > self.flops {
             terms.toll = (cost.saturating_mul(1 << 20), totals.flops.max(1));
@@ -104,6 +111,9 @@ impl Limits {
             terms.held = fullest_step(&best).saturating_sub(1);
         }
         for _ in 0..MOST_ROUNDS {
+            if terms.budget.is_over() {
+                break;
+            }
             let Some(found) = solved(terms) else { break };
             terms.held = fullest_step(&found).saturating_sub(1);
             if self.over(&found) < self.over(&best) {

@@ -6,6 +6,7 @@
 mod alternatives;
 mod assignments;
 mod branch;
+mod budget;
 mod build;
 mod case;
 mod few;
@@ -21,6 +22,7 @@ mod search;
 mod unit_axes;
 pub mod unroll;
 
+pub use budget::Budget;
 pub use floor::{Least, least};
 pub use print::collective_name;
 
@@ -38,7 +40,7 @@ use crate::units::{Bytes, Time};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
-use reshard::Terms;
+use reshard::SearchOptions;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -145,6 +147,17 @@ impl Limit {
     }
 }
 
+/// What is asked of a search.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// Only collectives and moves that are written communicate; slices are free to all.
+    pub written: bool,
+    /// The ways in which each product could have been done are kept; to price them takes as long again.
+    pub alternatives: bool,
+    /// How much may be looked at.
+    pub budget: Budget,
+}
+
 /// Chooses the layouts of all values and the moves between them, by the sum of the isolated times of the steps.
 ///
 /// The search goes on until no plan can be cheaper, or it takes too long; then the plan carries what none is below.
@@ -153,16 +166,24 @@ impl Limit {
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    unit_axes::plan_without(program, |program| parts::plan(program, costs, Terms::new(Allowed::Moves)))
+    plan_as(program, costs, Request::default())
 }
 
-/// The same plan, with the ways in which each product could have been done; to price them takes as long again.
+/// The same, as it is asked for.
 ///
 /// # Errors
-/// As for [`plan`].
-pub fn plan_with_alternatives(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    let terms = Terms { alternatives: true, ..Terms::new(Allowed::Moves) };
-    unit_axes::plan_without(program, |program| parts::plan(program, costs, terms))
+/// As for [`plan`]; if only what is written may communicate, also if no such plan is found. Then [`Plan::is_unwritten`]
+/// tells the steps of an ordinary plan that nobody wrote.
+pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
+    let Request { written, alternatives, budget } = request;
+    let options = |allowed| SearchOptions { alternatives, budget, ..SearchOptions::new(allowed) };
+    unit_axes::plan_without(program, |program| {
+        let plan = parts::plan(program, costs, options(Allowed::Moves))?;
+        if !written || plan.ids().all(|id| !plan.is_unwritten(id)) {
+            return Ok(plan);
+        }
+        holes::plan(program, costs, options(Allowed::Slices))
+    })
 }
 
 /// The same with no axis cut in parts.
@@ -170,20 +191,8 @@ pub fn plan_with_alternatives(program: &Program, costs: &dyn Costs) -> Result<Pl
 /// # Errors
 /// As for [`plan`].
 pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    unit_axes::plan_without(program, |program| holes::plan(program, costs, Terms::new(Allowed::Moves)))
-}
-
-/// The same where nothing communicates but collectives and moves that are written; slices are free to all.
-///
-/// # Errors
-/// If no such plan is found; [`Plan::is_unwritten`] tells the steps of an ordinary plan that nobody wrote.
-pub fn plan_written(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
-    let plan = plan_with_alternatives(program, costs)?;
-    if plan.ids().all(|id| !plan.is_unwritten(id)) {
-        return Ok(plan);
-    }
-    let terms = Terms { alternatives: true, ..Terms::new(Allowed::Slices) };
-    unit_axes::plan_without(program, |program| holes::plan(program, costs, terms))
+    let options = SearchOptions::new(Allowed::Moves);
+    unit_axes::plan_without(program, |program| holes::plan(program, costs, options))
 }
 
 /// What may be done to a value for the sake of its layout where no statement says so.
@@ -282,6 +291,8 @@ pub struct Plan {
     /// A time that no plan takes less than under the cost model. Where a plan is chosen by its time and is exact, its
     /// own; where it is chosen by bytes, or not all layouts were looked at, that of the computation.
     pub lower_bound: Time,
+    /// What the search was allowed.
+    pub budget: Budget,
 }
 
 impl Plan {
@@ -554,7 +565,7 @@ pub struct Choice {
     /// The book's case, 1 to 4, from the layouts that the operands had.
     pub case: u8,
     /// The ways to do it, of a pinned one those that it may be done in: the one that was chosen, then the others, the
-    /// cheapest first. In a larger program one of them may be cheaper by itself. Without [`plan_with_alternatives`] only
+    /// cheapest first. In a larger program one of them may be cheaper by itself. Without [`Request::alternatives`] only
     /// the one that was chosen.
     pub alternatives: Vec<Alternative>,
     /// What the statement asks for, if it does.

@@ -8,7 +8,7 @@
 //! The formulas of the book give a part links of its own, so that on paper every gather would be faster part by part.
 //! Costs with which that is so are not asked for parts.
 
-use super::reshard::Terms;
+use super::reshard::SearchOptions;
 use super::{Costs, Plan, PlanError, holes, limits};
 use crate::collective::Collective;
 use crate::layout::Sharding;
@@ -22,7 +22,7 @@ const MOST_PARTS: usize = 4;
 ///
 /// # Errors
 /// If there is no plan.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result<Plan, PlanError> {
+pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
     let whole = holes::plan(program, costs, terms)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
     let figure = |plan: &Plan| {
@@ -32,9 +32,9 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: Terms) -> Result
     // Of what breaks the limits, anything may be better; of equals, the one that the tie breaker prefers.
     let (over, first, _) = figure(&whole);
     let most = if over > 0 { u128::MAX } else { first };
-    let Some(program) = in_parts(program).filter(|_| !pinned) else { return Ok(whole) };
+    let Some(program) = in_parts(program).filter(|_| !pinned && !terms.budget.is_over()) else { return Ok(whole) };
     let Some(costs) = costs.seen_as(&program.mesh) else { return Ok(whole) };
-    match holes::plan(&program, costs.as_ref(), Terms { most, ..terms }) {
+    match holes::plan(&program, costs.as_ref(), SearchOptions { most, ..terms }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
         // Nothing is below the plan of whole axes, if all was looked at.
         Ok(found) => Ok(Plan { in_parts: found.exact, ..whole }),

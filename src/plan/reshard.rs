@@ -2,7 +2,8 @@
 //!
 //! The graph of an array type is discovered while it is walked and kept, so that a move is priced once.
 
-use super::few::{self, Made};
+use super::budget::{Budget, MoveBudget};
+use super::few;
 use super::{Allowed, Costs, Objective};
 use crate::collective::Collective;
 use crate::dtype::DType;
@@ -90,7 +91,7 @@ struct Edge {
 
 /// What plans are looked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct SearchOptions {
     /// What may be done where no move is written.
     pub(super) allowed: Allowed,
     /// Plans that score more, by the first of the figures of a score, are of no interest.
@@ -103,15 +104,26 @@ pub(super) struct Terms {
     pub(super) flops: u128,
     /// Whether the ways in which products could have been done are told.
     pub(super) alternatives: bool,
+    /// How much may be looked at.
+    pub(super) budget: Budget,
     /// What so many operations cost beside their time, of the first of the figures of a score.
     pub(super) toll: (u128, u128),
 }
 
-impl Terms {
+impl SearchOptions {
     /// All plans in which this is allowed.
-    pub(super) fn new(allowed: Allowed) -> Terms {
+    pub(super) fn new(allowed: Allowed) -> SearchOptions {
         let (most, held, flops) = (u128::MAX, u64::MAX, u128::MAX);
-        Terms { allowed, most, held, cautious: false, flops, alternatives: false, toll: (0, 1) }
+        SearchOptions {
+            allowed,
+            most,
+            held,
+            cautious: false,
+            flops,
+            alternatives: false,
+            budget: Budget::default(),
+            toll: (0, 1),
+        }
     }
 }
 
@@ -119,7 +131,7 @@ impl Terms {
 pub(super) struct Pricing<'a> {
     /// How often each is done.
     pub(super) times: u64,
-    pub(super) terms: Terms,
+    pub(super) terms: SearchOptions,
     pub(super) mesh: &'a Mesh,
     pub(super) costs: &'a dyn Costs,
 }
@@ -143,8 +155,8 @@ pub(super) struct Space {
     edges: Vec<Option<Vec<Edge>>>,
     /// The layouts that are written for arrays of this type.
     written: Vec<Sharding>,
-    /// How many moves there are, of all array types.
-    made: Made,
+    /// Of all array types.
+    budget: MoveBudget,
     /// How many moves have been looked at, in all searches.
     pub(super) work: u64,
 }
@@ -218,9 +230,9 @@ impl<Origin> Distances<Origin> {
 }
 
 impl Space {
-    pub(super) fn new(dtype: DType, dims: Vec<Dim>, made: Made) -> Space {
+    pub(super) fn new(dtype: DType, dims: Vec<Dim>, budget: MoveBudget) -> Space {
         let (shardings, nodes, edges, written) = (Vec::new(), FxHashMap::default(), Vec::new(), Vec::new());
-        Space { dtype, dims, shardings, nodes, edges, written, made, work: 0 }
+        Space { dtype, dims, shardings, nodes, edges, written, budget, work: 0 }
     }
 
     /// Takes note of a layout that is written.
@@ -327,28 +339,44 @@ impl Space {
         }
         let from = self.layout(node);
         let before = from.local_bytes(mesh).0;
+        let all = if self.budget.is_restricted() { None } else { moves(&from.sharding, &self.dims, mesh) };
+        let edges = all.and_then(|moves| self.edges_of(moves, &from, before, false, mesh, costs));
+        let edges = edges.unwrap_or_else(|| {
+            self.budget.restrict();
+            let moves = match self.budget.is_exhausted() {
+                true => few::last(&from.sharding, &self.written),
+                false => few::moves(&from.sharding, mesh, &self.written),
+            };
+            self.edges_of(moves, &from, before, true, mesh, costs).unwrap_or_default()
+        });
+        self.budget.add(edges.len());
+        self.edges[node] = Some(edges);
+    }
+
+    /// The moves that can be applied, priced; `None` if the time for all moves ends meanwhile.
+    fn edges_of(
+        &mut self,
+        moves: Vec<Collective>,
+        from: &Layout,
+        before: u64,
+        is_restricted: bool,
+        mesh: &Mesh,
+        costs: &dyn Costs,
+    ) -> Option<Vec<Edge>> {
         let mut edges = Vec::new();
-        let all = if self.made.is_cut() { None } else { moves(&from.sharding, &self.dims, mesh) };
-        let is_cut = all.is_none();
-        if is_cut {
-            self.made.cut();
-        }
-        let moves = match all {
-            Some(all) => all,
-            None if self.made.is_full() => Vec::new(),
-            None => few::moves(&from.sharding, mesh, &self.written),
-        };
         for collective in moves {
             let Some(to) = collective.apply(&from.sharding, mesh) else { continue };
-            if !to.divides(&self.dims, mesh) || is_cut && !few::is_plain(&to, &self.written) {
+            if !to.divides(&self.dims, mesh) || is_restricted && !few::is_plain(&to, &self.written) {
                 continue;
             }
-            let (time, score) = priced(&collective, &from, mesh, costs);
+            if !is_restricted && edges.len() % MOVES_PER_LOOK == MOVES_PER_LOOK - 1 && self.budget.is_restricted() {
+                return None;
+            }
+            let (time, score) = priced(&collective, from, mesh, costs);
             let held = before.saturating_add(to.local_bytes(self.dtype, &self.dims, mesh).0);
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
-        self.made.add(edges.len());
-        self.edges[node] = Some(edges);
+        Some(edges)
     }
 
     /// Takes in what a move costs by now, if it is one of this array type that has been met.
@@ -372,7 +400,9 @@ fn priced(collective: &Collective, from: &Layout, mesh: &Mesh, costs: &dyn Costs
 const MOST_ORDERED: usize = 6;
 
 /// More permutes than these out of one sharding are not looked at: there are n! of a dim over n axes of one size.
-const MOST_PERMUTES: usize = 50_000;
+const MOST_PERMUTES: usize = 6_000;
+/// After so many moves the clock is looked at.
+const MOVES_PER_LOOK: usize = 64;
 
 /// The moves out of a sharding; `None` if they are too many. Some of them cannot be applied; the caller asks
 /// [`Collective::apply`].

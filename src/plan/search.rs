@@ -8,10 +8,10 @@
 //! never more than a plan costs, whatever is decided.
 
 use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
-use super::few::Made;
+use super::budget::MoveBudget;
 use super::holes;
 use super::limits::{self, Beside};
-use super::reshard::{Distances, Node, Pricing, Score, Space, Terms};
+use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
 use crate::collective::Collective;
 use crate::dtype::DType;
@@ -108,7 +108,7 @@ struct Ways {
 pub(super) struct Search<'a> {
     pub(super) program: &'a Program,
     pub(super) costs: &'a dyn Costs,
-    pub(super) terms: Terms,
+    pub(super) terms: SearchOptions,
     /// Whether products are done as they are pinned.
     pub(super) heeds_pins: bool,
     /// One for each array type.
@@ -121,8 +121,8 @@ pub(super) struct Search<'a> {
     ways: Vec<Option<Ways>>,
     /// Who takes each value, as which operand.
     users: Vec<Vec<(ValueId, usize)>>,
-    /// How many moves have been made.
-    pub(super) made: Made,
+    /// How many moves have been made, and may be.
+    pub(super) budget: MoveBudget,
     /// What the products cost at the least that are not needed for a value, if that is of use.
     others: Vec<u128>,
     /// What waits beside the steps of each value, if memory is limited.
@@ -133,15 +133,15 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// A search that has not begun.
-    pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: Terms) -> Search<'a> {
-        let (mut spaces, made): (Vec<Space>, Made) = (Vec::new(), Made::default());
+    pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: SearchOptions) -> Search<'a> {
+        let (mut spaces, budget): (Vec<Space>, MoveBudget) = (Vec::new(), MoveBudget::new(terms.budget));
         let mut types = Vec::new();
         let mut space_of = Vec::new();
         for value in &program.values {
             let kind = (value.dtype, &value.dims);
             let place = types.iter().position(|known| *known == kind).unwrap_or_else(|| {
                 types.push(kind);
-                spaces.push(Space::new(value.dtype, value.dims.clone(), made.clone()));
+                spaces.push(Space::new(value.dtype, value.dims.clone(), budget.clone()));
                 types.len() - 1
             });
             if let Wanted::Exact(sharding) = &value.wanted {
@@ -162,12 +162,13 @@ impl<'a> Search<'a> {
         let beside = if terms.held < u64::MAX { limits::beside(program, terms.cautious) } else { Vec::new() };
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, made, others, beside, found,
+            program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, beside, found,
         };
         search.others = search.least_of_others();
         // Where the ways to compute a value are too many to be listed, nothing else need be looked at.
-        if program.value_ids().any(|id| listed(search.index_count(id), &[], &program.mesh) == Listed::Nothing) {
-            search.made.fill();
+        let most = search.budget.listed();
+        if program.value_ids().any(|id| listed(search.index_count(id), &[], &program.mesh, most) == Listed::Nothing) {
+            search.budget.exhaust();
         }
         search
     }
@@ -265,7 +266,7 @@ impl<'a> Search<'a> {
     fn pricing(&self, id: ValueId, times: u64, allowed: Allowed, others: u128) -> Pricing<'a> {
         let most = self.terms.most.saturating_sub(others);
         let beside = self.beside.get(id.index()).map_or(0, |beside| beside.moves);
-        let terms = Terms { allowed, most, held: self.terms.held.saturating_sub(beside), ..self.terms };
+        let terms = SearchOptions { allowed, most, held: self.terms.held.saturating_sub(beside), ..self.terms };
         Pricing { times, terms, mesh: &self.program.mesh, costs: self.costs }
     }
 
@@ -634,11 +635,11 @@ impl<'a> Search<'a> {
             | Definition::Collective { .. }
             | Definition::Rename { .. } => Operator::Sum,
         };
-        let listed = listed(lengths.len(), open, &program.mesh);
+        let listed = listed(lengths.len(), open, &program.mesh, self.budget.listed());
         match listed {
             Listed::All => {}
-            Listed::InOrder => self.made.cut(),
-            Listed::Nothing => self.made.fill(),
+            Listed::InOrder => self.budget.restrict(),
+            Listed::Nothing => self.budget.exhaust(),
         }
         let mut assignments = assignments(&einsum, &lengths, open, sums, &program.mesh, listed);
         if let Some(dim) = whole {
@@ -712,7 +713,7 @@ impl<'a> Search<'a> {
 
     pub(super) fn unreachable(&self, id: ValueId) -> PlanError {
         let value = self.program.value(id);
-        if self.made.is_full() {
+        if self.budget.is_exhausted() {
             return PlanError::TooLarge { name: self.program.name(id), span: value.span.into() };
         }
         let layout = match &value.wanted {

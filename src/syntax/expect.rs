@@ -177,6 +177,14 @@ impl Builder {
     }
 }
 
+/// An amount of a measure, `10s`, `2GB`, in its smallest unit: picoseconds, bytes, operations. `None` if it is none.
+pub fn quantity(measure: Measure, text: &str) -> Option<u128> {
+    let text = text.trim();
+    let unit = UNITS.iter().filter(|(name, kind, _)| text.ends_with(name) && measure.takes(*kind));
+    let (name, _, factor) = unit.max_by_key(|(name, ..)| name.len())?;
+    scaled(text[..text.len() - name.len()].trim_end(), *factor)
+}
+
 /// A decimal number times a factor; `None` if that is no whole number below 2^100.
 fn scaled(number: &str, factor: u128) -> Option<u128> {
     const MOST: u128 = 1 << 100;

@@ -74,7 +74,8 @@ impl Planner<'_> {
     /// How long a unit of the machine is busy with a program in every plan, in ticks of the oracle.
     pub fn least_load(&self, source: &str, unit: Unit) -> u128 {
         let machine = CostModel::Book.machine(self.topology);
-        let least = costs::least_load(&checked(source), &machine, CostModel::Book, unit, false);
+        let least =
+            costs::least_load(&checked(source), &machine, (CostModel::Book, unit), false, plan::Budget::default());
         self.ticks(least.expect("few layouts").time)
     }
 

@@ -1,0 +1,98 @@
+//! How much a command may take: `--time-limit 10s`, `--max-memory 2GB`.
+//!
+//! The planner keeps within them and answers with the best plan that it found. What comes after it cannot do with less,
+//! so a watch ends the command when all of the time has passed, or the process has more memory than it may.
+
+use super::Failure;
+use crate::plan::Budget;
+use crate::syntax::{Measure, quantity};
+use crate::units::Bytes;
+use clap::Args;
+use std::time::{Duration, Instant};
+
+/// The planner may take this part of the time; lowering, proof and clock need the rest.
+const PLANNING: u32 = 2;
+/// The planner may take this part of the memory.
+const PLANNING_MEMORY: u64 = 4;
+/// How often the watch looks.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Limits on time and memory.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(super) struct Effort {
+    /// Stop after this time, such as `10s`: plans are the best found in half of it
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    time_limit: Option<Duration>,
+    /// Stop above this much memory, such as `2GB`: plans are the best found in a quarter of it
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_memory: Option<Bytes>,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let picoseconds = quantity(Measure::Time, text).filter(|time| *time > 0);
+    let nanoseconds = picoseconds.and_then(|time| u64::try_from(time.div_ceil(1000)).ok());
+    nanoseconds
+        .map(Duration::from_nanos)
+        .ok_or_else(|| "write a time with its unit, such as `10s` or `500ms`".to_owned())
+}
+
+fn bytes(text: &str) -> Result<Bytes, String> {
+    let bytes = quantity(Measure::Memory, text).and_then(|bytes| u64::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+    bytes.map(Bytes).ok_or_else(|| "write bytes with their unit, such as `2GB` or `512MiB`".to_owned())
+}
+
+impl Effort {
+    /// Starts the watch, and gives what the planner may take.
+    ///
+    /// # Errors
+    /// If memory cannot be watched on this system, or no thread can be started.
+    pub(super) fn start(self) -> Result<Budget, Failure> {
+        let mut budget = Budget::default();
+        if let Some(limit) = self.time_limit {
+            budget = budget.within_time(limit / PLANNING);
+        }
+        if let Some(limit) = self.max_memory {
+            resident().ok_or_else(|| Failure::Call("`--max-memory` needs /proc/self/status".to_owned()))?;
+            budget = budget.within_memory(Bytes(limit.0 / PLANNING_MEMORY));
+        }
+        if self.time_limit.is_some() || self.max_memory.is_some() {
+            let begin = Instant::now();
+            let watch = std::thread::Builder::new().name("limits".to_owned()).spawn(move || self.watch(begin));
+            watch.map_err(|error| Failure::Call(format!("no thread can be started for the limits: {error}")))?;
+        }
+        Ok(budget)
+    }
+
+    /// The limits as they are written.
+    pub(super) fn words(self) -> Vec<String> {
+        let time = self.time_limit.map(|limit| format!("--time-limit {}ns", limit.as_nanos()));
+        let memory = self.max_memory.map(|limit| format!("--max-memory {}B", limit.0));
+        time.into_iter().chain(memory).collect()
+    }
+
+    fn watch(self, begin: Instant) {
+        loop {
+            if let Some(limit) = self.time_limit.filter(|limit| begin.elapsed() >= *limit) {
+                end("time-limit", &format!("not done after {limit:?}; `plan` alone takes less, or give it more time"));
+            }
+            let memory = resident().zip(self.max_memory).filter(|(resident, limit)| resident > limit);
+            if let Some((resident, limit)) = memory {
+                let more = format!("{resident} of memory, more than {limit}; `plan` alone takes less, or give it more");
+                end("memory-limit", &more);
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+fn end(limit: &str, message: &str) -> ! {
+    super::input::say(&format!("error: {limit}: {message}\n"));
+    std::process::exit(1)
+}
+
+/// The memory that the process has, where the system tells.
+fn resident() -> Option<Bytes> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?;
+    Some(Bytes(kibibytes.trim().parse::<u64>().ok()?.saturating_mul(1024)))
+}
