@@ -34,13 +34,18 @@ impl Progress {
         bar.set_length(parts as u64);
         if std::io::stderr().is_terminal() {
             let later = bar.clone();
-            std::thread::spawn(move || {
+            let draw = move || {
                 std::thread::sleep(PATIENCE);
                 if !later.is_finished() {
                     later.set_draw_target(ProgressDrawTarget::stderr());
-                    later.enable_steady_tick(TICK);
                 }
-            });
+                while !later.is_finished() {
+                    later.tick();
+                    std::thread::sleep(TICK);
+                }
+            };
+            // Where the system refuses a thread, nothing is drawn.
+            std::thread::Builder::new().spawn(draw).ok();
         }
         Progress { bar }
     }
