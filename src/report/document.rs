@@ -302,6 +302,7 @@ pub(super) struct NumericsDocument {
     max_abs_error: f64,
     max_rel_error: f64,
     elements: u64,
+    not_compared: u64,
 }
 
 /// A plan; methods are told where it has been lowered.
@@ -403,6 +404,7 @@ impl From<&Numerics> for NumericsDocument {
             max_abs_error: numerics.max_abs_error,
             max_rel_error: numerics.max_rel_error,
             elements: numerics.elements,
+            not_compared: numerics.not_compared,
         }
     }
 }

@@ -228,21 +228,23 @@ pub(super) fn proven(proof: &Proof, mesh: &Mesh) -> String {
     text
 }
 
-/// The comparison with the dense result, a line for all outputs together.
+/// The comparison with the dense result, a line for all outputs together, and one for what it says nothing about.
 pub fn numerics(numerics: &Numerics) -> String {
-    if numerics.equal {
-        format!("equal    all {} elements equal the dense result\n", numerics.elements)
-    } else if numerics.within {
-        format!(
-            "close    {} elements, off by at most {:.3e} where rounding may cost {:.3e}\n",
-            numerics.elements, numerics.max_abs_error, numerics.tolerance
-        )
+    let Numerics { elements, not_compared, max_abs_error: error, tolerance, .. } = numerics;
+    let compared = elements - not_compared;
+    let line = if numerics.equal {
+        format!("equal    all {elements} elements equal the dense result\n")
+    } else if !numerics.within {
+        format!("WRONG    {compared} elements, off by {error:.3e} where rounding may cost {tolerance:.3e}\n")
+    } else if *error > 0.0 {
+        format!("close    {compared} elements, off by at most {error:.3e} where rounding may cost {tolerance:.3e}\n")
     } else {
-        format!(
-            "WRONG    {} elements, off by {:.3e} where rounding may cost {:.3e}\n",
-            numerics.elements, numerics.max_abs_error, numerics.tolerance
-        )
+        format!("equal    {compared} of {elements} elements equal the dense result\n")
+    };
+    if *not_compared == 0 {
+        return line;
     }
+    line + &format!("         {not_compared} of {elements} elements could overflow or cancel; not compared\n")
 }
 
 /// The simulated time against its bound.

@@ -1,123 +1,182 @@
 //! What the devices arrived at, held against the dense computation.
 
 use super::element::{Element, with_dtype};
+use super::enclose;
 use super::error::RunError;
 use super::input::Inputs;
 use super::pad::valid_part;
 use super::run::{Run, Shard};
 use super::tensor::Tensor;
 use super::view::{Line, walk};
-use crate::dtype::DType;
-use crate::function::Function;
-use crate::schedule::{ArrayId, Dense, Schedule};
+use crate::schedule::{ArrayId, Schedule};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How close the outputs are to the dense computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Numerics {
     /// Whether every element of every shard is the same number; a NaN is equal to a NaN.
     pub equal: bool,
-    /// The largest difference; infinite where only one side is a number.
+    /// The largest difference of elements that can be compared; infinite where only one side is a number.
     pub max_abs_error: f64,
     /// The largest difference over the magnitude of the element, or of the array's largest where the element is 0.
     pub max_rel_error: f64,
     /// How many elements the outputs have; a replica is compared but not counted.
     pub elements: u64,
-    /// Whether every difference is within the tolerance of its output. Of integers from integers, that is equality.
+    /// How many elements differ of which a comparison says nothing: they may overflow, or rounding may cost as much as
+    /// the array's largest element.
+    pub not_compared: u64,
+    /// Whether every other difference is within the tolerance of its element. Of integers from integers, that is
+    /// equality.
     pub within: bool,
-    /// The tolerance of the output that comes closest to its own, or breaks it furthest.
+    /// The tolerance of the element that is off by most, or of the one that breaks its own furthest.
     pub tolerance: f64,
 }
 
 /// Holds every replica of every output against the dense arrays, padding left out.
 ///
 /// # The tolerance
-/// An order of additions other than the dense one rounds differently. How much that matters is measured: the dense
-/// computation is done once more in f64, and what the dtype's own dense result is off by there is what rounding costs
-/// (of an f64, what an f32 is off by, times the ratio of the roundoffs, 2^-29). Another order may be off by 16 times as much. Where the dense result happens to be exact, partial sums
-/// may still have been rounded: each device of the mesh may add one roundoff of the largest magnitude (u = 2^-8 for
-/// bf16, 2^-11 for f16, 2^-24 and 2^-53 for f32 and f64). Integers have to be equal.
+/// Another order of additions rounds differently. How much that matters is bounded for each element, on both sides, by a
+/// running error analysis: beside each number goes how far it may be from the exact one. For a sum of n numbers that is
+/// `gamma_(n-1)` times the sum of their magnitudes, whatever the order, and what they were off by before; products and
+/// functions carry it on. An element may be off by the bound of the dense computation and that of the schedule together.
+/// So a proven schedule is never found wrong, and where the bound is as wide as the largest number of the array, or
+/// infinite because something may overflow on the way, a difference says nothing and is [counted](Numerics::not_compared).
+/// Integers have to be equal, unless they are cast from floats.
 ///
 /// # Errors
 /// A device without its shard, or a dense array for each of the schedule's is missing.
 pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run) -> Result<Numerics, RunError> {
-    let mut numerics =
-        Numerics { equal: true, max_abs_error: 0.0, max_rel_error: 0.0, elements: 0, within: true, tolerance: 0.0 };
-    let missing = |id: ArrayId| RunError::array(&schedule.array(id).name, "its dense result is another");
-    let mut errors = Vec::with_capacity(schedule.outputs.len());
-    for (place, output) in schedule.outputs.iter().enumerate() {
-        let Some(whole) = dense.get(output.array.index()) else {
-            return Err(RunError::array(&schedule.array(output.array).name, "there is no dense result"));
-        };
-        let mut error: f64 = 0.0;
-        for Shard { ranges, block, .. } in run.closed(place)? {
-            let Some((ranges, own)) = valid_part(&ranges, &schedule.array(output.array).valid) else { continue };
-            let block = block.slice(&own).ok_or_else(|| missing(output.array))?;
-            let expected = whole.slice(&ranges).filter(|part| part.dtype() == block.dtype());
-            let expected = expected.ok_or_else(|| missing(output.array))?;
-            let (absolute, relative) = largest_difference(&expected, &block);
-            error = error.max(absolute);
-            // An element that should be 0 has no magnitude of its own.
-            let relative =
-                if relative.is_infinite() && absolute.is_finite() { absolute / largest(whole) } else { relative };
-            numerics.max_rel_error = numerics.max_rel_error.max(relative);
-        }
-        numerics.max_abs_error = numerics.max_abs_error.max(error);
-        numerics.elements += whole.elements();
-        errors.push((output.array, error));
+    let mut outputs = Vec::with_capacity(schedule.outputs.len());
+    for place in 0..schedule.outputs.len() {
+        outputs.push(pairs(schedule, dense, run, place)?);
     }
-    numerics.equal = errors.iter().all(|(_, error)| *error == 0.0);
-    if !numerics.equal {
-        let precise = with_floats(schedule, inputs, DType::F64)?;
-        let coarse = with_floats(schedule, inputs, DType::F32)?;
-        let mut closest = -1.0;
-        for (array, error) in errors {
-            let (own, precise) = (&dense[array.index()], &precise[array.index()]);
-            let measured = match own.dtype() {
-                DType::F64 => distance(&coarse[array.index()], precise) * roundoff(DType::F64) / roundoff(DType::F32),
-                DType::F32 | DType::Bf16 | DType::F16 => distance(own, precise),
-                DType::Bool | DType::I8 | DType::I32 | DType::I64 => 0.0,
+    let elements = schedule.outputs.iter().map(|output| dense[output.array.index()].elements()).sum();
+    let equal = outputs.iter().flatten().all(|pair| pair.is_equal());
+    let mut numerics = Numerics {
+        equal,
+        max_abs_error: 0.0,
+        max_rel_error: 0.0,
+        elements,
+        not_compared: 0,
+        within: true,
+        tolerance: 0.0,
+    };
+    if equal {
+        return Ok(numerics);
+    }
+    let of_dense = enclose::of_dense(schedule, dense)?;
+    let of_run = enclose::of_run(schedule, inputs)?;
+    let mut furthest: f64 = 1.0;
+    for (place, (output, pairs)) in schedule.outputs.iter().zip(&outputs).enumerate() {
+        let (whole, bound) = (&dense[output.array.index()], &of_dense[output.array.index()]);
+        let largest = largest(whole);
+        // By box: what one replica cannot tell, another may.
+        let mut unclear: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
+        for pair in pairs {
+            let missing = || RunError::array(&schedule.array(output.array).name, "there is no bound of its rounding");
+            let expected = bound.slice(&pair.ranges).ok_or_else(missing)?;
+            let found = match &of_run {
+                Some(bounds) => {
+                    bounds[place].get(pair.shard).and_then(|bound| bound.slice(&pair.own)).ok_or_else(missing)?
+                }
+                None => unbounded(whole.dtype().is_float(), &pair.own),
             };
-            let partials = (schedule.mesh.device_count() as f64) * roundoff(own.dtype()) * largest(own);
-            let tolerance = ROUNDINGS * measured + partials;
-            numerics.within &= error <= tolerance;
-            let share = if error == 0.0 { 0.0 } else { error / tolerance };
-            if share > closest {
-                (closest, numerics.tolerance) = (share, tolerance);
-            }
+            let mut count = 0;
+            pair.differences([&expected, &found], |Difference { error, magnitude, tolerance }| {
+                if error <= tolerance && tolerance >= largest {
+                    count += 1;
+                    return;
+                }
+                let relative = error / if magnitude > 0.0 { magnitude } else { largest };
+                numerics.max_rel_error = numerics.max_rel_error.max(relative);
+                if error > numerics.max_abs_error {
+                    numerics.max_abs_error = error;
+                    if numerics.within {
+                        numerics.tolerance = tolerance;
+                    }
+                }
+                if error > tolerance && (numerics.within || error / tolerance > furthest) {
+                    (numerics.within, numerics.tolerance, furthest) = (false, tolerance, error / tolerance);
+                }
+            });
+            let known = unclear.entry(pair.ranges.iter().map(|range| range.start).collect()).or_default();
+            *known = count.max(*known);
         }
+        numerics.not_compared += unclear.values().sum::<u64>();
     }
     Ok(numerics)
 }
 
-/// How often the measured roundoff another order of additions may cost.
-const ROUNDINGS: f64 = 16.0;
-
-/// The largest finite difference of two arrays; a NaN or an infinity in a narrow dtype leaves nothing to hold it against.
-fn distance(own: &Tensor, precise: &Tensor) -> f64 {
-    let differences = own.to_f64s().into_iter().zip(precise.to_f64s()).map(|(own, precise)| (own - precise).abs());
-    differences.filter(|difference| difference.is_finite()).fold(0.0, f64::max)
+/// A shard without its padding, and what the dense array has there.
+struct Pair {
+    /// Its place among the shards of its output.
+    shard: usize,
+    /// Its box in the array, and in its block.
+    ranges: Vec<Range<u64>>,
+    own: Vec<Range<u64>>,
+    expected: Tensor,
+    found: Tensor,
 }
 
-/// The dense computation with every float in this dtype.
-fn with_floats(schedule: &Schedule, inputs: &Inputs, float: DType) -> Result<Vec<Tensor>, RunError> {
-    let cast = |dtype: DType| if dtype.is_float() { float } else { dtype };
-    let mut precise = Schedule::new(schedule.mesh.clone());
-    precise.arrays = schedule.arrays.clone();
-    for array in &mut precise.arrays {
-        array.dtype = cast(array.dtype);
-        if let Dense::Map { function: Function::Cast(dtype), .. } = &mut array.definition {
-            *dtype = cast(*dtype);
-        }
+/// Two elements that are not the same.
+struct Difference {
+    error: f64,
+    /// Of the dense element.
+    magnitude: f64,
+    tolerance: f64,
+}
+
+/// The shards of an output.
+fn pairs(schedule: &Schedule, dense: &[Tensor], run: &Run, place: usize) -> Result<Vec<Pair>, RunError> {
+    let id: ArrayId = schedule.outputs[place].array;
+    let array = schedule.array(id);
+    let whole = dense.get(id.index()).ok_or_else(|| RunError::array(&array.name, "there is no dense result"))?;
+    let missing = || RunError::array(&array.name, "its dense result is another");
+    let mut pairs = Vec::new();
+    for (shard, Shard { ranges, block, .. }) in run.closed(place)?.into_iter().enumerate() {
+        let Some((ranges, own)) = valid_part(&ranges, &array.valid) else { continue };
+        let found = block.slice(&own).ok_or_else(missing)?;
+        let expected = whole.slice(&ranges).filter(|part| part.dtype() == found.dtype()).ok_or_else(missing)?;
+        pairs.push(Pair { shard, ranges, own, expected, found });
     }
-    let widened = |(id, tensor): (&ArrayId, &Tensor)| {
-        let precise = match cast(tensor.dtype()) {
-            dtype if dtype == tensor.dtype() => Some(tensor.clone()),
-            dtype => Tensor::from_floats(dtype, &tensor.extents(), &tensor.to_f64s()),
-        };
-        Some((*id, precise?))
-    };
-    let inputs: Option<Inputs> = inputs.iter().map(widened).collect();
-    super::dense(&precise, &inputs.ok_or_else(|| RunError::array("the inputs", "they are not addressable"))?)
+    Ok(pairs)
+}
+
+impl Pair {
+    fn is_equal(&self) -> bool {
+        largest_difference(&self.expected, &self.found) == 0.0
+    }
+
+    /// Each pair of elements that differ. The tolerance is the sum of the two bounds.
+    fn differences(&self, [first, second]: [&Tensor; 2], mut see: impl FnMut(Difference)) {
+        let tensors = [&self.expected, &self.found, first, second];
+        let (offsets, strides) =
+            (tensors.map(|tensor| tensor.view().offset), tensors.map(|tensor| &tensor.view().strides[..]));
+        let bounds = [first.buffer::<f64>(), second.buffer::<f64>()];
+        with_dtype!(self.expected.dtype(), T => {
+            let (left, right) = (self.expected.buffer::<T>(), self.found.buffer::<T>());
+            walk(&self.expected.view().extents, offsets, strides, |Line { starts: [i, j, k, l], steps, length }| {
+                for n in 0..length {
+                    let (x, y) = (left[i + n * steps[0]], right[j + n * steps[1]]);
+                    let error = if x == y { 0.0 } else { difference(x, y) };
+                    if error > 0.0 {
+                        let tolerance = bounds[0][k + n * steps[2]] + bounds[1][l + n * steps[3]];
+                        see(Difference { error, magnitude: Element::to_f64(x).abs(), tolerance });
+                    }
+                }
+            });
+        });
+    }
+}
+
+/// Where there is no room for bounds, floats may be off by anything.
+fn unbounded(is_float: bool, own: &[Range<u64>]) -> Tensor {
+    let extents: Vec<u64> = own.iter().map(|range| range.end - range.start).collect();
+    let count = extents.iter().product::<u64>();
+    let bound = if is_float { f64::INFINITY } else { 0.0 };
+    let bounds = vec![bound; usize::try_from(count).unwrap_or(0)];
+    Tensor::from_vec(&extents, bounds).expect("as many as the box has")
 }
 
 /// The largest finite magnitude of an array.
@@ -125,9 +184,9 @@ fn largest(tensor: &Tensor) -> f64 {
     tensor.to_f64s().into_iter().map(f64::abs).filter(|size| size.is_finite()).fold(0.0, f64::max)
 }
 
-/// The largest difference of two blocks of one shape and dtype, and the largest relative to the element of the first.
-pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> (f64, f64) {
-    let (mut absolute, mut relative): (f64, f64) = (0.0, 0.0);
+/// The largest difference of two blocks of one shape and dtype.
+pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> f64 {
+    let mut largest: f64 = 0.0;
     let (a, b) = (expected.view(), found.view());
     with_dtype!(expected.dtype(), T => {
         let (left, right) = (expected.buffer::<T>(), found.buffer::<T>());
@@ -135,14 +194,12 @@ pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> (f64, f64
             for n in 0..length {
                 let (x, y) = (left[i + n * steps[0]], right[j + n * steps[1]]);
                 if x != y {
-                    let error = difference(x, y);
-                    absolute = absolute.max(error);
-                    relative = relative.max(if error == 0.0 { 0.0 } else { error / Element::to_f64(x).abs() });
+                    largest = largest.max(difference(x, y));
                 }
             }
         });
     });
-    (absolute, relative)
+    largest
 }
 
 /// How far two different elements are apart; 0 for two NaNs, infinite where only one side is finite.
@@ -156,16 +213,5 @@ fn difference<T: Element>(x: T, y: T) -> f64 {
         (true, true) => 0.0,
         (false, false) if x.is_finite() && y.is_finite() => (x - y).abs(),
         _ => f64::INFINITY,
-    }
-}
-
-/// Half a unit in the last place, relative; 0 for integers.
-fn roundoff(dtype: DType) -> f64 {
-    match dtype {
-        DType::Bool | DType::I8 | DType::I32 | DType::I64 => 0.0,
-        DType::Bf16 => 2f64.powi(-8),
-        DType::F16 => 2f64.powi(-11),
-        DType::F32 => 2f64.powi(-24),
-        DType::F64 => 2f64.powi(-53),
     }
 }

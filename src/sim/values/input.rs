@@ -1,15 +1,17 @@
 //! Arrays given from outside: default data, and what each device holds of them.
 
+use super::bound::exact;
 use super::combine::times;
 use super::element::{Element, with_dtype};
 use super::error::RunError;
 use super::guard;
 use super::pad::padded;
+use super::rounding::Precision;
 use super::tensor::Tensor;
 use super::view::addressable;
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{DeviceId, Mesh};
+use crate::mesh::{AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, OpKind, Schedule};
 use std::collections::BTreeMap;
@@ -141,7 +143,11 @@ pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device:
 /// Of an open sum every device holds a part; together they make the array.
 pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
     let extents = addressable(&array.extents).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
-    let parts = open_parts(whole, sharding.operator, usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1));
+    let count = usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1);
+    if sharding.operator == Operator::SquareAdd && !are_sums_of_squares(whole, count) {
+        return Err(RunError::array(&array.name, format!("not every element is a sum of {count} squares")));
+    }
+    let parts = open_parts(whole, sharding.operator, count);
     let parts: Vec<Tensor> = parts.iter().map(|part| padded(part, &extents)).collect();
     let shard = |device: DeviceId| {
         let rank = usize::try_from(mesh.rank(device, sharding.open.iter())).ok()?;
@@ -149,6 +155,53 @@ pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &
     };
     let shards: Option<Vec<Tensor>> = mesh.devices().map(shard).collect();
     shards.ok_or_else(|| RunError::array(&array.name, "its dims do not divide by their axes"))
+}
+
+/// How far what the parts of each shard add up to may be from the array: a part of a sum is itself rounded.
+pub(super) fn shard_bounds(
+    array: &Array,
+    whole: &Tensor,
+    sharding: &Sharding,
+    mesh: &Mesh,
+) -> Result<Vec<Tensor>, RunError> {
+    let shards = shards(array, whole, sharding, mesh)?;
+    let rounds = match sharding.operator {
+        Operator::Sum | Operator::Mean | Operator::SquareAdd => !sharding.open.is_empty() && array.dtype.is_float(),
+        Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or | Operator::Root => false,
+    };
+    if !rounds {
+        return Ok(shards.iter().map(|shard| exact(&shard.view().extents)).collect());
+    }
+    let mut closed = sharding.clone();
+    closed.set_open(AxisSet::NONE);
+    let precision = Precision::of(array.dtype);
+    let bound = |(shard, whole): (Tensor, Tensor)| {
+        let pairs = shard.to_f64s().into_iter().zip(whole.to_f64s());
+        let bounds = pairs.map(|(part, element)| {
+            let magnitude = part.abs() + element.abs();
+            // An infinity or a NaN of the array stands in a part as it is.
+            if element.is_finite() { 4.0 * precision.unit * magnitude + precision.tiny } else { 0.0 }
+        });
+        Tensor::owned(&shard.view().extents, bounds.collect())
+    };
+    Ok(shards.into_iter().zip(self::shards(array, whole, &closed, mesh)?).map(bound).collect())
+}
+
+/// Whether [`open_part`] finds squares for each element.
+fn are_sums_of_squares(whole: &Tensor, count: usize) -> bool {
+    with_dtype!(whole.dtype(), T => {
+        let mut found = true;
+        whole.visit(|element: T| {
+            found &= if T::DTYPE.is_float() {
+                // A NaN is a sum of squares of which one is a NaN.
+                !(element.to_f64() < 0.0)
+            } else {
+                let roots = (0..count).map(|part| root(element, part, count).to_i64());
+                roots.map(|root| root.wrapping_mul(root)).fold(0, i64::wrapping_add) == element.to_i64()
+            };
+        });
+        found
+    })
 }
 
 /// Parts of an open sum that make the array again.
@@ -170,19 +223,27 @@ fn open_parts(whole: &Tensor, operator: Operator, count: usize) -> Vec<Tensor> {
 }
 
 fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count: usize) -> Vec<T> {
-    // The last part is moved by nothing: there the array itself stands.
     let moved = |place: usize, by: usize| elements[(place + by % count) % elements.len()];
+    // What is added in one part and taken away in the next; nothing, where that would not be the same again.
+    let carried = |place: usize, by: usize| {
+        let other = moved(place, by);
+        if is_small(elements[place]) && is_small(other) { other } else { T::default() }
+    };
     let element = |place: usize| match operator {
         Operator::Sum if T::DTYPE == DType::Bool => elements[place],
-        Operator::Sum if part == 0 => moved(place, 1),
-        Operator::Sum => difference(moved(place, part + 1), moved(place, part)),
+        Operator::Sum if part == 0 => carried(place, 1),
+        // The last part is moved by nothing: there the array itself stands.
+        Operator::Sum if part + 1 == count => difference(elements[place], carried(place, part)),
+        Operator::Sum => difference(carried(place, part + 1), carried(place, part)),
         Operator::Max | Operator::Min | Operator::And | Operator::Or if place % count == part => elements[place],
+        // A NaN elsewhere is none here.
+        Operator::Max | Operator::Min if is_nan(moved(place, part + 1)) => elements[place],
         Operator::Max | Operator::Or => elements[place].smallest(moved(place, part + 1)),
         Operator::Min | Operator::And => elements[place].largest(moved(place, part + 1)),
         Operator::Mul => factor(elements[place], place, part, count),
         Operator::Mean => {
             // The last place is the first one again, so that all that is added is taken away.
-            let away = difference(moved(place, (part + 1) % count), moved(place, part));
+            let away = difference(carried(place, (part + 1) % count), carried(place, part));
             elements[place].sum(away)
         }
         Operator::SquareAdd => root(elements[place], (part + place) % count, count),
@@ -190,6 +251,15 @@ fn open_part<T: Element>(elements: &[T], operator: Operator, part: usize, count:
         Operator::Root => elements[place],
     };
     (0..elements.len()).map(element).collect()
+}
+
+/// Whether two of its magnitude can be added and taken away without leaving the dtype: an integer wraps back.
+fn is_small<T: Element>(element: T) -> bool {
+    !T::DTYPE.is_float() || element.to_f64().abs() <= Precision::of(T::DTYPE).most / 4.0
+}
+
+fn is_nan<T: Element>(element: T) -> bool {
+    element.partial_cmp(&element).is_none()
 }
 
 /// One factor of a product: the element times all signs in one part, a sign in each other.

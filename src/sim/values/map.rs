@@ -180,7 +180,7 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
 }
 
 /// An operand with the dims of the result: a missing one repeats.
-fn lined_up(view: &View, indices: &[u8], einsum: &Einsum, extents: &[usize]) -> View {
+pub(super) fn lined_up(view: &View, indices: &[u8], einsum: &Einsum, extents: &[usize]) -> View {
     let stride = |index: &u8| -> usize {
         let places = indices.iter().zip(&view.strides);
         places.filter(|(other, _)| *other == index).map(|(_, stride)| stride).sum()

@@ -226,7 +226,7 @@ fn evaluate(
 }
 
 /// How often each value is used, by operations and as an output.
-fn uses(schedule: &Schedule) -> Result<Vec<u32>, RunError> {
+pub(super) fn uses(schedule: &Schedule) -> Result<Vec<u32>, RunError> {
     let mut uses = vec![0; schedule.operations.node_count()];
     for id in schedule.ids() {
         for operand in schedule.operands(id) {
@@ -302,7 +302,7 @@ impl Run {
                     pieces.push((ranges, block));
                 }
                 Some((first, other)) => {
-                    let (gap, _) = largest_difference(other, &block);
+                    let gap = largest_difference(other, &block);
                     if gap != 0.0 && !held.array.dtype.is_float() {
                         let array = held.array.name.clone();
                         return Err(RunError::ReplicasDiffer { array, first: *first, second: device });

@@ -1,0 +1,507 @@
+//! How far an element may be from its exact value, operation by operation: a running error analysis.
+//!
+//! Beside a block of values stands a block of bounds in f64. A bound holds for whatever the kernels compute there, in any
+//! order of their additions: the value that stands beside it, and every other one that another order would give, are that
+//! close to the exact result of exact arithmetic. So two values lie at most twice as far apart.
+//!
+//! ```text
+//! sum of n       sum of bounds + gamma_(n-1) * sum of |terms|
+//! product        (|A| + a)(|B| + b) - |A| |B| + gamma_n * |A| |B|
+//! max, min       the largest bound
+//! function       how far it varies over the interval, and the roundings of its formula
+//! then           one rounding to the dtype of the result
+//! ```
+//!
+//! A bound is infinite where a number may overflow, so that anything may come out. An infinity or a NaN with a finite
+//! bound is one that every order of the additions gives. A product with an infinity has no finite bound: where a factor is
+//! a sum that is still open, its parts may meet the infinity one by one, as 0 or with another sign.
+
+use super::map::lined_up;
+use super::product::{product, result_extents};
+use super::rounding::{Precision, SLACK};
+use super::tensor::Tensor;
+use super::view::{View, row_major};
+use crate::dtype::DType;
+use crate::einsum::{Einsum, Index};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
+use crate::operator::Operator;
+
+/// A block with its bounds.
+#[derive(Clone, Copy)]
+pub(super) struct Bounded<'a> {
+    pub(super) value: &'a Tensor,
+    /// In f64, of the same extents.
+    pub(super) bound: &'a Tensor,
+}
+
+/// An element with its bound.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    value: f64,
+    bound: f64,
+}
+
+impl Term {
+    /// The largest magnitude of whatever may have been computed here.
+    fn most(self) -> f64 {
+        self.value.abs() + 2.0 * self.bound
+    }
+
+    /// The interval in which whatever may have been computed here lies.
+    fn interval(self) -> [f64; 2] {
+        [self.value - 2.0 * self.bound, self.value + 2.0 * self.bound]
+    }
+}
+
+impl Bounded<'_> {
+    fn terms(self) -> Vec<Term> {
+        let pairs = self.value.to_f64s().into_iter().zip(self.bound.to_f64s());
+        pairs.map(|(value, bound)| Term { value, bound }).collect()
+    }
+
+    fn is_exact(self) -> bool {
+        is_exact(self.bound)
+    }
+
+    /// The same elements at other places.
+    fn viewed(self, view: impl Fn(&View) -> View) -> [Tensor; 2] {
+        [self.value, self.bound].map(|tensor| tensor.with_view(view(tensor.view())))
+    }
+
+    /// `|value| + times * bound`
+    fn magnitudes(self, times: f64) -> Tensor {
+        let terms = self.terms().into_iter();
+        let elements = terms.map(|term| term.value.abs() + if term.bound == 0.0 { 0.0 } else { times * term.bound });
+        Tensor::owned(&self.value.view().extents, elements.collect())
+    }
+}
+
+/// Whether it is larger, or no number.
+fn exceeds(bound: f64, most: f64) -> bool {
+    bound.is_nan() || bound > most
+}
+
+/// Bounds of exact elements.
+pub(super) fn exact(extents: &[usize]) -> Tensor {
+    let view = View { offset: 0, extents: extents.to_vec(), strides: vec![0; extents.len()] };
+    Tensor::owned(&[1], vec![0f64]).with_view(view)
+}
+
+fn is_exact(bound: &Tensor) -> bool {
+    let mut exact = true;
+    bound.visit(|bound: f64| exact &= bound == 0.0);
+    exact
+}
+
+/// What is no number bounds nothing.
+fn bounds(extents: &[usize], elements: impl Iterator<Item = f64>) -> Tensor {
+    Tensor::owned(extents, elements.map(|bound| if bound.is_nan() { f64::INFINITY } else { bound }).collect())
+}
+
+/// Of the combination of blocks.
+///
+/// - `value`: what was computed.
+/// - `fused`: how many more roundings the kernels may do, of products that are computed onto the sum.
+pub(super) fn added(operator: Operator, blocks: &[Bounded<'_>], value: &Tensor, fused: f64) -> Tensor {
+    let extents = &value.view().extents;
+    if let [block] = blocks {
+        return block.bound.clone();
+    }
+    let dtype = value.dtype();
+    if !dtype.is_float() && blocks.iter().all(|block| block.is_exact()) {
+        return exact(extents);
+    }
+    let blocks: Vec<Vec<Term>> = blocks.iter().map(|block| block.terms()).collect();
+    let roundings = (blocks.len() - 1) as f64 + fused;
+    let values = value.to_f64s().into_iter().enumerate();
+    let fold = Fold { operator, roundings, dtype, stepwise: true };
+    bounds(extents, values.map(|(place, value)| fold.bound(blocks.iter().map(|terms| terms[place]), value)))
+}
+
+/// Of a reduction over the indices that the einsum contracts.
+///
+/// # Errors
+/// Extents that do not fit.
+pub(super) fn reduced(operator: Operator, einsum: &Einsum, of: Bounded<'_>, value: &Tensor) -> Result<Tensor, String> {
+    let (lengths, extents) = result_extents(einsum, &[&of.value.view().extents])?;
+    if !value.dtype().is_float() && of.is_exact() {
+        return Ok(exact(&value.view().extents));
+    }
+    let order: Vec<Index> = einsum.result.iter().copied().chain(einsum.contracted()).collect();
+    let all: Vec<usize> = order.iter().map(|index| lengths[usize::from(*index)]).collect();
+    let run: usize = all[extents.len()..].iter().product();
+    let in_order = |view: &View| {
+        let stride = |index: &Index| -> usize {
+            let places = einsum.operands[0].iter().zip(&view.strides);
+            places.filter(|(other, _)| *other == index).map(|(_, stride)| stride).sum()
+        };
+        View { offset: view.offset, extents: all.clone(), strides: order.iter().map(stride).collect() }
+    };
+    let [values, bound] = of.viewed(in_order);
+    let terms = Bounded { value: &values, bound: &bound }.terms();
+    let fold = Fold { operator, roundings: run as f64, dtype: value.dtype(), stepwise: false };
+    let runs = terms.chunks(run.max(1)).zip(value.to_f64s());
+    Ok(bounds(&value.view().extents, runs.map(|(run, value)| fold.bound(run.iter().copied(), value))))
+}
+
+/// Many elements that become one.
+struct Fold {
+    operator: Operator,
+    /// How often the kernels round in their own arithmetic.
+    roundings: f64,
+    /// Of the result.
+    dtype: DType,
+    /// Whether a product is rounded to the dtype after each step.
+    stepwise: bool,
+}
+
+impl Fold {
+    fn bound(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
+        match self.operator {
+            Operator::Max | Operator::Min | Operator::And | Operator::Or | Operator::Root => {
+                terms.map(|term| term.bound).fold(0.0, f64::max)
+            }
+            Operator::Sum | Operator::Mean | Operator::SquareAdd => self.sum(terms, value),
+            Operator::Mul => self.product(terms, value),
+        }
+    }
+
+    fn finish(&self, bound: f64, value: f64) -> f64 {
+        if matches!(self.dtype, DType::Bf16 | DType::F16) {
+            Precision::of(self.dtype).rounded(bound, value)
+        } else {
+            bound * SLACK
+        }
+    }
+
+    fn sum(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
+        let arithmetic = Precision::accumulated(self.dtype);
+        let (mut total, mut spread, mut special) = (0.0, 0.0, false);
+        for term in terms {
+            spread += term.bound;
+            if term.value.is_finite() {
+                total += term.most();
+            } else {
+                special = true;
+            }
+        }
+        // Half: a product that is computed onto the sum may be larger on the way.
+        if spread.is_nan() || spread == f64::INFINITY || total > arithmetic.most / 2.0 {
+            return f64::INFINITY;
+        }
+        // An infinity or a NaN stays, wherever it comes in.
+        if special {
+            return 0.0;
+        }
+        self.finish(spread + arithmetic.gamma(self.roundings) * total, value)
+    }
+
+    /// In any order: on the way there may be any part of the factors.
+    fn product(&self, terms: impl Iterator<Item = Term> + Clone, value: f64) -> f64 {
+        let (mut widest, mut wide, mut reach, mut spread, mut special) = (1.0, 1.0, 1.0, 0.0, false);
+        for term in terms {
+            widest *= term.most();
+            wide *= term.value.abs() + term.bound;
+            reach *= term.most().max(1.0);
+            spread += term.bound;
+            special |= !term.value.is_finite();
+        }
+        if !self.dtype.is_float() && spread == 0.0 {
+            return 0.0;
+        }
+        let step = Precision::of(self.dtype);
+        let arithmetic = Precision::accumulated(self.dtype);
+        let narrow = if self.stepwise { step } else { arithmetic };
+        if special || exceeds(reach, narrow.most) {
+            return f64::INFINITY;
+        }
+        let count = self.roundings + 1.0;
+        let rounding =
+            narrow.gamma(count) + arithmetic.gamma(count) + if spread == 0.0 { 0.0 } else { count * CANCELLED };
+        self.finish((widest - wide).max(0.0) + rounding * widest + count * narrow.tiny * reach, value)
+    }
+}
+
+/// What the difference of two products of bounds may lose of a term.
+const CANCELLED: f64 = 1.0 / (1u64 << 50) as f64;
+
+/// Of a product.
+///
+/// # Errors
+/// Extents that do not fit.
+pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Tensor) -> Result<Tensor, String> {
+    let extents = &value.view().extents;
+    let (dtype, are_exact) = (value.dtype(), factors.iter().all(|factor| factor.is_exact()));
+    if !dtype.is_float() && are_exact {
+        return Ok(exact(extents));
+    }
+    let (lengths, _) = result_extents(einsum, &factors.map(|factor| &factor.value.view().extents[..]))?;
+    let inner = einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>();
+    let magnitudes = |times: f64| {
+        let [a, b] = factors.map(|factor| factor.magnitudes(times));
+        Ok::<_, String>(product(einsum, &a, &b, DType::F64)?.to_f64s())
+    };
+    let widest = magnitudes(2.0)?;
+    let wide = if are_exact { Vec::new() } else { magnitudes(1.0)? };
+    let (arithmetic, own) = (Precision::accumulated(dtype), Precision::of(dtype));
+    let lost = if are_exact { 0.0 } else { (inner + 4.0) * CANCELLED };
+    // Each term is rounded, added, and perhaps widened from an integer before.
+    let rounding = arithmetic.gamma(2.0 * inner + 4.0) + lost;
+    let bound = |(place, value): (usize, f64)| {
+        let widest = widest[place];
+        if exceeds(widest, arithmetic.most / 2.0) {
+            return f64::INFINITY;
+        }
+        let spread = wide.get(place).map_or(0.0, |wide| (widest - wide).max(0.0));
+        let bound = spread + rounding * widest + inner * arithmetic.tiny;
+        if own == arithmetic { bound * SLACK } else { own.rounded(bound, value) }
+    };
+    Ok(bounds(extents, value.to_f64s().into_iter().enumerate().map(bound)))
+}
+
+/// Of an elementwise function, or of one along a dim.
+///
+/// # Errors
+/// Extents that do not fit.
+pub(super) fn mapped(
+    function: Function,
+    einsum: &Einsum,
+    operands: &[Bounded<'_>],
+    value: &Tensor,
+) -> Result<Tensor, String> {
+    let extents = &value.view().extents;
+    let own: Vec<&[usize]> = operands.iter().map(|operand| &operand.value.view().extents[..]).collect();
+    result_extents(einsum, &own)?;
+    let dtypes: Vec<DType> = operands.iter().map(|operand| operand.value.dtype()).collect();
+    let are_exact = operands.iter().all(|operand| operand.is_exact());
+    let copies = dtypes.iter().all(|dtype| *dtype == value.dtype()) && takes_one(function);
+    if are_exact && (copies || !value.dtype().is_float()) {
+        return Ok(exact(extents));
+    }
+    let operands: Vec<Vec<Term>> = operands
+        .iter()
+        .zip(&einsum.operands)
+        .map(|(operand, indices)| {
+            let [value, bound] = operand.viewed(|view| lined_up(view, indices, einsum, extents));
+            Bounded { value: &value, bound: &bound }.terms()
+        })
+        .collect();
+    let chooses = matches!(function, Function::Where | Function::Masked(_))
+        && dtypes[1..].iter().all(|dtype| *dtype == value.dtype());
+    let values = value.to_f64s();
+    if let Function::Softmax { dim } = function {
+        let dim = usize::from(dim);
+        let length = *extents.get(dim).ok_or("there is no such dim")?;
+        return Ok(softmax(&operands[0], &values, value.dtype(), extents, (row_major(extents)[dim], length)));
+    }
+    let each = Each {
+        function,
+        from: dtypes.first().copied().unwrap_or(value.dtype()),
+        to: value.dtype(),
+        copies: copies || chooses,
+    };
+    let bound = |(place, value): (usize, f64)| {
+        let terms: Vec<Term> = operands.iter().map(|terms| terms[place]).collect();
+        each.bound(&terms, value)
+    };
+    Ok(bounds(extents, values.into_iter().enumerate().map(bound)))
+}
+
+/// Whether the result is an operand, or one with another sign.
+fn takes_one(function: Function) -> bool {
+    match function {
+        Function::Identity
+        | Function::Fill { .. }
+        | Function::Cast(_)
+        | Function::Unary(Unary::Neg | Unary::Abs | Unary::Relu)
+        | Function::Binary(Binary::Larger | Binary::Smaller) => true,
+        Function::Unary(_)
+        | Function::Binary(_)
+        | Function::ByNumber(..)
+        | Function::Over(_)
+        | Function::Where
+        | Function::Masked(_)
+        | Function::Softmax { .. } => false,
+    }
+}
+
+/// A function of elements that line up.
+struct Each {
+    function: Function,
+    /// Of the first operand.
+    from: DType,
+    to: DType,
+    /// Whether nothing is rounded.
+    copies: bool,
+}
+
+/// How many units the formulas of functions may be off, and the widest slope of `gelu` and `silu`.
+const FORMULA: f64 = 8.0;
+const SLOPE: f64 = 1.2;
+
+impl Each {
+    fn bound(&self, terms: &[Term], value: f64) -> f64 {
+        // What is not chosen may be anything.
+        let terms = match (self.function, terms) {
+            (Function::Where | Function::Masked(_), [mask, ..]) if mask.bound > 0.0 => return f64::INFINITY,
+            (Function::Where, [mask, yes, no]) => &[if mask.value == 0.0 { *no } else { *yes }][..],
+            (Function::Masked(_), [mask, yes]) => &[if mask.value == 0.0 { Term { value, bound: 0.0 } } else { *yes }],
+            _ => terms,
+        };
+        if !terms.iter().all(|term| term.bound < f64::INFINITY) {
+            return f64::INFINITY;
+        }
+        if terms.iter().all(|term| term.bound == 0.0) && (!value.is_finite() || !self.to.is_float()) {
+            // The same bits go in everywhere, but for the sign of a zero.
+            return if self.divides_by_zero(terms) { f64::INFINITY } else { 0.0 };
+        }
+        let adds = matches!(self.function, Function::Binary(Binary::Add | Binary::Sub));
+        if adds && !value.is_finite() && terms.iter().any(|term| !term.value.is_finite()) {
+            // An infinity or a NaN stays, whatever is added.
+            return 0.0;
+        }
+        let (spread, formula) = self.spread(terms);
+        if self.copies {
+            return spread;
+        }
+        if !self.to.is_float() {
+            return if self.reach(terms) <= Precision::of(self.to).most { spread } else { f64::INFINITY };
+        }
+        let arithmetic = if self.from == DType::F64 || self.to == DType::F64 { DType::F64 } else { DType::F32 };
+        let (arithmetic, own) = (Precision::of(arithmetic), Precision::of(self.to));
+        let units = if takes_one(self.function) { 2.0 } else { FORMULA };
+        let bound = spread + units * arithmetic.unit * (value.abs() + 2.0 * spread + formula) + units * arithmetic.tiny;
+        own.rounded(bound + self.underflow(terms, arithmetic), value)
+    }
+
+    fn divides_by_zero(&self, terms: &[Term]) -> bool {
+        match self.function {
+            Function::Unary(Unary::Recip | Unary::Rsqrt) => terms[0].value == 0.0,
+            Function::Binary(Binary::Div) => terms[1].value == 0.0,
+            _ => false,
+        }
+    }
+
+    /// `1 / (1 + e^-a)` is 0 where the power overflows.
+    fn underflow(&self, terms: &[Term], arithmetic: Precision) -> f64 {
+        match self.function {
+            Function::Unary(Unary::Sigmoid | Unary::Silu) => 4.0 * (terms[0].most() + 1.0) / arithmetic.most,
+            _ => 0.0,
+        }
+    }
+
+    /// How large an integer may be before it wraps.
+    fn reach(&self, terms: &[Term]) -> f64 {
+        let all: f64 = terms.iter().map(|term| term.most()).sum();
+        match self.function {
+            Function::Unary(Unary::Square) => all * all,
+            Function::ByNumber(ByNumber::Scale, Scalar(c)) => c.abs() * all + 1.0,
+            Function::ByNumber(ByNumber::Shift, Scalar(c)) => c.abs() + all + 1.0,
+            // A float is cut and saturates.
+            Function::Identity | Function::Cast(_) | Function::Fill { .. } if self.from.is_float() => 0.0,
+            _ => all,
+        }
+    }
+
+    /// How far two results may lie apart whose operands are within their bounds, and the magnitude of what the formula
+    /// rounds on its way, beside the result.
+    fn spread(&self, terms: &[Term]) -> (f64, f64) {
+        let all: f64 = terms.iter().map(|term| term.bound).sum();
+        let first = terms[0];
+        let over = |function: fn(f64) -> f64| {
+            let [low, high] = first.interval().map(function);
+            if first.bound == 0.0 { 0.0 } else { (high - low).abs() }
+        };
+        let away_from_zero = first.value.abs() > 2.0 * first.bound;
+        let spread = match self.function {
+            Function::Identity | Function::Cast(_) | Function::Fill { .. } => return (self.converted(first), 0.0),
+            Function::Unary(unary) => match unary {
+                Unary::Neg | Unary::Relu | Unary::Abs => all,
+                Unary::Gelu => return (SLOPE * all, first.most()),
+                Unary::Silu => SLOPE * all,
+                Unary::Exp => over(f64::exp),
+                Unary::Tanh => over(f64::tanh),
+                Unary::Sigmoid => over(|a| 1.0 / (1.0 + (-a).exp())),
+                Unary::Sqrt => over(f64::sqrt),
+                Unary::Log => over(f64::ln),
+                Unary::Rsqrt if away_from_zero => over(|a| 1.0 / a.sqrt()),
+                Unary::Recip if away_from_zero => over(|a| 1.0 / a),
+                Unary::Rsqrt | Unary::Recip => f64::INFINITY,
+                Unary::Square => 2.0 * first.bound * first.most(),
+                Unary::Not => {
+                    if all == 0.0 {
+                        0.0
+                    } else {
+                        f64::INFINITY
+                    }
+                }
+            },
+            Function::Binary(binary) => match binary {
+                Binary::Add | Binary::Sub => all,
+                Binary::Larger | Binary::Smaller => terms.iter().map(|term| term.bound).fold(0.0, f64::max),
+                Binary::Div => {
+                    let least = terms[1].value.abs() - 2.0 * terms[1].bound;
+                    if least.is_nan() || least <= 0.0 {
+                        return (f64::INFINITY, 0.0);
+                    }
+                    let quotient = if terms[1].bound == 0.0 { 0.0 } else { first.most() / least * terms[1].bound };
+                    (first.bound + quotient) / least
+                }
+            },
+            Function::ByNumber(ByNumber::Scale, Scalar(c)) => {
+                let spread = c.abs() * all;
+                if self.to.is_float() { spread } else { spread + 1.0 }
+            }
+            Function::ByNumber(ByNumber::Shift, _) if !self.to.is_float() => all + 1.0,
+            // What is added to 0 keeps its own roundings, and so does the number.
+            Function::ByNumber(ByNumber::Shift, Scalar(c)) => return (all, c.abs()),
+            Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, Scalar(c)) => return (all, c.abs()),
+            Function::Over(n) => all / n as f64,
+            Function::Where | Function::Masked(_) => all,
+            Function::Softmax { .. } => unreachable!("it goes along a dim"),
+        };
+        (spread, 0.0)
+    }
+
+    /// Of another dtype.
+    fn converted(&self, of: Term) -> f64 {
+        let most = Precision::of(self.to).most;
+        match (self.from.is_float(), self.to) {
+            (_, dtype) if dtype.is_float() => of.bound,
+            (_, DType::Bool) if of.value.abs() > 2.0 * of.bound || of.bound == 0.0 => 0.0,
+            (_, DType::Bool) => f64::INFINITY,
+            (false, _) => of.bound,
+            (true, _) => {
+                let [low, high] = of.interval().map(|end| end.trunc().clamp(-most - 1.0, most));
+                high - low
+            }
+        }
+    }
+}
+
+/// Along a dim, whose places are `step` apart: powers vary by `e^bound`, and so does their sum.
+fn softmax(terms: &[Term], values: &[f64], dtype: DType, extents: &[usize], (step, length): (usize, usize)) -> Tensor {
+    let (own, double) = (Precision::of(dtype), Precision::of(DType::F64));
+    let formula = double.gamma(length as f64 + 16.0);
+    let mut elements = vec![0.0; values.len()];
+    for start in (0..values.len()).filter(|place| place / step % length.max(1) == 0) {
+        let line = || (0..length).map(|n| start + n * step);
+        let widest = line().map(|place| terms[place].bound).fold(0.0, f64::max);
+        let largest = line().map(|place| terms[place].most()).filter(|most| most.is_finite()).fold(0.0, f64::max);
+        // The difference from the largest is rounded too.
+        let exponent = 2.0 * (widest + 4.0 * double.unit * largest);
+        let apart = exponent.exp_m1() + formula;
+        for place in line() {
+            let value = values[place];
+            elements[place] = if widest == f64::INFINITY {
+                f64::INFINITY
+            } else if value.is_nan() {
+                0.0
+            } else {
+                // What has become 0 may have been as much as was lost.
+                own.rounded((value + own.tiny) * exponent.exp() * apart, value)
+            };
+        }
+    }
+    bounds(extents, elements.into_iter())
+}

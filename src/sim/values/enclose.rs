@@ -1,0 +1,234 @@
+//! The bounds of whole computations: of the dense one, and of a schedule on every device.
+//!
+//! In exact arithmetic a proven schedule and the dense computation give the same. So an element that one of them has and
+//! the element that the other has are as far apart as the sum of their bounds, at most.
+
+use super::bound::{Bounded, added, exact, mapped, multiplied, reduced};
+use super::combine::close;
+use super::error::RunError;
+use super::guard::{self, MOST_BYTES};
+use super::input::{Inputs, given, shard_bounds};
+use super::parallel::{Here, on_devices};
+use super::run::uses;
+use super::step::{Blocks, by_device, step, work};
+use super::tensor::Tensor;
+use crate::dtype::DType;
+use crate::einsum::Einsum;
+use crate::function::{Filler, Function, Unary};
+use crate::mesh::DeviceId;
+use crate::operator::Operator;
+use crate::schedule::{Dense, OpId, OpKind, Schedule};
+
+/// The bounds of the arrays of a dense computation.
+///
+/// - `dense`: what was computed, an array for each of the schedule's.
+///
+/// # Errors
+/// A definition without meaning.
+pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Result<Vec<Tensor>, RunError> {
+    let mut bounds: Vec<Tensor> = Vec::with_capacity(dense.len());
+    for (array, value) in schedule.arrays.iter().zip(dense) {
+        let operand = |id: crate::schedule::ArrayId| Bounded { value: &dense[id.index()], bound: &bounds[id.index()] };
+        let bound = match &array.definition {
+            Dense::Input => Ok(exact(&value.view().extents)),
+            Dense::Product { operands, einsum } => multiplied(einsum, operands.map(operand), value),
+            Dense::Reduce { operator, operand: of, einsum } => reduced(*operator, einsum, operand(*of), value),
+            Dense::Map { function, operands, einsum } => {
+                let operands: Vec<Bounded<'_>> = operands.iter().map(|id| operand(*id)).collect();
+                mapped(*function, einsum, &operands, value)
+            }
+        };
+        bounds.push(bound.map_err(|problem| RunError::array(&array.name, problem))?);
+    }
+    Ok(bounds)
+}
+
+/// A value on all devices, and its bounds.
+#[derive(Clone)]
+struct Enclosed {
+    values: Blocks,
+    bounds: Blocks,
+}
+
+/// The bounds of each shard of each output of a run, its open sums combined, in the order of
+/// [`Run::closed`](super::run::Run); none where they would take more memory than a run may.
+///
+/// # Errors
+/// Those of a run.
+pub(super) fn of_run(schedule: &Schedule, inputs: &Inputs) -> Result<Option<Vec<Vec<Tensor>>>, RunError> {
+    let bounding = bounding(schedule);
+    if guard::need(&bounding).bytes > MOST_BYTES {
+        return Ok(None);
+    }
+    let mut uses = uses(schedule)?;
+    let mut enclosed: Vec<Option<Enclosed>> = vec![None; schedule.operations.node_count()];
+    for id in schedule.ids() {
+        let operands = schedule.operands(id).into_iter().map(|operand| {
+            let (uses, enclosed) = (&mut uses[operand.index()], &mut enclosed[operand.index()]);
+            *uses -= 1;
+            if *uses == 0 { enclosed.take() } else { enclosed.clone() }.expect("operands come first and are kept")
+        });
+        let own = operation(schedule, &bounding, inputs, id, operands.collect())?;
+        if uses[id.index()] > 0 {
+            enclosed[id.index()] = Some(own);
+        }
+    }
+    let outputs = schedule.outputs.iter().enumerate().map(|(place, output)| {
+        let own = enclosed[output.value.index()].as_ref().expect("outputs are kept");
+        closed(schedule, place, own)
+    });
+    Ok(Some(outputs.collect::<Result<_, _>>()?))
+}
+
+/// The schedule that moves bounds: each value in f64, and what is filled in is exact.
+fn bounding(schedule: &Schedule) -> Schedule {
+    let mut bounding = schedule.clone();
+    bounding.arrays.iter_mut().for_each(|array| array.dtype = DType::F64);
+    for operation in bounding.operations.node_weights_mut() {
+        operation.dtype = DType::F64;
+        if let OpKind::Fill { with, .. } = &mut operation.kind {
+            *with = Filler::Zero;
+        }
+    }
+    bounding
+}
+
+fn operation(
+    schedule: &Schedule,
+    bounding: &Schedule,
+    inputs: &Inputs,
+    id: OpId,
+    operands: Vec<Enclosed>,
+) -> Result<Enclosed, RunError> {
+    let (mesh, kind) = (&schedule.mesh, &schedule.operation(id).kind);
+    let (values, bounds): (Vec<Blocks>, Vec<Blocks>) =
+        operands.into_iter().map(|operand| (operand.values, operand.bounds)).unzip();
+    let before = if moves(kind) { Vec::new() } else { values.clone() };
+    let values = step(schedule, inputs, Here::All, id, values)?;
+    let bounds = match kind {
+        OpKind::Input { array, sharding } => {
+            let bounds = shard_bounds(schedule.array(*array), given(schedule, inputs, *array)?, sharding, mesh)?;
+            values.iter().zip(bounds).map(|(value, bound)| value.as_ref().map(|_| bound)).collect()
+        }
+        kind if moves(kind) => step(bounding, inputs, Here::All, id, bounds)?,
+        kind => {
+            let fused = schedule.operands(id).iter().map(|operand| fused(schedule, *operand)).sum();
+            let own = by_device(mesh, before).into_iter().zip(by_device(mesh, bounds)).zip(&values).collect();
+            let bound =
+                |_, ((operands, bounds), value): ((Vec<Option<Tensor>>, Vec<Option<Tensor>>), &Option<Tensor>)| {
+                    let Some(value) = value else { return Ok(None) };
+                    let pairs = operands.iter().zip(&bounds);
+                    let pairs = pairs
+                        .filter_map(|(value, bound)| Some(Bounded { value: value.as_ref()?, bound: bound.as_ref()? }));
+                    computed(kind, &pairs.collect::<Vec<_>>(), value, fused).map(Some)
+                };
+            let bounds: Result<Blocks, String> =
+                on_devices(Here::All, own, work(schedule, id), bound).into_iter().collect();
+            bounds.map_err(|problem| RunError::operation(id, problem))?
+        }
+    };
+    Ok(Enclosed { values, bounds })
+}
+
+/// Whether an operation moves its elements, and changes none but into exact ones.
+fn moves(kind: &OpKind) -> bool {
+    match kind {
+        OpKind::Slice { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::Assemble { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => true,
+        OpKind::Input { .. }
+        | OpKind::Add { .. }
+        | OpKind::MatMul { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. } => false,
+    }
+}
+
+/// The bounds of what one device computes from the operands that it has.
+fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64) -> Result<Tensor, String> {
+    match (kind, operands) {
+        (OpKind::Add { operator }, operands) => Ok(added(*operator, operands, value, fused)),
+        (OpKind::MatMul { einsum }, [a, b]) => multiplied(einsum, [*a, *b], value),
+        (OpKind::Reduce { operator, einsum }, [of]) => reduced(*operator, einsum, *of, value),
+        (OpKind::Map { function, einsum }, operands) => mapped(*function, einsum, operands, value),
+        _ => Err("it computes nothing of these".to_owned()),
+    }
+}
+
+/// How many roundings an addition may do for an operand that is a slice of a product: it may be computed onto the sum.
+fn fused(schedule: &Schedule, id: OpId) -> f64 {
+    match &schedule.operation(id).kind {
+        OpKind::Slice { .. } => schedule.operands(id).first().map_or(0.0, |operand| fused(schedule, *operand)),
+        OpKind::MatMul { einsum } => {
+            let extents = schedule.operands(id).into_iter().map(|operand| schedule.operation(operand).extents.clone());
+            let lengths = einsum.lengths(&extents.collect::<Vec<_>>()).unwrap_or_default();
+            einsum.contracted().iter().filter_map(|index| lengths.get(usize::from(*index))).map(|n| *n as f64).product()
+        }
+        OpKind::Input { .. }
+        | OpKind::Shuffle { .. }
+        | OpKind::Add { .. }
+        | OpKind::Assemble { .. }
+        | OpKind::AllGather { .. }
+        | OpKind::Reduce { .. }
+        | OpKind::Map { .. }
+        | OpKind::Fill { .. }
+        | OpKind::Mask { .. } => 0.0,
+    }
+}
+
+/// The bounds of the shards of an output.
+fn closed(schedule: &Schedule, place: usize, own: &Enclosed) -> Result<Vec<Tensor>, RunError> {
+    let (mesh, output) = (&schedule.mesh, &schedule.outputs[place]);
+    let open: Vec<_> = output.sharding.open.iter().collect();
+    let operator = output.sharding.operator;
+    let ranks = if operator == Operator::Root { 1 } else { mesh.group_size(open.iter().copied()) };
+    let array = &schedule.array(output.array).name;
+    let firsts = mesh.devices().filter(|device| mesh.rank(*device, open.iter().copied()) == 0);
+    let shard = |device: DeviceId| {
+        let members = (0..ranks).map(|rank| mesh.with_rank(device, open.iter().copied(), rank));
+        let parts = members.map(|member| {
+            let part = own.values[member.index()].as_ref().zip(own.bounds[member.index()].as_ref());
+            part.ok_or_else(|| RunError::MissingShard { array: array.clone(), device: member })
+        });
+        let parts: Vec<Bounded<'_>> =
+            parts.map(|part| part.map(|(value, bound)| Bounded { value, bound })).collect::<Result<_, _>>()?;
+        combined(operator, &parts).ok_or_else(|| RunError::array(array, "its open sum has no meaning"))
+    };
+    firsts.map(shard).collect()
+}
+
+/// The bounds of what [`close`] makes of the pieces of an open sum.
+fn combined(operator: Operator, parts: &[Bounded<'_>]) -> Option<Tensor> {
+    let values = |parts: &[Bounded<'_>]| parts.iter().map(|part| part.value.clone()).collect::<Vec<Tensor>>();
+    let one = parts.first()?;
+    let indices: Vec<u8> = (0..).take(one.value.view().extents.len()).collect();
+    let same = Einsum { operands: vec![indices.clone()], result: indices };
+    match operator {
+        Operator::Root => Some(one.bound.clone()),
+        Operator::SquareAdd => {
+            let squares: Option<Vec<[Tensor; 2]>> = parts
+                .iter()
+                .map(|part| {
+                    let square = close(Operator::SquareAdd, vec![part.value.clone()])?;
+                    let bound = mapped(Function::Unary(Unary::Square), &same, &[*part], &square).ok()?;
+                    Some([square, bound])
+                })
+                .collect();
+            let squares = squares?;
+            combined(Operator::Sum, &squares.iter().map(|[value, bound]| Bounded { value, bound }).collect::<Vec<_>>())
+        }
+        Operator::Mean => {
+            let sum = close(Operator::Sum, values(parts))?;
+            let bound = added(Operator::Sum, parts, &sum, 0.0);
+            let mean = close(Operator::Mean, values(parts))?;
+            let function = Function::Over(parts.len() as u64);
+            mapped(function, &same, &[Bounded { value: &sum, bound: &bound }], &mean).ok()
+        }
+        Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => {
+            Some(added(operator, parts, &close(operator, values(parts))?, 0.0))
+        }
+    }
+}
