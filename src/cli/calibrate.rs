@@ -77,7 +77,7 @@ impl Calibrate {
         if self.engine == Kind::Sim {
             return Err(Failure::Call("the simulator takes its times from a profile: write `--engine mpi`".to_owned()));
         }
-        let ranks = Ranks::start(self.repetitions, TIMEOUT)?;
+        let ranks = Ranks::start(None, self.repetitions, TIMEOUT)?;
         let arrays = Arrays::default();
         let data = Data { seed: 0, arrays: &arrays, place: Place::Ranks(&ranks), times: false };
         ranks.lead(data, || match &self.against {

@@ -11,7 +11,7 @@ pub(super) enum Ranks {}
 
 impl Ranks {
     /// Says how to get some.
-    pub(super) fn start(_repetitions: u32, _timeout: Duration) -> Result<Ranks, Failure> {
+    pub(super) fn start(_program: Option<&str>, _repetitions: u32, _timeout: Duration) -> Result<Ranks, Failure> {
         let how = "build it with `cargo build --release --features mpi`, which wants Open MPI or MPICH";
         Err(Failure::Call(format!("this `shardc` is built without MPI: {how}")))
     }

@@ -3,7 +3,7 @@
 use super::schedule::{Computed, Data};
 use super::{Failure, input};
 use crate::engine::measured::{Measured, Spread, Taken};
-use crate::engine::mpi::{Execute, Native, Order, Session};
+use crate::engine::mpi::{Execute, Hello, Native, Order, Phase, Session, Unstarted};
 use crate::mesh::DeviceId;
 use crate::schedule::{Schedule, from_json, to_json};
 use crate::sim::values::{self, Blocks, Inputs, Run, RunError, Tensor};
@@ -25,9 +25,14 @@ struct Done {
 
 impl Ranks {
     /// Joins the other ranks.
-    pub(super) fn start(repetitions: u32, timeout: Duration) -> Result<Ranks, Failure> {
-        let session = Session::start(timeout, input::say);
-        let session = session.ok_or_else(|| Failure::Call("MPI has been started before".to_owned()))?;
+    ///
+    /// - `program`: the file of the program, if there is one.
+    pub(super) fn start(program: Option<&str>, repetitions: u32, timeout: Duration) -> Result<Ranks, Failure> {
+        let session = Session::start(timeout, input::say, &Hello::of_process(program));
+        let session = session.map_err(|unstarted| match unstarted {
+            Unstarted::Here(words) => Failure::Call(words),
+            Unstarted::Elsewhere => Failure::Told(2),
+        })?;
         Ok(Ranks { session, repetitions })
     }
 
@@ -36,7 +41,7 @@ impl Ranks {
     /// - `data`: files and seed, which each rank reads for itself.
     pub(super) fn lead(&self, data: Data<'_>, first: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         if self.session.rank() == 0 {
-            let done = first().map_err(|failure| {
+            let done = self.session.alone(first).map_err(|failure| {
                 // The first process that fails ends the others: what is wrong is said before they know.
                 if let Failure::Call(words) = &failure {
                     input::say(&format!("error: {words}\n"));
@@ -47,6 +52,7 @@ impl Ranks {
             return done;
         }
         loop {
+            self.session.enter(Phase::Planning);
             match self.session.order() {
                 Order::Dismissed(0) => return Ok(()),
                 Order::Dismissed(code) => return Err(Failure::Told(code)),
@@ -64,6 +70,7 @@ impl Ranks {
         };
         // What is wrong is said by the first rank.
         let Ok(done) = self.part(&schedule, data) else { return };
+        self.session.enter(Phase::Gathering);
         self.session.gather(times_bytes(&done.taken));
         let verdict = (0..schedule.outputs.len()).map(|output| {
             let own = bytes_of(done.run.blocks(output)[self.own().index()].as_ref());
@@ -89,13 +96,16 @@ impl Ranks {
     pub(super) fn measure(&self, schedule: &Schedule) -> Result<Measured, Failure> {
         Execute::new(&self.session, schedule).map_err(Failure::Call)?;
         self.session.tell(&Order::Measure(to_json(schedule)));
-        let taken = self.take_times(schedule).map_err(Failure::Call)?;
+        let taken = self.take_times(schedule);
+        self.session.beat();
+        let taken = taken.map_err(Failure::Call)?;
         let runs = usize::try_from(self.repetitions).unwrap_or(1);
         Ok(Measured::of(&by_run(&taken, runs, schedule.operations.node_count())))
     }
 
     /// What each rank takes for a schedule, at the first one.
     fn take_times(&self, schedule: &Schedule) -> Result<Vec<Vec<u8>>, String> {
+        self.session.enter(Phase::Preparing);
         let inputs = values::inputs(schedule, 0).map_err(|error| error.to_string());
         self.session.agree(inputs.as_ref().map(|_| ()).map_err(Clone::clone))?;
         let (inputs, execute) = (inputs?, Execute::new(&self.session, schedule)?);
@@ -112,7 +122,9 @@ impl Ranks {
         let native = native.ok_or_else(|| Failure::Call(format!("MPI has no {name}")))?;
         self.session.tell(&Order::Native(native, elements));
         let runs = usize::try_from(self.repetitions).unwrap_or(1);
-        Ok(Measured::of(&by_run(&self.take_native(native, elements), runs, 1)).makespan)
+        let taken = self.take_native(native, elements);
+        self.session.beat();
+        Ok(Measured::of(&by_run(&taken, runs, 1)).makespan)
     }
 
     fn take_native(&self, native: Native, elements: u64) -> Vec<Vec<u8>> {
@@ -131,6 +143,7 @@ impl Ranks {
             Failure::Call(words) => words,
             Failure::Program | Failure::Told(_) => "it failed".to_owned(),
         };
+        self.session.enter(Phase::Preparing);
         let execute = Execute::new(&self.session, schedule);
         let inputs = data.arrays.read(schedule).map_err(words).and_then(|given| {
             values::inputs_beside(schedule, data.seed, given).map_err(|error: RunError| error.to_string())
@@ -163,13 +176,16 @@ impl Ranks {
             &from_json(&text).map_err(|error| Failure::Call(format!("the schedule cannot be sent: {error}")))?;
         self.session.tell(&Order::Work(text));
         let done = self.part(schedule, data).map_err(Failure::Call)?;
+        self.session.enter(Phase::Gathering);
         let taken = self.session.gather(times_bytes(&done.taken));
         let measured = Measured::of(&by_run(&taken, done.taken.len(), schedule.operations.node_count()));
-        let expected = values::run(schedule, &done.inputs).map_err(call)?;
+        let expected = self.session.alone(|| values::run(schedule, &done.inputs)).map_err(call)?;
         let (blocks, mut differ) = self.outputs(schedule, &done.run, &expected);
         for (rank, own) in self.session.gather(0u64.to_le_bytes().to_vec()).iter().enumerate() {
             differ[rank] += own.as_slice().try_into().map_or(0, u64::from_le_bytes);
         }
+        self.session.enter(Phase::Planning);
+        self.session.beat();
         if let Some(rank) = differ.iter().position(|differ| *differ > 0) {
             input::say(&format!("error: {} elements on rank {rank} are not the simulator's\n", differ[rank]));
             return Err(Failure::Program);

@@ -75,7 +75,7 @@ impl Run {
         match self.engine.kind()? {
             Kind::Sim => self.report(self.data(Place::Simulator)),
             Kind::Mpi => {
-                let ranks = Ranks::start(self.engine.repetitions(), self.engine.timeout())?;
+                let ranks = Ranks::start(Some(&self.file), self.engine.repetitions(), self.engine.timeout())?;
                 let data = self.data(Place::Ranks(&ranks));
                 ranks.lead(data, || self.report(data))
             }

@@ -4,7 +4,7 @@
 //! Nobody waits in a circle: what a rank waits for was posted by operations that stand before its own in the list, and
 //! each rank posts what it sends before it waits for anything later.
 
-use super::session::{Session, rank};
+use super::session::{Phase, Session, rank};
 use crate::engine::measured::Taken;
 use crate::engine::messages::{Messages, members};
 use crate::mesh::{AxisId, DeviceId};
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 /// The most bytes of a message: MPI counts them in an `int`.
 pub const MOST_MESSAGE: u64 = i32::MAX as u64;
-/// Tags go round: messages of one pair of ranks do not overtake each other. 0 to 32766 is what every MPI has, less one.
-const TAGS: usize = 32_767;
+/// Tags go round: messages of one pair of ranks do not overtake each other. 0 to 32765 is what every MPI has, less two.
+const TAGS: usize = 32_766;
 /// So many messages are under way before a rank waits for all of its own.
 const BUFFERS: usize = 1 << 12;
 /// So many bytes are.
@@ -90,6 +90,7 @@ impl<'a> Execute<'a> {
         let mut ids = self.schedule.ids().filter(|id| !is_given(id)).peekable();
         // An operation may need a buffer for each rank, and one of its own.
         let most = self.schedule.mesh.device_count() + 1;
+        self.session.enter(Phase::Running);
         self.session.meet();
         let start = self.session.now();
         self.schedule.ids().filter(is_given).for_each(|id| taken[id.index()] = Taken { start, finish: start });
@@ -239,7 +240,10 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
 
     fn wait(&self, id: OpId, coming: Coming<'s, 'a>) -> &'a [u8] {
         let Coming { request, from } = coming;
-        self.execute.session.wait(request, || format!("the message of %{} from rank {}", id.index(), from.0))
+        let session = self.execute.session;
+        let bytes = session.wait(request, || format!("the message of %{} from rank {}", id.index(), from.0));
+        session.hear(from.0);
+        bytes
     }
 
     /// Makes sure that a value is here.
@@ -259,7 +263,10 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
     fn look(&mut self) -> Result<(), RunError> {
         while let Some((id, Coming { request, from })) = self.coming.pop_first() {
             match request.test_with_data() {
-                Ok((_, bytes)) => self.arrived(id, bytes)?,
+                Ok((_, bytes)) => {
+                    self.execute.session.hear(from.0);
+                    self.arrived(id, bytes)?;
+                }
                 Err(request) => {
                     self.coming.insert(id, Coming { request, from });
                     break;

@@ -42,14 +42,14 @@ impl Native {
         let mut once = || {
             session.meet();
             let start = session.now();
-            match self {
+            session.watched("the last rank", || match self {
                 Native::AllGather => world.all_gather_into(&shard[..], &mut all[..]),
                 Native::ReduceScatter => {
                     world.reduce_scatter_block_into(&whole[..], &mut part[..], SystemOperation::sum());
                 }
                 Native::AllReduce => world.all_reduce_into(&whole[..], &mut all[..], SystemOperation::sum()),
                 Native::AllToAll => world.all_to_all_into(&shard[..], &mut part[..]),
-            }
+            });
             Taken { start, finish: session.now() }
         };
         once();

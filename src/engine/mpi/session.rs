@@ -1,13 +1,26 @@
 //! The processes, and what they tell each other beside the messages of a schedule.
 
+use super::hello::Hello;
+use super::pulse::Pulse;
+use super::watchdog::Watchdog;
+use mpi::Threading;
+use mpi::datatype::Equivalence;
 use mpi::environment::Universe;
 use mpi::request::{Request, Scope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Source};
+use std::cell::Cell;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// What is not part of a schedule has this tag.
 const TALK: i32 = 32_767;
+/// Signs of life have this one.
+pub(super) const PULSE: i32 = 32_766;
+/// What ends a rank by force waits so much longer than the timeout: a rank that can say what is missing comes first.
+const MARGIN: Duration = Duration::from_millis(500);
+/// How long the end of all ranks may take, once one has given up.
+const ABORTING: Duration = Duration::from_secs(2);
 /// The exit code of all when one gives up.
 const GIVEN_UP: i32 = 2;
 /// The most bytes of one message of a talk; longer ones come in several.
@@ -32,6 +45,53 @@ pub enum Order {
     Dismissed(u8),
 }
 
+/// What a rank is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Until all ranks are known to be the same command.
+    Joining,
+    /// The first rank reads, plans and compares; the others wait for what it orders.
+    Planning,
+    /// All read the inputs.
+    Preparing,
+    /// The schedule runs.
+    Running,
+    /// Results go to the first rank, which compares them.
+    Gathering,
+    /// MPI ends.
+    Leaving,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Joining => "while the ranks joined",
+            Phase::Planning => "while the first rank planned or compared",
+            Phase::Preparing => "while the inputs were read",
+            Phase::Running => "while the schedule ran",
+            Phase::Gathering => "while the results were gathered",
+            Phase::Leaving => "while the ranks left",
+        })
+    }
+}
+
+/// A sign of another rank.
+#[derive(Clone, Copy)]
+struct Heard {
+    rank: u32,
+    at: Instant,
+    phase: Phase,
+}
+
+/// Why there is no session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unstarted {
+    /// In words, said by this rank alone.
+    Here(String),
+    /// Another rank says why.
+    Elsewhere,
+}
+
 /// This process as one of many.
 pub struct Session {
     world: SimpleCommunicator,
@@ -42,18 +102,44 @@ pub struct Session {
     /// The zero of this rank's own clock, and what the first rank's clock is ahead of it, in seconds.
     origin: Instant,
     ahead: f64,
+    phase: Cell<Phase>,
+    heard: Cell<Option<Heard>>,
+    watchdog: Watchdog,
+    /// Of the first rank.
+    pulse: Option<Pulse>,
     /// Ends MPI when it is dropped, and so comes last.
-    _universe: Universe,
+    universe: Option<Universe>,
 }
 
 impl Session {
-    /// Joins the processes that were started together; none if this process has done so before. From here on a panic
-    /// ends all of them.
+    /// Joins the processes that were started together. From here on a panic ends all of them.
     ///
-    /// - `timeout`: how long a message may take.
+    /// - `timeout`: how long a message may take, and the others to join.
     /// - `say`: where words go if a rank gives up.
-    pub fn start(timeout: Duration, say: fn(&str)) -> Option<Session> {
-        let universe = mpi::initialize()?;
+    /// - `hello`: what this process is; all must be the same.
+    ///
+    /// # Errors
+    /// If this process has done so before, or the ranks are not the same command.
+    pub fn start(timeout: Duration, say: fn(&str), hello: &Hello) -> Result<Session, Unstarted> {
+        let watchdog = Watchdog::start(say, GIVEN_UP);
+        let words = || {
+            let who = own_rank().map_or_else(|| "a rank".to_owned(), |rank| format!("rank {rank}"));
+            format!(
+                "error: {who}: not all ranks have come to `MPI_Init` within {} s, {}; no other rank has been heard of\n",
+                timeout.as_secs_f64(),
+                Phase::Joining
+            )
+        };
+        // One rank says so before the others do.
+        let later = MARGIN.mul_f64(f64::from(own_rank().unwrap_or(0).min(10)) / 10.0);
+        let joined = watchdog
+            .during(timeout.saturating_add(later), words, || mpi::initialize_with_threading(Threading::Serialized));
+        let Some((universe, threading)) = joined else {
+            return Err(Unstarted::Here("MPI has been started before".to_owned()));
+        };
+        if threading < Threading::Serialized {
+            return Err(Unstarted::Here("this MPI cannot be called from more than one thread".to_owned()));
+        }
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             before(panic);
@@ -61,9 +147,92 @@ impl Session {
             std::process::abort();
         }));
         let (world, origin) = (universe.world(), Instant::now());
-        let mut session = Session { world, timeout, say, origin, ahead: 0.0, _universe: universe };
+        let mut session = Session {
+            world,
+            timeout,
+            say,
+            origin,
+            ahead: 0.0,
+            phase: Cell::new(Phase::Joining),
+            heard: Cell::new(None),
+            watchdog,
+            pulse: None,
+            universe: Some(universe),
+        };
+        session.greet(hello)?;
         session.ahead = session.set_clock();
-        Some(session)
+        session.enter(Phase::Planning);
+        if session.rank() == 0 {
+            session.pulse = Some(Pulse::start(session.size(), timeout));
+        }
+        Ok(session)
+    }
+
+    /// Makes sure that all ranks are the same command.
+    fn greet(&self, own: &Hello) -> Result<(), Unstarted> {
+        if self.rank() != 0 {
+            self.send_part(0, &own.to_bytes());
+            return match &self.receive_part(0)[..] {
+                b"welcome" => Ok(()),
+                b"no" => Err(Unstarted::Elsewhere),
+                _ => Err(Unstarted::Here("rank 0 runs another version of shardc".to_owned())),
+            };
+        }
+        let objections: Vec<Option<String>> =
+            (1..self.size()).map(|rank| own.objection(rank, &self.receive_part(rank))).collect();
+        let objection = objections.into_iter().flatten().next();
+        if let Some(words) = &objection {
+            // The first process that fails ends the others: what is wrong is said before they know.
+            (self.say)(&format!("error: {words}\n"));
+        }
+        let answer: &[u8] = if objection.is_none() { b"welcome" } else { b"no" };
+        (1..self.size()).for_each(|rank| self.send_part(rank, answer));
+        if objection.is_none() { Ok(()) } else { Err(Unstarted::Elsewhere) }
+    }
+
+    /// What this rank does from now on.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+    }
+
+    /// Does something for which this rank, the first, needs no other one, for as long as it takes; the others know that
+    /// it is alive.
+    pub fn alone<T>(&self, act: impl FnOnce() -> T) -> T {
+        self.beat();
+        let done = act();
+        self.pause();
+        done
+    }
+
+    /// From now on this rank, the first, works alone, until it [tells](Session::tell) the others something.
+    pub fn beat(&self) {
+        self.pulse.iter().for_each(Pulse::beat);
+    }
+
+    fn pause(&self) {
+        self.watched("a sign of life", || self.pulse.iter().for_each(Pulse::pause));
+    }
+
+    /// Does something that only comes back when other ranks have done it too.
+    pub(super) fn watched<T>(&self, what: &str, act: impl FnOnce() -> T) -> T {
+        let words = || format!("error: rank {}: {}\n", self.rank(), self.overdue(what));
+        self.watchdog.during(self.timeout.saturating_add(MARGIN), words, act)
+    }
+
+    /// A rank has sent something.
+    pub(super) fn hear(&self, rank: u32) {
+        self.heard.set(Some(Heard { rank, at: Instant::now(), phase: self.phase.get() }));
+    }
+
+    /// What is missing, since when, and who was there.
+    fn overdue(&self, what: &str) -> String {
+        let last = match self.heard.get() {
+            None => "no other rank has been heard of".to_owned(),
+            Some(Heard { rank, at, phase }) => {
+                format!("rank {rank} was heard of last, {:.1} s ago {phase}", at.elapsed().as_secs_f64())
+            }
+        };
+        format!("{what} has not come for {} s, {}; {last}", self.timeout.as_secs_f64(), self.phase.get())
     }
 
     /// Seconds on the clock of the first rank.
@@ -112,7 +281,7 @@ impl Session {
     /// Says what is wrong and ends all ranks.
     pub fn give_up(&self, problem: &str) -> ! {
         (self.say)(&format!("error: rank {}: {problem}\n", self.rank()));
-        self.world.abort(GIVEN_UP)
+        self.watchdog.during(ABORTING, String::new, || self.world.abort(GIVEN_UP))
     }
 
     /// The data of a request when it is done. Whoever waits for too long gives up and says for what.
@@ -128,28 +297,47 @@ impl Session {
                 Ok((_, data)) => return data,
                 Err(pending) => request = pending,
             }
-            self.idle(&mut looks, since, &what);
+            self.idle(&mut looks, since, self.timeout, &what);
         }
     }
 
-    fn idle(&self, looks: &mut u32, since: Instant, what: &impl Fn() -> String) {
+    fn idle(&self, looks: &mut u32, since: Instant, most: Duration, what: &impl Fn() -> String) {
         *looks += 1;
         if *looks < LOOKS {
             return std::hint::spin_loop();
         }
-        if since.elapsed() > self.timeout {
-            self.give_up(&format!("{} has not come for {} s", what(), self.timeout.as_secs_f64()));
+        if since.elapsed() > most {
+            self.give_up(&self.overdue(&what()));
         }
         std::thread::yield_now();
     }
 
-    /// Waits until all ranks are here.
+    /// Takes in the first rank's signs of life; when the last one came, if there was one.
+    fn first_alive(&self) -> Option<Instant> {
+        let first = self.world.process_at_rank(0);
+        let mut alive = None;
+        while first.immediate_probe_with_tag(PULSE).is_some() {
+            first.receive_vec_with_tag::<u8>(PULSE);
+            self.hear(0);
+            alive = Some(Instant::now());
+        }
+        alive
+    }
+
+    /// Waits until all ranks are here. The first one knows who is missing.
     pub fn meet(&self) {
-        self.wait(self.world.immediate_barrier(), || "the last rank".to_owned());
+        self.gather(Vec::new());
+        let own = if self.rank() == 0 { self.timeout } else { self.timeout.saturating_add(MARGIN) };
+        let (since, mut looks, mut request) = (Instant::now(), 0, self.world.immediate_barrier());
+        while let Err(pending) = request.test() {
+            request = pending;
+            self.idle(&mut looks, since, own, &|| "the last rank".to_owned());
+        }
     }
 
     /// Tells all other ranks what to do.
     pub fn tell(&self, order: &Order) {
+        self.pause();
         let text = match order {
             Order::Work(text) => format!("w{text}"),
             Order::Measure(text) => format!("m{text}"),
@@ -159,9 +347,14 @@ impl Session {
         (1..self.size()).for_each(|rank| self.send(rank, text.as_bytes()));
     }
 
-    /// Waits for what the first rank orders, for as long as it takes.
+    /// Waits for what the first rank orders, for as long as that one shows that it is alive.
     pub fn order(&self) -> Order {
+        let mut alive = Instant::now();
         while self.world.process_at_rank(0).immediate_probe_with_tag(TALK).is_none() {
+            alive = self.first_alive().unwrap_or(alive);
+            if alive.elapsed() > self.timeout {
+                self.give_up(&self.overdue("a sign of rank 0"));
+            }
             std::thread::sleep(NAP);
         }
         let text = String::from_utf8(self.receive(0)).unwrap_or_default();
@@ -188,7 +381,10 @@ impl Session {
     }
 
     fn send_part(&self, to: u32, part: &[u8]) {
-        self.world.process_at_rank(rank(to)).send_with_tag(part, TALK);
+        mpi::request::scope(|scope| {
+            let request = self.world.process_at_rank(rank(to)).immediate_send_with_tag(scope, part, TALK);
+            self.wait(request, || format!("the receipt of a word by rank {to}"));
+        });
     }
 
     /// What a rank sends next.
@@ -204,12 +400,24 @@ impl Session {
     }
 
     fn receive_part(&self, from: u32) -> Vec<u8> {
-        let (since, mut looks) = (Instant::now(), 0);
+        let (mut since, mut looks) = (Instant::now(), 0);
         let source = self.world.process_at_rank(rank(from));
-        while source.immediate_probe_with_tag(TALK).is_none() {
-            self.idle(&mut looks, since, &|| format!("a word of rank {from}"));
-        }
-        source.receive_vec_with_tag::<u8>(TALK).0
+        let status = loop {
+            if let Some(status) = source.immediate_probe_with_tag(TALK) {
+                break status;
+            }
+            if from == 0 {
+                since = self.first_alive().unwrap_or(since);
+            }
+            self.idle(&mut looks, since, self.timeout, &|| format!("a word of rank {from}"));
+        };
+        let mut part = vec![0; usize::try_from(status.count(u8::equivalent_datatype())).unwrap_or(0)];
+        mpi::request::scope(|scope| {
+            let request = source.immediate_receive_into_with_tag(scope, &mut part[..], TALK);
+            self.wait(request, || format!("the rest of a word of rank {from}"));
+        });
+        self.hear(from);
+        part
     }
 
     /// What each rank has, at the first one; nothing at the others.
@@ -241,6 +449,21 @@ impl Session {
         };
         if verdict.is_empty() { Ok(()) } else { Err(verdict) }
     }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.pulse = None;
+        self.enter(Phase::Leaving);
+        let universe = self.universe.take();
+        self.watched("the last rank to leave", || drop(universe));
+    }
+}
+
+/// The number of this rank before MPI can say it, from the variables of those who start it.
+fn own_rank() -> Option<u32> {
+    let names = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"];
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 /// As MPI counts ranks.
