@@ -25,6 +25,7 @@ pub mod einsum;
 pub mod function;
 pub mod layout;
 pub mod link;
+mod memory;
 pub mod mesh;
 pub mod method;
 pub mod operator;

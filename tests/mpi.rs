@@ -6,6 +6,7 @@
 use shardc::arrays::write_npy;
 use shardc::dtype::DType;
 use shardc::sim::values::Tensor;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -29,10 +30,17 @@ fn folder(name: &str) -> PathBuf {
 
 /// More ranks than cores, and whoever runs the tests.
 fn mpirun(ranks: u32, arguments: &[&str]) -> Command {
+    let mut command = mpirun_of(ranks);
+    command.arg(env!("CARGO_BIN_EXE_shardc")).args(arguments);
+    command
+}
+
+/// Without what they run.
+fn mpirun_of(ranks: u32) -> Command {
     let mut command = Command::new("mpirun");
     command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.env("OMPI_MCA_rmaps_base_oversubscribe", "1").env("RUST_BACKTRACE", "0");
-    command.args(["-n", &ranks.to_string(), env!("CARGO_BIN_EXE_shardc")]).args(arguments);
+    command.args(["-n", &ranks.to_string()]);
     command
 }
 
@@ -293,17 +301,32 @@ fn long_run(folder: &Path, timeout: &str) -> (Child, Vec<u32>) {
     let path = folder.join("p.shard");
     let path = path.to_str().expect("a name");
     let mut command = mpirun(4, &["run", path, "--engine", "mpi", "--repetitions", "10000", "--timeout", timeout]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts");
+    let child = start(&mut command);
+    let ranks = all_ranks(&child);
+    // They are in the middle of it.
+    std::thread::sleep(Duration::from_secs(3));
+    (child, ranks)
+}
+
+/// The processes of four ranks, by their numbers, once all are there.
+fn all_ranks(mpirun: &Child) -> Vec<u32> {
+    let number = |process: &u32| {
+        let variables = std::fs::read(format!("/proc/{process}/environ")).ok()?;
+        let mut variables = variables.split(|byte| *byte == 0);
+        let number = variables.find_map(|variable| variable.strip_prefix(b"OMPI_COMM_WORLD_RANK="))?;
+        std::str::from_utf8(number).ok()?.parse::<u32>().ok()
+    };
     let since = Instant::now();
-    while children(child.id()).len() < 4 {
+    loop {
+        let mut ranks: Vec<(u32, u32)> =
+            children(mpirun.id()).into_iter().filter_map(|process| Some((number(&process)?, process))).collect();
+        if ranks.len() == 4 {
+            ranks.sort_unstable();
+            return ranks.into_iter().map(|(_, process)| process).collect();
+        }
         assert!(since.elapsed() < Duration::from_secs(60), "the ranks do not come");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // They are in the middle of it.
-    std::thread::sleep(Duration::from_secs(3));
-    let ranks = children(child.id());
-    assert_eq!(ranks.len(), 4);
-    (child, ranks)
 }
 
 fn signal(process: u32, name: &str) {
@@ -341,15 +364,172 @@ fn a_rank_that_dies_ends_all() {
     assert!(text.contains("exited on signal 9 (Killed)"), "{text}");
 }
 
+/// How long `mpirun` may take to end what is left, once a rank has given up.
+const ENDING: Duration = Duration::from_secs(8);
+/// What the ranks below wait for each other.
+const TIMEOUT: &str = "3";
+
+/// It ends within the timeout, and says these words.
+#[track_caller]
+fn ends_in_time(child: Child, ranks: &[u32], words: &[&str]) {
+    let since = Instant::now();
+    let text = ended(child, ranks);
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(3) + ENDING, "{took:?}: {text}");
+    for words in words {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
 #[test]
 fn a_rank_that_stops_is_not_waited_for_for_ever() {
     if !has_ranks() {
         return;
     }
-    let (child, ranks) = long_run(&folder("stops"), "2");
-    signal(ranks[1], "-STOP");
-    let text = ended(child, &ranks);
-    assert!(text.contains("has not come for 2 s"), "{text}");
+    for rank in 0..2 {
+        let (child, ranks) = long_run(&folder("stops"), TIMEOUT);
+        signal(ranks[rank], "-STOP");
+        ends_in_time(child, &ranks, &["has not come for 3 s, while the schedule ran; rank "]);
+    }
+}
+
+#[test]
+fn a_rank_that_stops_before_it_joins_is_not_waited_for() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("joins");
+    let program = small(&folder);
+    for rank in [0, 2] {
+        let stop = format!("if [ \"$OMPI_COMM_WORLD_RANK\" = {rank} ]; then kill -STOP $$; fi; exec \"$@\"");
+        let shardc = [env!("CARGO_BIN_EXE_shardc"), "run", &program, "--engine", "mpi", "--timeout", TIMEOUT];
+        let child = start(mpirun_of(4).args(["sh", "-c", &stop, "sh"]).args(shardc));
+        let ranks = all_ranks(&child);
+        ends_in_time(child, &ranks, &["not all ranks have come to `MPI_Init` within 3 s, while the ranks joined"]);
+    }
+}
+
+/// The first rank reads its program from a pipe: until it is written, it plans.
+fn planning(folder: &Path) -> (Child, Vec<u32>, std::fs::File) {
+    let pipe = pipe(folder, "p.shard");
+    let child = start(&mut mpirun(4, &["run", &pipe, "--engine", "mpi", "--timeout", TIMEOUT]));
+    // It is opened when all ranks have joined.
+    let pipe = std::fs::File::options().write(true).open(&pipe).expect("the first rank reads it");
+    let ranks = all_ranks(&child);
+    (child, ranks, pipe)
+}
+
+#[test]
+fn a_plan_may_take_longer_than_the_timeout() {
+    if !has_ranks() {
+        return;
+    }
+    let (child, _, mut pipe) = planning(&folder("plans"));
+    std::thread::sleep(Duration::from_secs(8));
+    pipe.write_all(SMALL.as_bytes()).expect("it is read");
+    drop(pipe);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+#[test]
+fn a_rank_that_stops_while_the_first_one_plans_is_not_waited_for() {
+    if !has_ranks() {
+        return;
+    }
+    let (child, ranks, _pipe) = planning(&folder("plans_stopped"));
+    signal(ranks[0], "-STOP");
+    let heard =
+        "a sign of rank 0 has not come for 3 s, while the first rank planned or compared; rank 0 was heard of last";
+    ends_in_time(child, &ranks, &[heard]);
+
+    let (child, ranks, mut pipe) = planning(&folder("plans_other"));
+    signal(ranks[2], "-STOP");
+    pipe.write_all(SMALL.as_bytes()).expect("it is read");
+    drop(pipe);
+    ends_in_time(child, &ranks, &["error: rank 0: a word of rank 2 has not come for 3 s, while the inputs were read"]);
+
+    // An order that is too long to be sent before it is received.
+    let (child, ranks, mut pipe) = planning(&folder("plans_long"));
+    signal(ranks[3], "-STOP");
+    let moves: String = (0..40).map(|n| format!("B{n}[I] = A\nC{n}[I_X] = B{n}\noutput C{n}\n")).collect();
+    let long = format!("mesh {{X: 4 ring}} on tpu_v5e\ndims {{I: 64}}\nA: i32[I_X]\n{moves}");
+    pipe.write_all(long.as_bytes()).expect("it is read");
+    drop(pipe);
+    ends_in_time(child, &ranks, &["error: rank 0: the receipt of a word by rank 3 has not come for 3 s"]);
+}
+
+#[test]
+fn a_rank_that_stops_at_the_end_is_not_waited_for() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("ends");
+    let program = small(&folder);
+    for stopped in [0, 1] {
+        let saved = pipe(&folder, &format!("B{stopped}.npy"));
+        let save = format!("B={saved}");
+        let child = start(&mut mpirun(4, &["run", &program, "--save", &save, "--engine", "mpi", "--timeout", TIMEOUT]));
+        // The first rank writes what was computed; all that is left is to leave.
+        let mut pipe = std::fs::File::open(&saved).expect("it is written");
+        let ranks = all_ranks(&child);
+        signal(ranks[stopped], "-STOP");
+        if stopped == 0 {
+            ends_in_time(child, &ranks, &["a sign of rank 0 has not come for 3 s"]);
+        } else {
+            pipe.read_to_end(&mut Vec::new()).expect("it is written");
+            ends_in_time(child, &ranks, &["the last rank to leave has not come for 3 s, while the ranks left"]);
+        }
+    }
+}
+
+/// Ranks of another program, or with other options, are refused before anything runs.
+#[test]
+fn ranks_that_are_not_the_same_command_are_refused() {
+    if !has_ranks() {
+        return;
+    }
+    let folder = folder("same");
+    let program = small(&folder);
+    let shardc = env!("CARGO_BIN_EXE_shardc");
+    let run = |command: &mut Command| {
+        let output = command.output().expect("it ends");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    let mut command = mpirun_of(3);
+    command.args([shardc, "run", &program, "--engine", "mpi", ":", "-n", "1"]);
+    let words = run(command.args([shardc, "run", &program, "--engine", "mpi", "--seed", "7"]));
+    let expected = format!("error: rank 3 was started as `shardc run {program} --engine mpi --seed 7`, rank 0 as");
+    assert_eq!(words.matches(&expected).count(), 1, "{words}");
+
+    // The same name in another folder.
+    let other = folder.join("other");
+    std::fs::create_dir(&other).expect("a folder");
+    std::fs::write(other.join("p.shard"), SMALL.replace("I: 8", "I: 16")).expect("a file");
+    let mut command = mpirun_of(3);
+    command.args(["--wdir", folder.to_str().expect("a name"), shardc, "run", "p.shard", "--engine", "mpi"]);
+    command.args([":", "-n", "1", "--wdir", other.to_str().expect("a name"), shardc, "run", "p.shard"]);
+    let words = run(command.args(["--engine", "mpi"]));
+    assert_eq!(words.matches("rank 3 has another text in the file of the program than rank 0").count(), 1, "{words}");
+}
+
+/// A program of four devices, in a file.
+fn small(folder: &Path) -> String {
+    std::fs::write(folder.join("p.shard"), SMALL).expect("a file");
+    folder.join("p.shard").display().to_string()
+}
+
+const SMALL: &str = "mesh {X: 4} on tpu_v5e\ndims {I: 8}\nA: f32[I_X]\nB[I] = A\noutput B\n";
+
+fn pipe(folder: &Path, name: &str) -> String {
+    let path = folder.join(name).display().to_string();
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    path
+}
+
+fn start(command: &mut Command) -> Child {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("mpirun starts")
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Signs of life of the first rank while it plans or computes, for as long as that takes: the others wait for its word, and
 //! must know whether it still runs.
 
-use super::session::{PULSE, rank};
+use super::session::PULSE;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ impl Pulse {
     /// - `timeout`: how long the others wait.
     pub(super) fn start(ranks: u32, timeout: Duration) -> Pulse {
         let pulse = Pulse { state: Arc::new(Mutex::new(State::Paused)) };
-        let (state, every) = (pulse.state.clone(), MOST.min(timeout / 4));
+        let (state, every) = (pulse.state.clone(), every(timeout));
         let beat = move || {
             let mut last: Option<Instant> = None;
             loop {
@@ -45,8 +45,7 @@ impl Pulse {
                 match *state {
                     State::Over => return,
                     State::Beating if last.is_none_or(|last| last.elapsed() >= every) => {
-                        let world = SimpleCommunicator::world();
-                        (1..ranks).for_each(|to| world.process_at_rank(rank(to)).send_with_tag(&1u8, PULSE));
+                        send(&SimpleCommunicator::world());
                         last = Some(Instant::now());
                     }
                     State::Beating | State::Paused => {}
@@ -74,6 +73,16 @@ impl Drop for Pulse {
     fn drop(&mut self) {
         *locked(&self.state) = State::Over;
     }
+}
+
+/// The time between two signs for those who wait so long for one.
+pub(super) fn every(timeout: Duration) -> Duration {
+    MOST.min(timeout / 4)
+}
+
+/// A sign of the first rank, for all others.
+pub(super) fn send(world: &SimpleCommunicator) {
+    (1..world.size()).for_each(|to| world.process_at_rank(to).send_with_tag(&1u8, PULSE));
 }
 
 fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {

@@ -1,7 +1,7 @@
 //! The processes, and what they tell each other beside the messages of a schedule.
 
 use super::hello::Hello;
-use super::pulse::Pulse;
+use super::pulse::{self, Pulse};
 use super::watchdog::Watchdog;
 use mpi::Threading;
 use mpi::datatype::Equivalence;
@@ -104,6 +104,8 @@ pub struct Session {
     ahead: f64,
     phase: Cell<Phase>,
     heard: Cell<Option<Heard>>,
+    /// When the first rank last showed the others that it is alive, while it waited for one of them.
+    signed: Cell<Instant>,
     watchdog: Watchdog,
     /// Of the first rank.
     pulse: Option<Pulse>,
@@ -155,6 +157,7 @@ impl Session {
             ahead: 0.0,
             phase: Cell::new(Phase::Joining),
             heard: Cell::new(None),
+            signed: Cell::new(origin),
             watchdog,
             pulse: None,
             universe: Some(universe),
@@ -309,7 +312,17 @@ impl Session {
         if since.elapsed() > most {
             self.give_up(&self.overdue(&what()));
         }
+        self.sign();
         std::thread::yield_now();
+    }
+
+    /// The first rank, which waits for one of the others, shows the rest that it is alive: it knows best who is missing.
+    fn sign(&self) {
+        let others = self.pulse.is_some() && self.phase.get() != Phase::Running;
+        if others && self.signed.get().elapsed() >= pulse::every(self.timeout) {
+            self.signed.set(Instant::now());
+            self.watched("a sign of life", || pulse::send(&self.world));
+        }
     }
 
     /// Takes in the first rank's signs of life; when the last one came, if there was one.

@@ -6,7 +6,7 @@
 use super::bound::{Bounded, added, exact, mapped, multiplied, reduced};
 use super::combine::close;
 use super::error::RunError;
-use super::guard::{self, MOST_BYTES};
+use super::guard::{most_bytes, need};
 use super::input::{Inputs, given, shard_bounds};
 use super::parallel::{Here, on_devices};
 use super::run::uses;
@@ -57,7 +57,7 @@ struct Enclosed {
 /// Those of a run.
 pub(super) fn of_run(schedule: &Schedule, inputs: &Inputs) -> Result<Option<Vec<Vec<Tensor>>>, RunError> {
     let bounding = bounding(schedule);
-    if guard::need(&bounding).bytes > MOST_BYTES {
+    if need(&bounding).bytes > most_bytes() {
         return Ok(None);
     }
     let mut uses = uses(schedule)?;

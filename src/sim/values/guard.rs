@@ -2,7 +2,7 @@
 
 use super::error::RunError;
 use super::view::addressable;
-
+use crate::memory;
 use crate::schedule::{Cut, Dense, OpId, OpKind, Region, Schedule};
 
 /// The most memory a run may need: inputs, the dense computation and the blocks of all devices together.
@@ -23,6 +23,12 @@ pub struct Need {
     pub flops: u128,
     /// Operations times devices.
     pub blocks: u128,
+}
+
+/// The most memory that a run may need here: less than [`MOST_BYTES`] where the system gives less, for what cannot be
+/// allocated would end the process without a word.
+pub(super) fn most_bytes() -> u128 {
+    memory::allowed().map_or(MOST_BYTES, |allowed| MOST_BYTES.min(u128::from(allowed)))
 }
 
 /// What it takes to compute a schedule and the dense result beside it; saturates.
@@ -165,8 +171,8 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
 pub fn check(schedule: &Schedule) -> Result<(), RunError> {
     let need = need(schedule);
     let too_large = |need: String, most: String| Err(RunError::TooLarge { need, most });
-    if need.bytes > MOST_BYTES {
-        return too_large(gibibytes(need.bytes), gibibytes(MOST_BYTES));
+    if need.bytes > most_bytes() {
+        return too_large(gibibytes(need.bytes), gibibytes(most_bytes()));
     }
     if need.flops > MOST_FLOPS {
         return too_large(format!("{} FLOPs", need.flops), format!("{MOST_FLOPS} FLOPs"));
