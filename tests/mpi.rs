@@ -439,8 +439,7 @@ fn a_rank_that_stops_while_the_first_one_plans_is_not_waited_for() {
     }
     let (child, ranks, _pipe) = planning(&folder("plans_stopped"));
     signal(ranks[0], "-STOP");
-    let heard =
-        "a sign of rank 0 has not come for 3 s, while the first rank planned or compared";
+    let heard = "a sign of rank 0 has not come for 3 s, while the first rank planned or compared";
     ends_in_time(child, &ranks, &[heard]);
 
     let (child, ranks, mut pipe) = planning(&folder("plans_other"));

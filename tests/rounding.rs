@@ -4,7 +4,7 @@
 mod common;
 
 use common::compile;
-use itertools::iproduct;
+use itertools::{Itertools, iproduct};
 use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::lower::Lowering;
@@ -326,4 +326,25 @@ fn a_negative_sum_of_squares_is_refused() {
         let run = values::run(&schedule, &Inputs::from([(ArrayId(0), tensor)]));
         assert_eq!(run.is_ok(), fine, "{dtype} {number}: {run:?}");
     }
+}
+
+/// What `run` says of given data that cancel: how many elements were not compared, and exit 0, for the proof holds.
+#[test]
+fn run_tells_what_it_did_not_compare() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("rounding");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = "mesh {X: 4 ring} on tpu_v5e\ndims {I: 4}\nA: f32[I_X]\nB = sum_I(A)\noutput B\n";
+    std::fs::write(folder.join("p.shard"), source).expect("a file");
+    let mut not_compared = 0;
+    for numbers in [1e30, 1.0, -1e30, 1.0].into_iter().permutations(4) {
+        let tensor = Tensor::from_floats(DType::F32, &[4], &numbers).expect("four");
+        std::fs::write(folder.join("a.npy"), shardc::arrays::write_npy(&tensor)).expect("a file");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardc"));
+        let output =
+            command.current_dir(&folder).args(["run", "p.shard", "--input", "A=a.npy"]).output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{numbers:?}: {text}");
+        not_compared += usize::from(text.contains("         1 of 1 elements could overflow or cancel; not compared\n"));
+    }
+    assert!(not_compared > 0, "in some order the sum is another");
 }

@@ -43,6 +43,9 @@ pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Result<Vec<Tens
     Ok(bounds)
 }
 
+/// The operands of one device, and their bounds.
+type Operands = (Vec<Option<Tensor>>, Vec<Option<Tensor>>);
+
 /// A value on all devices, and its bounds.
 #[derive(Clone)]
 struct Enclosed {
@@ -114,14 +117,13 @@ fn operation(
         kind => {
             let fused = schedule.operands(id).iter().map(|operand| fused(schedule, *operand)).sum();
             let own = by_device(mesh, before).into_iter().zip(by_device(mesh, bounds)).zip(&values).collect();
-            let bound =
-                |_, ((operands, bounds), value): ((Vec<Option<Tensor>>, Vec<Option<Tensor>>), &Option<Tensor>)| {
-                    let Some(value) = value else { return Ok(None) };
-                    let pairs = operands.iter().zip(&bounds);
-                    let pairs = pairs
-                        .filter_map(|(value, bound)| Some(Bounded { value: value.as_ref()?, bound: bound.as_ref()? }));
-                    computed(kind, &pairs.collect::<Vec<_>>(), value, fused).map(Some)
-                };
+            let bound = |_, ((operands, bounds), value): (Operands, &Option<Tensor>)| {
+                let Some(value) = value else { return Ok(None) };
+                let pairs = operands.iter().zip(&bounds);
+                let pairs =
+                    pairs.filter_map(|(value, bound)| Some(Bounded { value: value.as_ref()?, bound: bound.as_ref()? }));
+                computed(kind, &pairs.collect::<Vec<_>>(), value, fused).map(Some)
+            };
             let bounds: Result<Blocks, String> =
                 on_devices(Here::All, own, work(schedule, id), bound).into_iter().collect();
             bounds.map_err(|problem| RunError::operation(id, problem))?

@@ -194,7 +194,7 @@ fn are_sums_of_squares(whole: &Tensor, count: usize) -> bool {
         whole.visit(|element: T| {
             found &= if T::DTYPE.is_float() {
                 // A NaN is a sum of squares of which one is a NaN.
-                !(element.to_f64() < 0.0)
+                is_nan(element) || element.to_f64() >= 0.0
             } else {
                 let roots = (0..count).map(|part| root(element, part, count).to_i64());
                 roots.map(|root| root.wrapping_mul(root)).fold(0, i64::wrapping_add) == element.to_i64()
