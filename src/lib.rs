@@ -18,10 +18,12 @@
 //! absent. An operation is ready on a device when its operands are there; links serve messages in the order of the
 //! schedule's list. What the clock leaves out is told in [`sim::clock`].
 
+pub mod characters;
 pub mod collective;
 pub mod diag;
 pub mod dtype;
 pub mod einsum;
+pub mod escape;
 pub mod function;
 pub mod layout;
 pub mod link;

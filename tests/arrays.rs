@@ -158,7 +158,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_saved() {
         (&["--input", "A"], "write an array and its file"),
         (&["--save", "Q=c.npy"], "there is no output `Q`; the outputs are `C`"),
         (&["--save", "C=none/c.npy"], "cannot write `none/c.npy`"),
-        (&["--save", "C=c.safetensors:a", "--save", "C=c.safetensors:a"], "two arrays would be called `a`"),
+        (&["--save", "C=c.safetensors:a", "--save", "C=c.safetensors:a"], "two arrays to the same place"),
     ];
     for (arguments, message) in cases {
         let output = shardc(&folder, &[&["run", "p.shard", "--save", "C=c.npy"], *arguments].concat());

@@ -33,7 +33,7 @@ const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("source-too-large", "the program would not fit on a page"),
     ("too-many-statements", "the program would not fit on a page"),
     ("too-many-errors", "the program would not fit on a page"),
-    ("not-text", "a control byte cannot be shown on a page"),
+    ("control-character", "it cannot be shown on a page"),
     ("schedule-too-large", "the text would not fit on a page"),
     ("schedule-too-long", "the profile would have to be another one"),
     ("schedule-schema", "the mistake is in a document, not in a text"),
@@ -150,7 +150,7 @@ fn programs_too_large_for_a_page_have_their_code() {
         (" ".repeat((16 << 20) + 1), "source-too-large"),
         (many, "too-many-statements"),
         ("C =\n".repeat(1001), "too-many-errors"),
-        ("\u{1}".to_owned(), "not-text"),
+        ("\u{1}".to_owned(), "control-character"),
     ] {
         assert!(codes(&source).contains(code), "{code}");
     }

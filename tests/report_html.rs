@@ -18,7 +18,7 @@ use std::process::Command;
 
 /// Text that is markup to whoever takes it for that.
 const ODD: &str = "\
-# </script><script>document.title = 'taken'</script> <!-- <b>bold</b> & &lt; \u{2028} \u{202e} 🙂 {{data}}
+# </script><script>document.title = 'taken'</script> <!-- <b>bold</b> & &lt; 🙂 {{data}}
 mesh {X: 2, Y: 2} on tpu_v5e
 dims {I: 16, J': 8, K: 4}
 A': bf16[I_X, J']  # Ünïcode 数 \"quotes\" and 'quotes' \\u003c ]]>

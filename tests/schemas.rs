@@ -1,5 +1,5 @@
-//! The JSON documents are what their schemas say, `docs/schedule.schema.json` and `docs/report.schema.json`, and the
-//! schemas take nothing else.
+//! The JSON documents are what their schemas say, `docs/schedule.schema.json`, `docs/report.schema.json` and
+//! `docs/commands.schema.json`, and the schemas take nothing else.
 
 mod common;
 
@@ -15,7 +15,10 @@ use shardc::report::given::{Findings, Given};
 use shardc::report::why::{self, Asked};
 use shardc::schedule::{DocumentError, from_json, from_text, to_json};
 use shardc::sim::{clock, values};
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The examples that are compiled at once.
 fn small_programs() -> Vec<PathBuf> {
@@ -193,5 +196,78 @@ fn why_a_product_is_done_so() {
         let report = document::plan("why", source, plan, topology, None, &Diagnostics::default());
         let document = assert_valid(&schema, "why", &report.with_why(why.collect()));
         assert!(document["why"].as_array().is_some_and(|why| why.len() >= 2), "{document}");
+    }
+}
+
+/// What a command prints: one document a line.
+fn printed(folder: &Path, arguments: &[&str], input: &str) -> Vec<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    command.current_dir(folder).args(arguments).args(["--format", "json"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// The documents of these commands, and no others.
+#[test]
+fn documents_of_commands() {
+    let (commands, reports) = (schema("commands.schema.json"), schema("report.schema.json"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
+    let source = std::fs::read_to_string("examples/megatron_mlp.shard").expect("an example");
+    let partial = "mesh {X: 4, Y: 2} on tpu_v5e\ndims {I: 64}\nA: bf16[I_X]{U_Y}\noutput A\n";
+    let profile = std::fs::read_to_string("src/topology/profiles/h100.toml").expect("a profile");
+    put("a.shard", &source);
+    put("loose.shard", &source.replace(" = ", "="));
+    put("partial.shard", partial);
+    put("p.toml", &format!("broadcast_limit = \"1MB\"\n{profile}").replace("name = \"h100\"", "name = \"own\""));
+    let all = |arguments: &[&str], input: &str| printed(folder.path(), arguments, input);
+    let mut found = vec![all(&["fmt", "--check", "a.shard", "loose.shard"], ""), all(&["fmt", "-"], &source)];
+    found.push(all(&["snapshot", "a.shard"], ""));
+    put("a.shard", &source.replace("D: 256", "D: 512"));
+    put("lost.shard.snapshot", "");
+    found.push(all(&["snapshot", "--check", "."], ""));
+    found.extend([all(&["explain"], ""), all(&["explain", "axis-reused"], "")]);
+    found.extend([all(&["hardware"], ""), all(&["hardware", "p.toml"], "")]);
+    let found: Vec<Value> = found.into_iter().flatten().collect();
+    let shown = [&["show", "a.shard"][..], &["show", "a.shard", "Out"], &["show", "partial.shard"]];
+    let shown: Vec<Value> = shown.into_iter().flat_map(|arguments| all(arguments, "")).collect();
+    let named: BTreeSet<&str> = found.iter().chain(&shown).filter_map(|document| document["schema"].as_str()).collect();
+    let wanted = ["shardc.explain/1", "shardc.fmt/1", "shardc.hardware/1", "shardc.show/1", "shardc.snapshot/1"];
+    assert!(named.iter().eq(&wanted), "{named:?}");
+    let states: BTreeSet<&str> = found.iter().filter_map(|document| document["state"].as_str()).collect();
+    assert!(states.len() >= 3, "{states:?}");
+    for (schema, documents) in [(&commands, &found), (&reports, &shown)] {
+        for document in documents {
+            assert_valid(schema, &document["schema"].to_string(), document);
+            // All pages and all profiles are alike; one of each is changed.
+            if document["codes"].as_array().or(document["profiles"].as_array()).is_some_and(|all| all.len() > 1) {
+                continue;
+            }
+            for (what, changed) in changes(document) {
+                let optional = what == " without text";
+                assert_eq!(schema.is_valid(&changed), optional, "{what} of {document}");
+            }
+        }
+    }
+}
+
+/// Every document that a command prints has a schema.
+#[test]
+fn every_document_has_a_schema() {
+    let known: String =
+        files_of("docs", "json").iter().map(|path| std::fs::read_to_string(path).expect("it")).collect();
+    // What is within the page of a report is read by that page alone.
+    for path in files_of("src", "rs").into_iter().filter(|path| !short_name(path).starts_with("src/report/html")) {
+        let source = std::fs::read_to_string(&path).expect("a source");
+        for part in source.split("\"shardc.").skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            assert!(
+                !name.contains('/') || known.contains(&format!("\"shardc.{name}\"")),
+                "shardc.{name} has no schema"
+            );
+        }
     }
 }

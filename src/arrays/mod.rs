@@ -10,7 +10,7 @@ mod tensors;
 
 pub use error::ArrayError;
 pub use npy::{read_npy, write_npy};
-pub use tensors::{read_safetensors, write_safetensors};
+pub use tensors::{RESERVED, read_safetensors, write_safetensors};
 
 use crate::dtype::DType;
 use std::io::{Read, Seek, SeekFrom};

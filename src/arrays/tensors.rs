@@ -9,6 +9,9 @@ use std::io::{Read, Seek, SeekFrom};
 /// The longest header that is read; the format's own limit.
 const MOST_HEADER: u64 = 100_000_000;
 
+/// The key of a file's own entry, which no array can have.
+pub const RESERVED: &str = "__metadata__";
+
 /// Reads one array of a file, and no byte of the others. Without a key, `name` is taken, or the only one.
 ///
 /// # Errors
@@ -62,6 +65,9 @@ pub fn read_safetensors(
 /// # Errors
 /// If two have one name.
 pub fn write_safetensors(arrays: &[(&str, &Tensor)]) -> Result<Vec<u8>, ArrayError> {
+    if arrays.iter().any(|(name, _)| *name == RESERVED) {
+        return Err(malformed(format!("`{RESERVED}` is the format's own entry and cannot name an array")));
+    }
     if let Some((twice, _)) = arrays
         .iter()
         .enumerate()

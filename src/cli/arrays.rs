@@ -1,6 +1,6 @@
 //! `--input`, `--save` and `--save-shards`: arrays of a run from files and to files.
 
-use super::{Failure, input};
+use super::{Failure, files, input};
 use crate::arrays::{self, ArrayError, Wanted};
 use crate::mesh::DeviceId;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
@@ -64,7 +64,7 @@ impl Stored {
         });
         match keyed {
             Some((path, Kind::Npy, Some(_))) => {
-                Err(Failure::Call(format!("`{}` holds one array, and none by name", path.display())))
+                Err(Failure::Call(format!("`{}` holds one array, and none by name", input::shown(path))))
             }
             Some(keyed) => Ok(keyed),
             None => Err(Failure::Call(format!("`{}` is no `.npy` and no `.safetensors` file by its name", self.place))),
@@ -85,7 +85,24 @@ impl Arrays {
         for stored in self.save.iter().chain(&self.save_shards) {
             output(schedule, &stored.name)?;
         }
-        self.save.iter().try_for_each(|stored| stored.file().map(|_| ()))
+        let mut taken: Vec<(&Path, Option<&str>)> = Vec::new();
+        for stored in &self.save {
+            let (path, kind, key) = stored.file()?;
+            let key = (kind == Kind::Safetensors).then(|| key.unwrap_or(&stored.name));
+            if key == Some(arrays::RESERVED) {
+                return Err(Failure::Call(format!(
+                    "`--save`: `{}` is the entry of a .safetensors file for its own use; write another key, `{}={}:KEY`",
+                    arrays::RESERVED,
+                    stored.name,
+                    input::shown(path)
+                )));
+            }
+            if taken.contains(&(path, key)) {
+                return Err(Failure::Call(format!("`--save` writes two arrays to the same place, `{}`", stored.place)));
+            }
+            taken.push((path, key));
+        }
+        Ok(())
     }
 
     /// Reads the data that are given.
@@ -96,7 +113,7 @@ impl Arrays {
                 let (path, kind, key) = stored.file()?;
                 let (id, array) = declared(schedule, &stored.name)?;
                 let failed = |error: ArrayError| {
-                    Failure::Call(format!("the input `{}` from `{}`: {error}", stored.name, path.display()))
+                    Failure::Call(format!("the input `{}` from `{}`: {error}", stored.name, input::shown(path)))
                 };
                 let wanted = Wanted { dtype: array.dtype, extents: &array.valid };
                 let mut file = std::fs::File::open(path).map_err(|error| failed(error.into()))?;
@@ -125,18 +142,19 @@ impl Arrays {
         for (path, named) in &together {
             let named: Vec<(&str, &Tensor)> = named.iter().map(|(name, array)| (*name, array)).collect();
             let bytes = arrays::write_safetensors(&named);
-            let bytes = bytes.map_err(|error| Failure::Call(format!("cannot write `{}`: {error}", path.display())))?;
+            let bytes =
+                bytes.map_err(|error| Failure::Call(format!("cannot write `{}`: {error}", input::shown(path))))?;
             files.push(((*path).to_owned(), bytes));
         }
         for (path, bytes) in &files {
-            input::write(path, bytes)?;
+            files::write(path, bytes)?;
         }
         for stored in &self.save_shards {
             let blocks = (0..).map(DeviceId).zip(run.blocks(output(schedule, &stored.name)?));
             let shards = blocks.filter_map(|(device, block)| Some((device, arrays::write_npy(block.as_ref()?))));
             let shards: Vec<(DeviceId, Vec<u8>)> = shards.collect();
             let files = shards.iter().map(|(device, bytes)| (format!("{device}.npy"), &bytes[..]));
-            input::write_folder(Path::new(&stored.place), files)?;
+            files::write_folder(Path::new(&stored.place), files)?;
         }
         Ok(())
     }

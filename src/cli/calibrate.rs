@@ -4,7 +4,7 @@ use super::arrays::Arrays;
 use super::engine::Kind;
 use super::ranks::Ranks;
 use super::schedule::{Data, Place};
-use super::{Failure, input};
+use super::{Failure, files, input};
 use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
@@ -30,7 +30,7 @@ pub(super) struct Calibrate {
     #[arg(long, value_name = "FILE.toml", conflicts_with = "output")]
     against: Option<String>,
     /// Bytes of the arrays of the table
-    #[arg(long, value_name = "BYTES,BYTES,..", value_delimiter = ',', default_values_t = SIZES, requires = "against")]
+    #[arg(long, value_name = "BYTES,BYTES,..", value_delimiter = ',', default_values_t = SIZES, requires = "against", value_parser = clap::value_parser!(u64).range(4..=1 << 34))]
     bytes: Vec<u64>,
     /// How often each thing is measured
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -105,8 +105,8 @@ impl Calibrate {
         let memory = memory() / u64::from(size);
         let text = Calibration { ranks: size, cores, memory, messages, bf16, int8, sum }.to_toml();
         match &self.output {
-            Some(path) => input::write(path, &text),
-            None => input::print(&text),
+            Some(path) => files::write(path, &text),
+            None => input::put(&text),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Failure, Format, Output, Sizes, input};
 use crate::compiler::Options;
+use crate::escape;
 use crate::report::document;
 use clap::Args;
 
@@ -38,14 +39,14 @@ impl Check {
             match self.output.format {
                 Format::Json => input::print_json(&document::check(&source.name, &source.text, &diagnostics))?,
                 Format::Text => {
-                    input::say(&input::render(&diagnostics, &source));
+                    input::tell(&diagnostics, &source);
                     let verdict = match program {
                         Some(_) if diagnostics.is_empty() => "fine".to_owned(),
                         Some(_) => input::summary(&diagnostics).trim_end().to_owned(),
                         None => input::summary(&diagnostics).trim_end().to_owned(),
                     };
                     let verdict = if verdict.is_empty() { "fine".to_owned() } else { verdict };
-                    input::print(&format!("{}: {verdict}\n", source.name))?;
+                    input::print(&format!("{}: {verdict}\n", escape::line(&source.name)))?;
                 }
             }
         }

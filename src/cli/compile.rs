@@ -1,6 +1,6 @@
 //! `shardc compile`
 
-use super::{Common, Failure, Format, input};
+use super::{Common, Failure, Format, files, input};
 use crate::compiler;
 use crate::report::document;
 use crate::schedule;
@@ -51,7 +51,7 @@ impl Compile {
                 let plan = plan()?;
                 let topology = compiler::machine_as_planned(&plan, &topology);
                 let document = document::plan(&source.name, &source.text, &plan, &topology, None, &diagnostics);
-                serde_json::to_string(&document).map_err(|error| Failure::Call(error.to_string()))? + "\n"
+                input::json(&document)? + "\n"
             }
             (Emit::Schedule, format) => {
                 let (schedule, _) = compiler::schedule(&plan()?, &topology, &options).map_err(fault)?;
@@ -62,8 +62,8 @@ impl Compile {
             }
         };
         match &self.output {
-            Some(path) => input::write(path, &text),
-            None => input::print(&text),
+            Some(path) => files::write(path, &text),
+            None => input::put(&text),
         }
     }
 }

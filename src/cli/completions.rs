@@ -20,7 +20,7 @@ impl Completions {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "shardc", &mut text);
-        input::print(&String::from_utf8_lossy(&text))
+        input::put(&String::from_utf8_lossy(&text))
     }
 }
 
@@ -40,6 +40,6 @@ impl Man {
         };
         let mut text = Vec::new();
         clap_mangen::Man::new(about).render(&mut text)?;
-        input::print(&String::from_utf8_lossy(&text))
+        input::put(&String::from_utf8_lossy(&text))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::input::Source;
 use super::progress::during;
-use super::{Common, Failure, input, schedule as given};
+use super::{Common, Failure, files, input, schedule as given};
 use crate::collective::Collective;
 use crate::compiler;
 use crate::costs;
@@ -100,8 +100,8 @@ impl Export {
             return self.traces(&made);
         };
         match &self.output {
-            Some(path) => input::write(path, &text),
-            None => input::print(&text),
+            Some(path) => files::write(path, &text),
+            None => input::put(&text),
         }
     }
 
@@ -224,7 +224,7 @@ impl Export {
             return Err(Failure::Call("the traces do not say what the messages are".to_owned()));
         }
         let files = traces.files.iter().enumerate().map(|(rank, file)| (format!("trace.{rank}.et"), file.as_slice()));
-        input::write_folder(folder, files)?;
+        files::write_folder(folder, files)?;
         if traces.lost > 0 {
             input::say(&format!(
                 "note: whole microseconds are {} ns off the times of additions, in all\n",

@@ -1,10 +1,12 @@
 //! `shardc fmt`
 
 use super::input::{self, Source};
-use super::{Failure, Format, Output};
+use super::{Failure, Format, Output, files};
+use crate::escape;
 use crate::syntax;
 use clap::Args;
 use serde::Serialize;
+use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(super) struct Fmt {
@@ -61,19 +63,21 @@ impl Fmt {
                 let text = (stream && !self.check).then_some(text);
                 input::print_json(&Done { schema: "shardc.fmt/1", file: &source.name, changed, text })
             }
-            Format::Text if self.check && changed => input::print(&format!("{}\n", source.name)),
-            Format::Text if stream && !self.check => input::print(text),
+            Format::Text if self.check && changed => input::print(&format!("{}\n", escape::line(&source.name))),
+            Format::Text if stream && !self.check => input::put(text),
             Format::Text => Ok(()),
         }
     }
 }
 
-/// Writes through a link to the file that it names.
+/// A pipe or a device cannot be rewritten.
 fn write(path: &str, text: &str) -> Result<(), Failure> {
-    let call = |error: std::io::Error| Failure::Call(format!("cannot write `{path}`: {error}"));
-    let file = std::fs::canonicalize(path).map_err(call)?;
-    if std::fs::metadata(&file).map_err(call)?.permissions().readonly() {
-        return Err(Failure::Call(format!("cannot write `{path}`: it is read-only")));
+    let path = Path::new(path);
+    if !files::is_regular(path) {
+        let shown = input::shown(path);
+        return Err(Failure::Call(format!(
+            "cannot rewrite `{shown}`: it is no regular file; `-` formats standard input"
+        )));
     }
-    input::write(&file, text)
+    files::write(path, text)
 }

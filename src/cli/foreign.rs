@@ -17,6 +17,9 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::path::Path;
 
+/// The most bytes of a buffer: as many as an array may have elements.
+const MOST_BYTES: u64 = 1 << 60;
+
 /// What can be said of a file of another tool.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Foreign {
@@ -27,7 +30,7 @@ pub(super) struct Foreign {
     #[arg(long)]
     mesh: Option<String>,
     /// Bytes of the larger of the two buffers of a rank
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(1..=MOST_BYTES))]
     bytes: u64,
 }
 
@@ -192,20 +195,27 @@ pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Re
     if mscclpp::is_mscclpp(&source.text) {
         let (plan, proof) = proven_plan(source, foreign, format)?;
         let mesh = foreign.mesh(plan.gpus.len())?;
-        let elements = foreign.elements(proof.shape);
+        let elements = foreign.elements(proof.shape)?;
         return Ok(mscclpp::schedule(&plan, &proof, mesh, DType::F32, elements));
     }
     let (written, proof) = proven(source, foreign, format)?;
     let mesh = foreign.mesh(written.program.gpus.len())?;
-    let elements = foreign.elements(proof.shape);
+    let elements = foreign.elements(proof.shape)?;
     Ok(msccl::schedule(&written.program, &proof, mesh, DType::F32, elements))
 }
 
 impl Foreign {
     /// How long a chunk is.
-    fn elements(&self, shape: Shape) -> u64 {
+    fn elements(&self, shape: Shape) -> Result<u64, Failure> {
         let chunks = shape.input.max(shape.output).max(1);
-        (self.bytes / DType::F32.size() / chunks).max(1)
+        let least = chunks.saturating_mul(DType::F32.size());
+        match self.bytes / least {
+            0 => Err(Failure::Call(format!(
+                "`--bytes {}` is too few: one f32 in each chunk of a buffer takes {least} bytes",
+                self.bytes
+            ))),
+            elements => Ok(elements),
+        }
     }
 
     /// A device for each rank.

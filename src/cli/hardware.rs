@@ -1,22 +1,39 @@
 //! `shardc hardware`
 
-use super::{Failure, input};
-use crate::topology::{self, WiringRule};
+use super::{Failure, Format, Output, input};
+use crate::topology::{self, ProfileDocument, WiringRule};
 use crate::units::Bytes;
 use clap::Args;
 use comfy_table::{ContentArrangement, Table};
+use serde::Serialize;
 
 #[derive(Debug, Args)]
 pub(super) struct Hardware {
     /// The profile to print; without it all are listed
     name: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// `shardc.hardware/1`
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    profiles: Vec<ProfileDocument>,
 }
 
 impl Hardware {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        match &self.name {
-            Some(name) => input::print(&input::hardware(name)?.to_toml()),
-            None => input::print(&list()),
+        let one = self.name.as_deref().map(input::hardware).transpose()?;
+        match (self.output.format, one) {
+            (Format::Text, Some(one)) => input::put(&one.to_toml()),
+            (Format::Text, None) => input::print(&list()),
+            (Format::Json, one) => {
+                let all = || topology::Hardware::names().filter_map(topology::Hardware::named).collect();
+                let profiles: Vec<topology::Hardware> = one.map_or_else(all, |one| vec![one]);
+                let profiles = profiles.iter().map(topology::Hardware::document).collect();
+                input::print_json(&Document { schema: "shardc.hardware/1", profiles })
+            }
         }
     }
 }

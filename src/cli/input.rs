@@ -4,6 +4,7 @@ use super::render::{self, RenderOptions};
 use super::{Failure, Format};
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
+use crate::escape;
 use crate::picture::terminal::Paint;
 use crate::program::Program;
 use crate::report::document;
@@ -58,21 +59,55 @@ pub(super) fn size(text: &str) -> Result<(String, u64), String> {
     Ok((name.trim().to_owned(), size))
 }
 
-/// Reads a file, or standard input for `-`.
+/// Reads a file, or standard input for `-`. Pipes and devices that are named are read to their end.
 pub(super) fn source(path: &str) -> Result<Source, Failure> {
-    let call = |error: std::io::Error| Failure::Call(format!("cannot read `{path}`: {error}"));
-    let mut bytes = Vec::new();
     if path == "-" {
-        std::io::stdin().take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(call)?;
-    } else {
-        std::fs::File::open(path).map_err(call)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(call)?;
+        return text("<stdin>".to_owned(), bytes(Path::new(path), std::io::stdin())?);
     }
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(Failure::Call(format!("`{path}` is larger than {} MiB", MOST_BYTES >> 20)));
-    }
-    let name = if path == "-" { "<stdin>".to_owned() } else { path.to_owned() };
-    let text = String::from_utf8(bytes).map_err(|_| Failure::Call(format!("`{path}` is not text (UTF-8)")))?;
+    source_at(Path::new(path))
+}
+
+/// The same of a file, whatever its name.
+pub(super) fn source_at(path: &Path) -> Result<Source, Failure> {
+    let file = std::fs::File::open(path).map_err(|error| unread(path, &error))?;
+    text(path.to_string_lossy().into_owned(), bytes(path, file)?)
+}
+
+fn text(name: String, bytes: Vec<u8>) -> Result<Source, Failure> {
+    let wrong = |_| Failure::Call(format!("`{}` is not text (UTF-8)", escape::line(&name)));
+    let text = String::from_utf8(bytes).map_err(wrong)?;
     Ok(Source { name, text, sizes: Vec::new(), spelling: Spelling::Exact })
+}
+
+/// All that there is to read, if it is not too much.
+fn bytes(path: &Path, from: impl Read) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    from.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unread(path, &error))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(Failure::Call(format!("`{}` is larger than {} MiB", shown(path), MOST_BYTES >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// The content of a file that was found and not named: a pipe or a device would be waited for in vain.
+fn bytes_of_regular(path: &Path) -> Result<Vec<u8>, Failure> {
+    if !std::fs::metadata(path).map_err(|error| unread(path, &error))?.is_file() {
+        return Err(Failure::Call(format!("cannot read `{}`: it is no regular file", shown(path))));
+    }
+    bytes(path, std::fs::File::open(path).map_err(|error| unread(path, &error))?)
+}
+
+/// The text of a file that was found and not named, if it is there; one that is no text is empty.
+pub(super) fn text_beside(path: &Path) -> Result<Option<String>, Failure> {
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        _ => Ok(Some(String::from_utf8(bytes_of_regular(path)?).unwrap_or_default())),
+    }
+}
+
+/// Why a file could not be read.
+pub(super) fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Call(format!("cannot read `{}`: {error}", shown(path)))
 }
 
 /// A profile by name, or from a TOML file.
@@ -89,7 +124,7 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
     }
     let file = source(name)?;
     topology::Hardware::from_toml(&file.text).map_err(|error| {
-        say(&render(&Diagnostics::of(&error), &file));
+        tell(&Diagnostics::of(&error), &file);
         Failure::Call(format!("`{name}` is not a hardware profile"))
     })
 }
@@ -98,7 +133,7 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
 pub(super) fn checked(source: &Source, options: &Options, format: Format) -> Result<(Program, Diagnostics), Failure> {
     let (program, diagnostics) = quietly(source, options, format)?;
     match format {
-        Format::Text => say(&render(&diagnostics, source)),
+        Format::Text => tell(&diagnostics, source),
         Format::Json => {}
     }
     Ok((program, diagnostics))
@@ -119,12 +154,12 @@ pub(super) fn quietly(source: &Source, options: &Options, format: Format) -> Res
 pub(super) fn fault(source: &Source, diagnostics: &Diagnostics, format: Format) -> Failure {
     match format {
         Format::Text => {
-            say(&render(diagnostics, source));
+            tell(diagnostics, source);
             say(&summary(diagnostics));
         }
         Format::Json => {
             let document = document::check(&source.name, &source.text, diagnostics);
-            print_json(&document).ok();
+            return print_json(&document).err().unwrap_or(Failure::Program);
         }
     }
     Failure::Program
@@ -137,18 +172,12 @@ pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) ->
     }
     match format {
         Format::Text => {
-            say(&render(breaches, source));
+            tell(breaches, source);
             say(&summary(breaches));
         }
         Format::Json => {}
     }
     Err(Failure::Program)
-}
-
-/// Diagnostics as text for this terminal.
-pub(super) fn render(diagnostics: &Diagnostics, source: &Source) -> String {
-    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    render::render(diagnostics, &source.name, &source.text, RenderOptions { color, ..RenderOptions::default() })
 }
 
 /// Whether standard output is a terminal that may be coloured.
@@ -168,87 +197,81 @@ pub(super) fn summary(diagnostics: &Diagnostics) -> String {
     if counts.is_empty() { String::new() } else { format!("{}\n", counts.join(", ")) }
 }
 
-/// To standard error; a closed pipe is nobody's fault.
+/// Words for people to standard error; a closed pipe is nobody's fault.
 pub(super) fn say(text: &str) {
-    anstream::stderr().write_all(text.as_bytes()).ok();
+    std::io::stderr().write_all(escape::prose(text).as_bytes()).ok();
 }
 
-/// To standard output. A reader that has gone away ends the command quietly.
+/// Diagnostics to standard error, drawn for this terminal.
+pub(super) fn tell(diagnostics: &Diagnostics, source: &Source) {
+    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let options = RenderOptions { color, ..RenderOptions::default() };
+    let text = render::render(diagnostics, &source.name, &source.text, options);
+    match color {
+        true => drop(anstream::stderr().write_all(escape::painted(&text).as_bytes())),
+        false => say(&text),
+    }
+}
+
+/// Words for people to standard output. A reader that has gone away ends the command quietly.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
+    put(&escape::prose(text))
+}
+
+/// The same of words with colours, if this terminal takes them.
+pub(super) fn print_painted(text: &str) -> Result<(), Failure> {
+    match paint() {
+        Paint::Color => written(anstream::stdout().lock(), &escape::painted(text)),
+        Paint::Plain => print(text),
+    }
+}
+
+/// A document to standard output, as it is.
+pub(super) fn put(text: &str) -> Result<(), Failure> {
+    written(std::io::stdout().lock(), text)
+}
+
+fn written(mut out: impl Write, text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Call(format!("cannot write to standard output: {error}")))
+        }
         _ => Ok(()),
     }
 }
 
 /// One JSON document on a line.
 pub(super) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    put(&format!("{}\n", json(document)?))
+}
+
+/// A document as JSON on one line.
+pub(super) fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
     let json = serde_json::to_string(document).map_err(|error| Failure::Call(error.to_string()))?;
-    print(&format!("{json}\n"))
+    Ok(escape::json(&json).into_owned())
 }
 
-/// Writes a file whole or not at all; what may be done with it stays as it was. A device is written to.
-pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let call = |error: std::io::Error| Failure::Call(format!("cannot write `{}`: {error}", path.display()));
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let old = std::fs::metadata(path);
-    if old.as_ref().is_ok_and(|old| !old.is_file() && !old.is_dir()) {
-        return std::fs::write(path, content).map_err(call);
-    }
-    let permissions = old.map(|old| old.permissions());
-    let written = std::fs::write(&beside, content).and_then(|()| match permissions {
-        Ok(permissions) => std::fs::set_permissions(&beside, permissions),
-        Err(_) => Ok(()),
-    });
-    written.and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
-        std::fs::remove_file(&beside).ok();
-        call(error)
-    })
-}
-
-/// Writes a new folder of files, whole or not at all.
-pub(super) fn write_folder<'f>(path: &Path, files: impl Iterator<Item = (String, &'f [u8])>) -> Result<(), Failure> {
-    let call = |error: std::io::Error| Failure::Call(format!("cannot write `{}`: {error}", path.display()));
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = std::path::PathBuf::from(beside);
-    let fill = || {
-        std::fs::create_dir(&beside)?;
-        for (name, bytes) in files {
-            std::fs::write(beside.join(name), bytes)?;
-        }
-        // Over an empty folder it goes, over a full one it does not.
-        std::fs::rename(&beside, path)
-    };
-    fill().map_err(|error| {
-        std::fs::remove_dir_all(&beside).ok();
-        call(error)
-    })
+/// A path as messages show it, on one line.
+pub(super) fn shown(path: &Path) -> String {
+    escape::line(&path.to_string_lossy()).into_owned()
 }
 
 /// The files of a folder whose names end in `.0.et`, `.1.et`, .., by that number.
 pub(super) fn numbered(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
-    let call = |error: std::io::Error| Failure::Call(format!("cannot read `{}`: {error}", path.display()));
+    let call = |error: std::io::Error| unread(path, &error);
     let mut found = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(path).map_err(call)? {
         let file = entry.map_err(call)?.path();
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let Some(rest) = name.strip_suffix(".et") else { continue };
         let Some(rank) = rest.rsplit('.').next().and_then(|rank| rank.parse::<u32>().ok()) else { continue };
-        let mut bytes = Vec::new();
-        std::fs::File::open(&file).map_err(call)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(call)?;
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(Failure::Call(format!("`{}` is larger than {} MiB", file.display(), MOST_BYTES >> 20)));
-        }
-        if found.insert(rank, bytes).is_some() {
-            return Err(Failure::Call(format!("`{}` has two files of rank {rank}", path.display())));
+        if found.insert(rank, bytes_of_regular(&file)?).is_some() {
+            return Err(Failure::Call(format!("`{}` has two files of rank {rank}", shown(path))));
         }
     }
     if found.is_empty() || !found.keys().copied().eq(0..u32::try_from(found.len()).unwrap_or(u32::MAX)) {
         let wanted = "a file for each rank, `NAME.0.et`, `NAME.1.et`, ..";
-        return Err(Failure::Call(format!("`{}` is no folder of traces: it should have {wanted}", path.display())));
+        return Err(Failure::Call(format!("`{}` is no folder of traces: it should have {wanted}", shown(path))));
     }
     Ok(found.into_values().collect())
 }

@@ -9,10 +9,12 @@ mod effort;
 mod engine;
 mod explain;
 mod export;
+mod files;
 mod fmt;
 mod foreign;
 mod hardware;
 mod input;
+mod interrupt;
 mod pictures;
 mod plan;
 mod progress;
@@ -214,9 +216,23 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Help, or what is wrong with the arguments. These come from outside, and what is said has them in it.
+fn misused(told: &clap::Error) -> ExitCode {
+    if told.use_stderr() && std::env::args_os().any(|word| word.to_string_lossy().contains(crate::escape::is_steering))
+    {
+        input::say(&told.to_string());
+    } else {
+        told.print().ok();
+    }
+    ExitCode::from(u8::try_from(told.exit_code()).unwrap_or(2))
+}
+
 /// Runs the command of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => return misused(&told),
+    };
     let done = match &cli.command {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),

@@ -57,7 +57,7 @@ impl Plan {
                     false => why.iter().map(|(choice, asked)| told(plan, choice, asked.as_ref(), topology)).join("\n"),
                 };
                 let pictures = self.pictures.of(&compiled, Order::Listed)?;
-                input::print(&format!("{machine}\n{body}{methods}{pictures}"))?;
+                input::print_painted(&format!("{machine}\n{body}{methods}{pictures}"))?;
             }
             Format::Json => {
                 let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);

@@ -52,7 +52,7 @@ impl Progress {
 
     /// One part begins.
     pub(super) fn begin(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(crate::escape::line(what).into_owned());
     }
 
     /// One part is done.

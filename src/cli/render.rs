@@ -4,6 +4,7 @@
 //! its text from the start for every label, and cannot draw a label past column 65,535.
 
 use crate::diag::{Diagnostic, Diagnostics, Label};
+use crate::escape;
 use crate::span::{LineIndex, Span};
 use itertools::Itertools;
 use miette::{
@@ -88,8 +89,9 @@ struct Line {
     /// Its place in the text of the page, without the newline.
     start: usize,
     end: usize,
-    /// The place of its first character that is shown, in the source and in the page.
+    /// The part of the source that is shown, and where it begins in the page.
     source_start: usize,
+    source_end: usize,
     shown: usize,
     /// How many characters stand before that.
     hidden: usize,
@@ -114,7 +116,7 @@ impl Page {
         places.sort_by_key(|(label, span)| (line_start(source, span.start as usize), !label.primary));
         for (label, span) in places {
             page.show_line(span, source, index);
-            page.show_label(label, span);
+            page.show_label(label, span, source);
         }
         page
     }
@@ -126,7 +128,7 @@ impl Page {
             return;
         }
         let start = line_start(source, span.start as usize);
-        let end = line_end(source, start);
+        let end = start + source[start..line_end(source, start)].trim_end_matches('\r').len();
         let (mut from, mut to) = (start, end);
         if end - start > LONGEST_LINE {
             from = floor_boundary(source, (span.start as usize).saturating_sub(WINDOW / 2).max(start));
@@ -136,13 +138,14 @@ impl Page {
         let begin = self.text.len();
         self.text.push_str(if from > start { "…" } else { "" });
         let shown = self.text.len();
-        self.text.push_str(&visible(&source[from..to]));
+        self.text.extend(drawn(&source[from..to]));
         self.text.push_str(if to < end { "…" } else { "" });
         self.lines.push(Line {
             number: number - 1,
             start: begin,
             end: self.text.len(),
             source_start: from,
+            source_end: to,
             shown,
             hidden,
         });
@@ -150,9 +153,12 @@ impl Page {
     }
 
     /// Takes over a label of the last line, cut to what is shown of that.
-    fn show_label(&mut self, label: &Label, span: Span) {
+    fn show_label(&mut self, label: &Label, span: Span, source: &str) {
         let Some(line) = self.lines.last() else { return };
-        let shift = |at: u32| ((at as usize).max(line.source_start) - line.source_start + line.shown).min(line.end);
+        let shift = |at: u32| {
+            let at = (at as usize).clamp(line.source_start, line.source_end);
+            line.shown + drawn(&source[line.source_start..at]).map(char::len_utf8).sum::<usize>()
+        };
         // A label outside the part that is shown is drawn at its edge.
         let from = floor_boundary(&self.text, shift(span.start).min(line.end.saturating_sub(1)));
         let to = ceil_boundary(&self.text, shift(span.end).max(from + 1));
@@ -169,7 +175,10 @@ impl Page {
 fn place(span: Span, source: &str) -> Option<Span> {
     let start = floor_boundary(source, span.start as usize);
     let end = ceil_boundary(source, span.end as usize).clamp(start, line_end(source, start));
-    if !source[start..end].trim().is_empty() {
+    let own = &source[start..end];
+    // A blank that has a stand-in is seen, but for the line end CRLF.
+    let is_drawn = |c: char| !c.is_whitespace() || !matches!(c, '\t' | '\n' | '\r') && escape::is_steering(c);
+    if own.contains(is_drawn) || own == "\r" && !source[end..].starts_with('\n') {
         return Some(Span::new(start, end));
     }
     let here = source[start..].char_indices().next().filter(|(_, c)| !c.is_whitespace()).map(|(at, c)| (start + at, c));
@@ -195,17 +204,14 @@ fn ceil_boundary(text: &str, at: usize) -> usize {
     (at.min(text.len())..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
 }
 
-/// Text that cannot steer a terminal; every character keeps its length in bytes.
+/// A part of a line as it is drawn: one character for each, none of which steers a terminal.
+fn drawn(text: &str) -> impl Iterator<Item = char> {
+    text.chars().map(|c| if c == '\t' { c } else { escape::stand_in(c) })
+}
+
+/// Words on one line that cannot steer a terminal.
 fn visible(text: &str) -> String {
-    let stand_in = |c: char| match c {
-        '\t' => '\t',
-        '\n' => ' ',
-        '\0'..='\u{1F}' | '\u{7F}' => '?',
-        '\u{80}'..='\u{9F}' => '¿',
-        '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}' => '\u{FFFD}',
-        c => c,
-    };
-    text.chars().map(stand_in).collect()
+    escape::line(&text.replace(['\n', '\t'], " ")).into_owned()
 }
 
 impl SourceCode for Page {
@@ -335,6 +341,36 @@ unexpected-text
     }
 
     #[test]
+    fn what_cannot_be_seen_is_drawn_and_labels_keep_their_columns() {
+        let source = "A = B # \u{1b}[31m\u{9b}\u{202e}é\u{7f} C D\r\n";
+        let start = source.find('C').expect("it is there");
+        let mut diagnostics = Diagnostics::default();
+        diagnostics.push(&Diagnostic {
+            code: "wild".into(),
+            severity: crate::diag::Severity::Error,
+            message: "a \u{1b}[2J".into(),
+            labels: vec![Label { span: Span::new(start, start + 1), text: "here".into(), primary: true }],
+            help: Some("b\u{7}\nc".into()),
+            fixes: Vec::new(),
+        });
+        assert_eq!(
+            render(&diagnostics, "a\u{1b}\nb.shard", source, RenderOptions::default()),
+            "\
+wild
+
+  × a \\u{1b}[2J
+   ╭─[a\\u{1b} b.shard:1:19]
+ 1 │ A = B # ␛[31m��é␡ C D
+   ·                   ┬
+   ·                   ╰── here
+   ╰────
+  help: b\\u{7}
+        c
+"
+        );
+    }
+
+    #[test]
     fn wild_labels_do_no_harm() {
         let mut diagnostics = Diagnostics::default();
         let labels = |spans: &[(u32, u32)]| {
@@ -367,7 +403,7 @@ unexpected-text
                 alone.push(one);
                 for width in [0, 80] {
                     let text = render(&alone, "x\u{7}", source, RenderOptions { width, ..RenderOptions::default() });
-                    assert!(text.contains("label 0 ?[31m") != source.trim().is_empty(), "{source:.20} {text}");
+                    assert!(text.contains("label 0 \\u{1b}[31m") != source.trim().is_empty(), "{source:.20} {text}");
                     assert!(!text.contains(['\u{1B}', '\u{202E}', '\u{7}']));
                 }
             }

@@ -1,7 +1,7 @@
 //! `shardc report`
 
 use super::progress::during;
-use super::{Common, Failure, Format, input};
+use super::{Common, Failure, Format, files, input};
 use crate::compiler;
 use crate::diag::Diagnostics;
 use crate::report::html::{self, Source};
@@ -43,13 +43,13 @@ impl Report {
         let assumed = program.hardware.is_none() && options.hardware.is_none();
         let text = Source { name: &source.name, text: &source.text, diagnostics: &all };
         let page = during("drawing", || html::report(text, &compiled, (&timing, &record), options.lowering, assumed));
-        input::write(&self.output, &page)?;
+        files::write(&self.output, &page)?;
         input::judged(&source, &breaches, Format::Text)
     }
 
     fn refused(&self, source: &input::Source, found: &Diagnostics) -> Failure {
         let text = Source { name: &source.name, text: &source.text, diagnostics: found };
-        match input::write(&self.output, html::refused(text)) {
+        match files::write(&self.output, html::refused(text)) {
             Ok(()) => input::fault(source, found, Format::Text),
             Err(failure) => failure,
         }

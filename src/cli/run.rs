@@ -137,7 +137,7 @@ fn report(
             let assumed = program.hardware.is_none() && options.hardware.is_none();
             input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
             input::print(&measured.unwrap_or_default())?;
-            input::print(&pictures.of(&compiled, order)?)?;
+            input::print_painted(&pictures.of(&compiled, order)?)?;
         }
         Format::Json => {
             let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));

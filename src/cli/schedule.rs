@@ -174,7 +174,7 @@ pub(super) fn answer_of(
                 measured,
             ];
             input::print(&parts.concat())?;
-            input::print(&pictures.of_schedule(schedule, &topology, question.order())?)?;
+            input::print_painted(&pictures.of_schedule(schedule, &topology, question.order())?)?;
         }
         Format::Json => {
             let findings = Findings {

@@ -40,7 +40,7 @@ impl Show {
                     let (name, layout) = (plan.array(*id), &plan.step(*id).layout);
                     by + &terminal::blocks(&name, layout, mesh, &plan.program.dims, paint)
                 };
-                input::print(&shown.iter().map(draw).join("\n"))
+                input::print_painted(&shown.iter().map(draw).join("\n"))
             }
             Format::Json => input::print_json(&document::show(&source.name, &plan, &topology, &shown)),
         }

@@ -1,20 +1,17 @@
 //! `shardc snapshot`: programs under test, each with a file beside it that says what it is lowered to.
 
 use super::progress::Progress;
-use super::{Common, Failure, Format, input};
+use super::{Common, Failure, Format, files, input};
 use crate::compiler;
 use crate::expect;
 use crate::report::snapshot::{self, Change, SUFFIX, Side};
 use crate::sim::clock;
 use clap::Args;
 use serde::Serialize;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What a program's file ends with.
 const PROGRAM: &str = "shard";
-/// The most folders within each other that are looked through.
-const MOST_DEPTH: usize = 64;
 
 #[derive(Debug, Args)]
 pub(super) struct Snapshot {
@@ -83,7 +80,7 @@ impl Snapshot {
         let mut found = Vec::new();
         let progress = Progress::of(files.len());
         for file in files {
-            progress.begin(&file.to_string_lossy());
+            progress.begin(&input::shown(&file));
             let looked = self.look(file, &progress);
             progress.done();
             match looked {
@@ -125,7 +122,7 @@ impl Snapshot {
         let mut files = Vec::new();
         for path in &self.paths {
             if path.is_dir() {
-                search(path, 0, &mut files)?;
+                search(path, &mut files)?;
             } else {
                 files.push(path.clone());
             }
@@ -138,7 +135,8 @@ impl Snapshot {
     /// Lowers a program and compares with what is kept.
     fn look(&self, program: PathBuf, progress: &Progress) -> Result<Found, Failure> {
         let snapshot = beside(&program);
-        let before = read(&snapshot)?;
+        // What is no text is no snapshot either: it differs from every one.
+        let before = input::text_beside(&snapshot)?;
         if before.is_some() && !program.exists() {
             return Ok(Found { program, snapshot, state: State::Stale });
         }
@@ -156,7 +154,7 @@ impl Snapshot {
     fn text(&self, program: &Path, progress: &Progress) -> Result<String, Failure> {
         let format = self.common.output.format;
         let options = self.common.options()?;
-        let source = input::source(&program.to_string_lossy())?;
+        let source = input::source_at(program)?;
         let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
         let fault = |found| progress.aside(|| input::fault(&source, &found, format));
         let (checked, _) = progress.aside(|| input::quietly(&source, &options, format))?;
@@ -172,7 +170,7 @@ impl Snapshot {
     }
 
     fn tell(&self, found: &Found, accepted: bool) -> Result<(), Failure> {
-        let name = found.program.display();
+        let name = input::shown(&found.program);
         let (change, state) = match &found.state {
             State::Changed { change, .. } => (Some(change), &found.state),
             State::Same | State::New { .. } | State::Stale => (None, &found.state),
@@ -184,8 +182,8 @@ impl Snapshot {
             };
             return input::print_json(&Document {
                 schema: "shardc.snapshot/1",
-                file: name.to_string(),
-                snapshot: found.snapshot.display().to_string(),
+                file: found.program.to_string_lossy().into_owned(),
+                snapshot: found.snapshot.to_string_lossy().into_owned(),
                 state: state.name(),
                 accepted,
                 went: lines(Side::Went),
@@ -214,43 +212,37 @@ fn beside(program: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What is kept, if there is something.
-fn read(snapshot: &Path) -> Result<Option<String>, Failure> {
-    match std::fs::read_to_string(snapshot) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        // What is no text is no snapshot either: it differs from every one.
-        Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Some(String::new())),
-        Err(error) => Err(Failure::Call(format!("cannot read `{}`: {error}", snapshot.display()))),
-    }
-}
-
 /// Writes a snapshot whole, or removes it.
 fn take(found: &Found) -> Result<(), Failure> {
     match &found.state {
         State::Same => Ok(()),
-        State::New { text } | State::Changed { text, .. } => input::write(&found.snapshot, text),
-        State::Stale => std::fs::remove_file(&found.snapshot)
-            .map_err(|error| Failure::Call(format!("cannot remove `{}`: {error}", found.snapshot.display()))),
+        State::New { text } | State::Changed { text, .. } => files::write(&found.snapshot, text),
+        State::Stale => files::remove(&found.snapshot),
     }
 }
 
-/// The programs below a folder, and those that only a snapshot remembers. Hidden folders and links to folders are
-/// passed by.
-fn search(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let call = |error: std::io::Error| Failure::Call(format!("cannot read `{}`: {error}", folder.display()));
-    for entry in std::fs::read_dir(folder).map_err(call)? {
-        let entry = entry.map_err(call)?;
-        let (path, kind) = (entry.path(), entry.file_type().map_err(call)?);
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if kind.is_dir() {
-            if !name.starts_with('.') && depth < MOST_DEPTH {
-                search(&path, depth + 1, files)?;
+/// The programs below a folder, and those that only a snapshot remembers. Only regular files and links to such are
+/// programs; hidden folders and links to folders are passed by, so that there are no loops.
+fn search(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let call = |error: std::io::Error| input::unread(&folder, &error);
+        for entry in std::fs::read_dir(&folder).map_err(call)? {
+            let entry = entry.map_err(call)?;
+            let (path, kind, name) = (entry.path(), entry.file_type().map_err(call)?, entry.file_name());
+            let name = name.as_encoded_bytes();
+            if kind.is_dir() {
+                if !name.starts_with(b".") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|extension| extension == PROGRAM) {
+                // A link that leads nowhere is told when it is read.
+                if std::fs::metadata(&path).map_or(true, |file| file.is_file()) {
+                    files.push(path);
+                }
+            } else if name.ends_with(b".shard.snapshot") {
+                files.push(path.with_extension(""));
             }
-        } else if path.extension().is_some_and(|extension| extension == PROGRAM) {
-            files.push(path);
-        } else if let Some(program) = name.strip_suffix(SUFFIX).filter(|name| name.ends_with(".shard")) {
-            files.push(folder.join(program));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 //! for Mermaid.
 
 use super::timeline::{step_label, step_names};
+use crate::escape;
 use crate::plan::{Plan, StepOp};
 use crate::schedule::{OpKind, Schedule};
 use std::collections::BTreeMap;
@@ -125,13 +126,13 @@ impl Graph {
         text.push_str("  graph [fontname=\"sans-serif\"];\n");
         text.push_str("  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", fontsize=11];\n");
         let line = |text: &mut String, depth: &str, place: usize, node: &Node| {
-            let label: Vec<String> = node.lines.iter().map(|line| dot_text(line)).collect();
+            let label: Vec<String> = node.lines.iter().map(|line| escape::dot(line)).collect();
             let (label, fill) = (label.join("\\n"), node.kind.fill());
             writeln!(text, "{depth}n{place} [label=\"{label}\", fillcolor=\"{fill}\"];").expect("a string");
         };
         let nodes = || self.nodes.iter().enumerate();
         for (group, name) in &self.groups {
-            writeln!(text, "  subgraph cluster_{group} {{\n    label=\"{}\";", dot_text(name)).expect("a string");
+            writeln!(text, "  subgraph cluster_{group} {{\n    label=\"{}\";", escape::dot(name)).expect("a string");
             nodes()
                 .filter(|(_, node)| node.group == Some(*group))
                 .for_each(|(at, node)| line(&mut text, "    ", at, node));
@@ -148,13 +149,13 @@ impl Graph {
     pub fn mermaid(&self) -> String {
         let mut text = String::from("flowchart TD\n");
         let line = |text: &mut String, depth: &str, place: usize, node: &Node| {
-            let label: Vec<String> = node.lines.iter().map(|line| mermaid_text(line)).collect();
+            let label: Vec<String> = node.lines.iter().map(|line| escape::mermaid(line)).collect();
             let (label, class) = (label.join("<br/>"), node.kind.name());
             writeln!(text, "{depth}n{place}[\"{label}\"]:::{class}").expect("a string");
         };
         let nodes = || self.nodes.iter().enumerate();
         for (group, name) in &self.groups {
-            writeln!(text, "  subgraph s{group}[\"{}\"]", mermaid_text(name)).expect("a string");
+            writeln!(text, "  subgraph s{group}[\"{}\"]", escape::mermaid(name)).expect("a string");
             nodes()
                 .filter(|(_, node)| node.group == Some(*group))
                 .for_each(|(at, node)| line(&mut text, "    ", at, node));
@@ -169,23 +170,4 @@ impl Graph {
         }
         text
     }
-}
-
-/// Text within the quotes of Graphviz: `\` begins an escape there, and a line ends with one.
-fn dot_text(text: &str) -> String {
-    plain(text).replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-/// Text within the quotes of Mermaid, which reads markup there, but for its own escapes `#60;`.
-fn mermaid_text(text: &str) -> String {
-    let escaped = |c: char| match c {
-        '"' | '<' | '>' | '&' | '#' | '`' | '*' | '_' | '\\' | ';' => format!("#{};", u32::from(c)),
-        c => c.to_string(),
-    };
-    plain(text).chars().map(escaped).collect()
-}
-
-/// Text without what steers a reader.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

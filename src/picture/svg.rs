@@ -2,6 +2,7 @@
 
 use super::blocks::{Along, Blocks};
 use super::timeline::Timeline;
+use crate::escape::xml;
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
 use crate::units::{Time, TimeScale};
@@ -162,8 +163,8 @@ impl Grid {
                 write!(
                     body,
                     "<g><title>{} on {}</title><rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" rx=\"3\" fill=\"{fill}\"/>",
-                    escape(&cell.title),
-                    escape(&cell.text)
+                    xml(&cell.title),
+                    xml(&cell.text)
                 )
                 .expect("a string");
                 middle(body, (x + width / 2, y + 16), ("", ink), &cell.text);
@@ -213,7 +214,7 @@ pub fn timeline(timeline: &Timeline, scale: TimeScale) -> String {
                 (to - from).max(0.5),
                 LINE - 6,
                 COLORS[place(step) % 8],
-                escape(&title)
+                xml(&title)
             )
             .expect("a string");
         }
@@ -238,29 +239,11 @@ fn file(width: usize, height: usize, title: &str, body: &str) -> String {
 
 fn text(body: &mut String, (x, y): (usize, usize), class: &str, words: &str) {
     let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-    writeln!(body, "<text x=\"{x}\" y=\"{y}\"{class}>{}</text>", escape(words)).expect("a string");
+    writeln!(body, "<text x=\"{x}\" y=\"{y}\"{class}>{}</text>", xml(words)).expect("a string");
 }
 
 fn middle(body: &mut String, (x, y): (usize, usize), (class, ink): (&str, &str), words: &str) {
     let style = if ink.is_empty() { String::new() } else { format!(" style=\"fill:{ink}\"") };
-    write!(body, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" class=\"{class}\"{style}>{}</text>", escape(words))
+    write!(body, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" class=\"{class}\"{style}>{}</text>", xml(words))
         .expect("a string");
-}
-
-/// Text that is no markup, in XML and in HTML, also within quotes; characters that XML has not are replaced.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            '\t' | '\n' | '\r' => escaped.push(c),
-            '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}' | '\u{FFFE}' | '\u{FFFF}' => escaped.push('\u{FFFD}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

@@ -6,6 +6,7 @@
 //! overlap must not do so when they have rounded it. The exact length is among the arguments.
 
 use super::timeline::step_label;
+use crate::escape;
 use crate::schedule::Schedule;
 use crate::sim::clock::{Record, Resource};
 use crate::topology::Topology;
@@ -112,7 +113,7 @@ pub fn trace(schedule: &Schedule, topology: &Topology, record: &Record, steps: &
     let collapsed: Vec<&str> = record.collapsed.iter().map(|axis| mesh.axis(axis).name.as_str()).collect();
     let other = Other { hardware: &topology.hardware.name, mesh: mesh.to_string(), one_for_all: collapsed.join(", ") };
     let trace = Trace { trace_events: events, display_time_unit: "ns", other_data: other };
-    serde_json::to_string(&trace).expect("strings and finite numbers") + "\n"
+    escape::json(&serde_json::to_string(&trace).expect("strings and finite numbers")).into_owned() + "\n"
 }
 
 /// The process and the thread of a resource: process 0 is the idle one of a system, so that devices count from 1.

@@ -14,6 +14,7 @@
 
 use super::{step_methods, text};
 use crate::compiler::Compiled;
+use crate::escape;
 use crate::sim::clock::Timing;
 use crate::units::show_seconds;
 use itertools::Itertools;
@@ -32,6 +33,7 @@ const PICOSECONDS: f64 = 1e12;
 /// - `options`: what was asked for beside the program, such as `--costs book`.
 pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing) -> String {
     let Compiled { topology, plan, schedule, .. } = compiled;
+    let (name, options) = (escape::line(name), escape::line(options));
     let mut text = format!("# what `{name}` is lowered to; `shardc snapshot --accept` takes what it has become\n");
     for line in text::machine(topology, false).lines() {
         writeln!(text, "machine     {line}").expect("a string");

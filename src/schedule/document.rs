@@ -7,6 +7,7 @@ mod read;
 mod write;
 
 use super::{Malformed, Schedule, verify};
+use crate::escape;
 use serde::{Deserialize, Serialize};
 
 /// The value of the `schema` field.
@@ -59,7 +60,8 @@ pub enum DocumentError {
 
 /// The document of a schedule, on one line.
 pub fn to_json(schedule: &Schedule) -> String {
-    serde_json::to_string(&write::document(schedule)).expect("a document has only string keys")
+    escape::json(&serde_json::to_string(&write::document(schedule)).expect("a document has only string keys"))
+        .into_owned()
 }
 
 /// The schedule of a document. It has passed [`verify`].

@@ -13,6 +13,7 @@ mod operations;
 mod pieces;
 
 use super::{ArrayId, Malformed, OpId, Place, Schedule, verify};
+use crate::characters;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::mesh::{AxisId, Mesh};
 use crate::span::Span;
@@ -78,6 +79,7 @@ pub fn from_text(source: &str) -> Result<Written, Unread> {
         let error = TextError::TooLarge { bytes: source.len(), most: super::MOST_TEXT };
         return Err(Unread::Text(Diagnostics::of(&error)));
     }
+    characters::check(source).map_err(|error| Unread::Text(Diagnostics::of(&error)))?;
     let (written, errors) = Reader::read(source);
     match written.filter(|_| errors.is_empty()) {
         None => Err(Unread::Text(errors)),

@@ -63,6 +63,9 @@ pub enum Flaw {
     /// The name of a network is no word of letters, digits and `_`.
     #[error("the name `{0}` of a network is no word")]
     NetworkName(String),
+    /// The name of an array or of a dim has a character that cannot be shown: [`is_steering`](crate::escape::is_steering).
+    #[error("the name {0:?} has a control character or a bidirectional mark")]
+    Name(String),
     /// An axis is not one of the mesh, or stands twice where it may stand once.
     #[error("an axis is unknown or stands twice")]
     Axes,
@@ -155,6 +158,7 @@ pub enum Flaw {
 /// Checks the form of a schedule, so that whoever works on it may index and multiply without care.
 ///
 /// - The axes of the mesh have distinct words for names.
+/// - Names of arrays and dims can be shown as they are.
 /// - Arrays come after their operands; einsums have at most [`MOST_DIMS`] indices, numbered by first appearance, none
 ///   twice in one operand, all known in the result; extents are positive and at most [`MOST_BYTES`] in all, and follow
 ///   from the operands'.

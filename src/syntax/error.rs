@@ -1,5 +1,6 @@
 //! What can be wrong with the text of a program, and its wording.
 
+use crate::characters::ControlCharacter;
 use crate::dtype::DType;
 use crate::span::Span;
 use itertools::Itertools;
@@ -59,13 +60,9 @@ pub enum SyntaxError {
     #[error("the source is {bytes} bytes long, more than {most}")]
     #[diagnostic(code("source-too-large"))]
     SourceTooLarge { bytes: usize, most: usize },
-    #[error("the source is not text: it has the byte {byte:#04x}")]
-    #[diagnostic(code("not-text"), help("a program is UTF-8 text without control characters"))]
-    NotText {
-        byte: u8,
-        #[label(primary, "here")]
-        at: SourceSpan,
-    },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Character(#[from] ControlCharacter),
     #[error("more than {most} statements")]
     #[diagnostic(code("too-many-statements"))]
     TooManyStatements {

@@ -6,6 +6,7 @@ use super::expected::explain;
 use super::grammar::{Rule, ShardParser};
 use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
 use super::{Ast, SizeExpr, Statement, StatementKind};
+use crate::characters;
 use crate::diag::Diagnostics;
 use crate::parallel::in_parallel;
 use crate::span::Span;
@@ -33,7 +34,12 @@ pub(super) fn parse_as(source: &str, lenient: bool) -> (Ast, Diagnostics) {
     let mut reader = Reader::default();
     if let Err(error) = check_source(source) {
         reader.diagnostics.push(&error);
-        return (Ast::default(), reader.diagnostics);
+        // All that it declares is lost: that it is missing is no second mistake.
+        reader.ast.lost.insert("mesh".to_owned());
+        if source.len() <= LARGEST_SOURCE {
+            reader.ast.lost.extend(words(source));
+        }
+        return (reader.ast, reader.diagnostics);
     }
     let mut pieces = pieces(source);
     let mut batch: Vec<Piece> = pieces.by_ref().take(FIRST).collect();
@@ -221,11 +227,7 @@ fn check_source(source: &str) -> Result<(), SyntaxError> {
     if source.len() > LARGEST_SOURCE {
         return Err(SyntaxError::SourceTooLarge { bytes: source.len(), most: LARGEST_SOURCE });
     }
-    let binary = |byte: u8| (byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r' | 0x0C)) || byte == 0x7F;
-    match source.bytes().enumerate().find(|(_, byte)| binary(*byte)) {
-        Some((at, byte)) => Err(SyntaxError::NotText { byte, at: Span::new(at, at + 1).into() }),
-        None => Ok(()),
-    }
+    Ok(characters::check(source)?)
 }
 
 fn refuse_more(at: Span, statements: usize, errors: usize) -> Option<SyntaxError> {

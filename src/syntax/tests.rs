@@ -183,7 +183,7 @@ fn each_mistake_has_its_word_and_place() {
         ("link (0,0)->(1,0) slow", "unexpected-text: unexpected `slow` | slow | expected `at` or `down`"),
         ("link (0,0)->(1,0) at 50", "unexpected-end: the statement is not complete | 0 | expected `%` after this"),
         ("link (0)->(1) at 101%", { "bad-percent: a link cannot be at 101% of its rate | 101 | not from 1 to 100" }),
-        ("A = \0", "not-text: the source is not text: it has the byte 0x00 | \0 | here"),
+        ("A = \0", "control-character: unexpected control character U+0000 | \0 | this character"),
         ("AllGather_X -> C", "unexpected-text: unexpected `->` | -> | expected an array, `:` or `(`"),
         ("C[I,\n J] = A", "unclosed-bracket: `[` is not closed | , | expected `]` on the same line"),
     ];

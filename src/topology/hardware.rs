@@ -1,7 +1,7 @@
 //! Hardware profiles: what a chip computes, remembers and sends in a second.
 
 use super::engines::Engines;
-use super::profile::{self, ProfileError};
+use super::profile::{self, ProfileDocument, ProfileError};
 use crate::dtype::DType;
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
@@ -135,6 +135,11 @@ impl Hardware {
     /// of its field; the error has the place.
     pub fn from_toml(text: &str) -> Result<Hardware, ProfileError> {
         profile::read(text)
+    }
+
+    /// The profile for scripts, in base units.
+    pub fn document(&self) -> ProfileDocument {
+        profile::document(self)
     }
 
     /// A profile to start from: a shipped one word for word with its comments, any other written anew.

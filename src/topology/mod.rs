@@ -14,7 +14,7 @@ pub mod routes;
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
 pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
-pub use profile::ProfileError;
+pub use profile::{ProfileDocument, ProfileError};
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
 use crate::link::{DegradedLink, LinkState};

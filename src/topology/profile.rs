@@ -3,12 +3,14 @@
 use super::engines::{Engines, Work};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::quantity::{BANDWIDTH, BYTES, FLOPS, Kind, TIME};
+use crate::characters;
+use crate::escape::toml_string;
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -98,6 +100,7 @@ impl From<NetworkDocument> for Network {
 
 /// Reads a profile; see [`Hardware::from_toml`].
 pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
+    characters::check(text).map_err(|error| ProfileError { message: error.to_string(), span: Some(error.at) })?;
     let document: Document = toml::from_str(text).map_err(|error| ProfileError {
         message: error.message().trim_end().replace('\n', "; "),
         span: error.span().map(SourceSpan::from),
@@ -126,14 +129,14 @@ pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
 /// Writes a profile that [`read`] understands.
 pub(super) fn write(hardware: &Hardware) -> String {
     let fields = [
-        ("name", quoted(&hardware.name)),
-        ("description", quoted(&hardware.description)),
+        ("name", toml_string(&hardware.name)),
+        ("description", toml_string(&hardware.description)),
         ("bf16_flops", hardware.bf16_flops.per_second().to_string()),
         ("int8_flops", hardware.int8_flops.per_second().to_string()),
         ("hbm_bytes", hardware.hbm_bytes.0.to_string()),
         ("hbm_bandwidth", hardware.hbm_bandwidth.per_second().to_string()),
-        ("hop_rule", quoted(hop_rule_text(hardware.hop_rule))),
-        ("local_moves", quoted(local_moves_text(hardware.local_moves))),
+        ("hop_rule", toml_string(hop_rule_text(hardware.hop_rule))),
+        ("local_moves", toml_string(local_moves_text(hardware.local_moves))),
     ];
     let limit = hardware.broadcast_limit.map(|limit| ("broadcast_limit", limit.0.to_string()));
     let fields: Vec<_> = fields.into_iter().chain(limit).collect();
@@ -143,25 +146,98 @@ pub(super) fn write(hardware: &Hardware) -> String {
     format!("{fields}{engines}\n[network]\n{network}{}", beyond.collect::<String>())
 }
 
+/// A profile as a JSON document, in base units.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProfileDocument {
+    name: String,
+    description: String,
+    /// Operations a second on bf16.
+    bf16_flops: u64,
+    /// Operations a second on int8.
+    int8_flops: u64,
+    /// Bytes of memory.
+    hbm_bytes: u64,
+    /// Bytes a second from and to memory.
+    hbm_bandwidth: u64,
+    hop_rule: &'static str,
+    local_moves: &'static str,
+    /// Bytes up to which a broadcast is taken, where there is such a limit.
+    broadcast_limit: Option<u64>,
+    engines: Vec<EngineDocument>,
+    /// The network inside first.
+    networks: Vec<NetworkFigures>,
+}
+
+/// An engine and what it runs.
+#[derive(Clone, Debug, Serialize)]
+struct EngineDocument {
+    name: String,
+    runs: Vec<&'static str>,
+}
+
+/// A network in base units.
+#[derive(Clone, Debug, Serialize)]
+struct NetworkFigures {
+    name: String,
+    /// Bytes a second over one link, one way.
+    one_way: u64,
+    hop_latency_ps: u64,
+    message_overhead_ps: u64,
+    wiring: String,
+    switch: &'static str,
+    attached: &'static str,
+}
+
+/// The document of a profile.
+pub(super) fn document(hardware: &Hardware) -> ProfileDocument {
+    let engines = &hardware.engines;
+    let engine = |(id, name): (_, &String)| EngineDocument {
+        name: name.clone(),
+        runs: engines.runs(id).map(Work::word).collect(),
+    };
+    let network = |network: &Network| NetworkFigures {
+        name: network.name.clone(),
+        one_way: network.one_way.per_second(),
+        hop_latency_ps: network.hop_latency,
+        message_overhead_ps: network.message_overhead,
+        wiring: wiring_text(network.wiring),
+        switch: switch_text(network.switch),
+        attached: attachment_text(network.attached),
+    };
+    ProfileDocument {
+        name: hardware.name.clone(),
+        description: hardware.description.clone(),
+        bf16_flops: hardware.bf16_flops.per_second(),
+        int8_flops: hardware.int8_flops.per_second(),
+        hbm_bytes: hardware.hbm_bytes.0,
+        hbm_bandwidth: hardware.hbm_bandwidth.per_second(),
+        hop_rule: hop_rule_text(hardware.hop_rule),
+        local_moves: local_moves_text(hardware.local_moves),
+        broadcast_limit: hardware.broadcast_limit.map(|limit| limit.0),
+        engines: engines.ids().zip(engines.names()).map(engine).collect(),
+        networks: hardware.networks().map(network).collect(),
+    }
+}
+
 /// Nothing where a device has the one engine that every profile has.
 fn engines_text(engines: &Engines) -> String {
     if *engines == Engines::default() {
         return String::new();
     }
-    let runs = |engine| engines.runs(engine).map(|work| quoted(work.word())).join(", ");
+    let runs = |engine| engines.runs(engine).map(|work| toml_string(work.word())).join(", ");
     let line = |(engine, name)| format!("{name} = [{}]\n", runs(engine));
     format!("\n[engines]\n{}", engines.ids().zip(engines.names()).map(line).collect::<String>())
 }
 
 fn network_text(network: &Network) -> String {
     lines(&[
-        ("name", quoted(&network.name)),
+        ("name", toml_string(&network.name)),
         ("one_way", network.one_way.per_second().to_string()),
-        ("hop_latency", quoted(&time_text(network.hop_latency))),
-        ("message_overhead", quoted(&time_text(network.message_overhead))),
-        ("wiring", quoted(&wiring_text(network.wiring))),
-        ("switch", quoted(switch_text(network.switch))),
-        ("attached", quoted(attachment_text(network.attached))),
+        ("hop_latency", toml_string(&time_text(network.hop_latency))),
+        ("message_overhead", toml_string(&time_text(network.message_overhead))),
+        ("wiring", toml_string(&wiring_text(network.wiring))),
+        ("switch", toml_string(switch_text(network.switch))),
+        ("attached", toml_string(attachment_text(network.attached))),
     ])
 }
 
@@ -342,16 +418,6 @@ fn time_text(picoseconds: u64) -> String {
     let unit = UNITS.into_iter().find(|(unit, _)| picoseconds.is_multiple_of(*unit));
     let (unit, name) = unit.unwrap_or((1, "ps"));
     format!("{}{name}", picoseconds / unit)
-}
-
-/// A TOML string.
-fn quoted(text: &str) -> String {
-    let escape = |letter: char| match letter {
-        '"' | '\\' => format!("\\{letter}"),
-        letter if letter.is_control() => format!("\\u{:04X}", u32::from(letter)),
-        letter => letter.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(escape).collect::<String>())
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Dense<'_> {
         let value = self.program.value(id);
         let closed = combined(sharding.operator, &given, "0", value.dtype);
         let name = self.named(id);
-        self.lines.add_of(value.span, &format!("{name} = {closed}"));
+        self.lines.add_of(value.span, &format!("{name} = {closed}"), "");
     }
 
     /// The value of a statement is called like it; what stands inside of expressions has names of its own.
@@ -139,6 +139,6 @@ impl Dense<'_> {
         }
         let value = constrained.unwrap_or(value);
         let name = self.named(id);
-        self.lines.add_of(*span, &format!("{name} = {value}"));
+        self.lines.add_of(*span, &format!("{name} = {value}"), "");
     }
 }

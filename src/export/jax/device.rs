@@ -92,9 +92,8 @@ impl Device<'_> {
         self.called.insert(id, parameter.to_owned());
         if let Some(axes) = pieces(layout) {
             let name = self.named(id);
-            let what =
-                format!("{name} = {parameter}[0]  # its piece of the open sum over {}", axes.names(&plan.program.mesh));
-            self.lines.add_of(plan.span(id), &what);
+            let note = format!("its piece of the open sum over {}", axes.names(&plan.program.mesh));
+            self.lines.add_of(plan.span(id), &format!("{name} = {parameter}[0]"), &note);
         }
     }
 
@@ -184,8 +183,8 @@ impl Device<'_> {
                 for (place, word) in words(collective, from, mesh, Vocabulary::Jax).iter().enumerate() {
                     let value = collective::call(word, &x, layout.dtype, mesh);
                     let name = if place == 0 { self.named(id) } else { x };
-                    let note = if place == 0 { format!("  # {note}") } else { String::new() };
-                    self.lines.add_of(plan.span(id), &format!("{name} = {value}{note}"));
+                    let note = if place == 0 { note.as_str() } else { "" };
+                    self.lines.add_of(plan.span(id), &format!("{name} = {value}"), note);
                     x = name;
                 }
                 return;
@@ -199,7 +198,7 @@ impl Device<'_> {
         };
         let name = self.named(id);
         if name != value {
-            self.lines.add_of(plan.span(id), &format!("{name} = {value}  # {}", plan.array(id)));
+            self.lines.add_of(plan.span(id), &format!("{name} = {value}"), &plan.array(id));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Lines of a Python function, each group under the statement that it comes from.
 
+use crate::escape;
 use crate::export::told;
 use crate::span::Span;
 
@@ -26,14 +27,17 @@ impl<'a> Lines<'a> {
         self.text.push('\n');
     }
 
-    /// A line of a statement, which is told once for all its lines.
-    pub(super) fn add_of(&mut self, statement: Span, line: &str) {
+    /// A line of a statement, which is told once for all its lines; `note` stands behind it as a comment.
+    pub(super) fn add_of(&mut self, statement: Span, line: &str, note: &str) {
         let (number, text) = told::line(self.source, statement);
         if self.last != Some(number) {
             self.last = Some(number);
-            self.add(&format!("# {number}: {text}"));
+            self.add(&format!("# {number}: {}", escape::line(text)));
         }
-        self.add(line);
+        match note {
+            "" => self.add(line),
+            note => self.add(&format!("{line}  # {}", escape::line(note))),
+        }
     }
 
     /// What follows stands in a block.

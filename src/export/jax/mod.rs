@@ -18,6 +18,7 @@ pub use constraints::constraints;
 
 use super::words::pieces;
 use crate::dtype::DType;
+use crate::escape;
 use crate::function::{Binary, Function, Unary};
 use crate::layout::{Layout, Sharding};
 use crate::plan::{Plan, StepId, StepOp};
@@ -91,10 +92,9 @@ impl<'a> Module<'a> {
     fn head(&self, what: &str) -> String {
         let mesh = &self.program().mesh;
         let sizes = mesh.axes().iter().map(|axis| axis.size);
-        let names = mesh.axes().iter().map(|axis| text::quoted(&axis.name));
+        let names = mesh.axes().iter().map(|axis| escape::python_string(&axis.name));
         let (sizes, names) = (text::tuple(sizes), text::tuple(names));
-        // Neither quotes nor a backslash may end the text or mean something in it.
-        let name = self.name.replace(['\\', '"', '\n', '\r'], "_");
+        let name = escape::python_text(self.name);
         let dtypes = self.program().values.iter().map(|value| value.dtype);
         let wide = dtypes.into_iter().any(|dtype| matches!(dtype, DType::I64 | DType::F64));
         let wide = if wide { "\njax.config.update(\"jax_enable_x64\", True)\n" } else { "" };
@@ -168,7 +168,7 @@ impl<'a> Module<'a> {
 
     fn array(&self, name: &str, layout: &Layout) -> String {
         let (shape, dtype) = (text::tuple(self.shape(layout)), text::dtype(layout.dtype));
-        format!("    {}: ({shape}, {dtype}, {}),", text::quoted(name), self.spec(layout))
+        format!("    {}: ({shape}, {dtype}, {}),", escape::python_string(name), self.spec(layout))
     }
 
     fn device(&self) -> String {
@@ -304,7 +304,7 @@ impl<'a> Module<'a> {
                 writeln!(closed, "    outs[{place}] = {sum}").expect("a string takes all");
             }
         }
-        let outputs = self.outputs().iter().map(|name| text::quoted(name)).join(", ");
+        let outputs = self.outputs().iter().map(|name| escape::python_string(name)).join(", ");
         MAIN.replace("{devices}", &self.program().mesh.device_count().to_string())
             .replace("{parameters}", &self.parameters())
             .replace("{outputs}", &outputs)

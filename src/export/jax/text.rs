@@ -1,6 +1,7 @@
 //! Pieces of Python.
 
 use crate::dtype::DType;
+use crate::escape::python_string;
 use crate::layout::Dim;
 use crate::mesh::{Axes, Mesh};
 use itertools::Itertools;
@@ -14,14 +15,9 @@ pub(super) fn tuple<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     }
 }
 
-/// `"X"`; what stands between the quotes is what is meant, whatever it is.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
-}
-
 /// Axes as a name of lax: `"X"`, `("X", "Y")`.
 pub(super) fn axes(axes: Axes, mesh: &Mesh) -> String {
-    let names: Vec<String> = axes.iter().map(|axis| quoted(&mesh.axis(axis).name)).collect();
+    let names: Vec<String> = axes.iter().map(|axis| python_string(&mesh.axis(axis).name)).collect();
     match names.as_slice() {
         [one] => one.clone(),
         many => tuple(many),

@@ -14,6 +14,7 @@ pub use build::{Unsaid, build};
 pub use prove::{At, Flaw, Proven, prove};
 pub use replay::schedule;
 
+use crate::escape;
 use crate::export::ranks::{Buffer, Kind};
 use serde::{Deserialize, Serialize};
 
@@ -230,7 +231,7 @@ pub fn is_mscclpp(text: &str) -> bool {
 
 /// The text of a file.
 pub fn write(plan: &Plan) -> String {
-    serde_json::to_string_pretty(plan).expect("numbers, texts and lists") + "\n"
+    escape::json(&serde_json::to_string_pretty(plan).expect("numbers, texts and lists")).into_owned() + "\n"
 }
 
 /// Reads a file. Whether its numbers fit is seen by [`prove`].

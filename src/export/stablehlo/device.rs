@@ -2,6 +2,7 @@
 
 use super::emit::Tensor;
 use super::{Module, collective, math};
+use crate::escape;
 use crate::export::words::{Vocabulary, pieces, words};
 use crate::plan::{StepId, StepOp};
 use std::collections::HashMap;
@@ -53,7 +54,7 @@ impl Module<'_> {
                 let (mesh, from) = (&plan.program.mesh, &plan.step(plan.operands(id)[0]).layout);
                 let note =
                     format!("// {}: {} -> {}", plan.op_name(id), plan.array(plan.operands(id)[0]), plan.array(id));
-                self.emit.line(&super::one_line(&note));
+                self.emit.line(&escape::line(&note));
                 let words = words(collective, from, mesh, Vocabulary::StableHlo);
                 words.iter().fold(operands[0].clone(), |x, word| collective::word(&mut self.emit, word, &x, mesh))
             }

@@ -10,6 +10,7 @@ mod emit;
 mod math;
 mod whole;
 
+use crate::escape;
 use crate::export::told;
 use crate::export::words::pieces;
 use crate::function::Function;
@@ -35,7 +36,7 @@ pub fn module(plan: &Plan, source: &str, options: Options) -> String {
     module.emit.open(&format!(
         "module @shardc attributes {{mhlo.num_partitions = {devices} : i32, mhlo.num_replicas = 1 : i32}} {{"
     ));
-    let axes = mesh.axes().iter().map(|axis| format!("{}={}", quoted(&axis.name), axis.size)).join(", ");
+    let axes = mesh.axes().iter().map(|axis| format!("{}={}", escape::mlir_string(&axis.name), axis.size)).join(", ");
     module.emit.line(&format!("sdy.mesh @mesh = <[{axes}]>"));
     let arguments = module.head(options);
     let outputs = if options.manual { module.manual(&arguments) } else { module.whole(&arguments) };
@@ -53,11 +54,6 @@ struct Module<'a> {
     emit: Emitter,
     /// Where the statement of the last line stands.
     last: Option<usize>,
-}
-
-/// Quoted as MLIR reads it.
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
 }
 
 impl Module<'_> {
@@ -87,7 +83,9 @@ impl Module<'_> {
     /// `<@mesh, [{"X"}, {}]>`
     fn sharding(&self, layout: &Layout) -> String {
         let mesh = &self.plan.program.mesh;
-        let dim = |axes: &Axes| format!("{{{}}}", axes.iter().map(|axis| quoted(&mesh.axis(axis).name)).join(", "));
+        let dim = |axes: &Axes| {
+            format!("{{{}}}", axes.iter().map(|axis| escape::mlir_string(&mesh.axis(axis).name)).join(", "))
+        };
         let in_front = pieces(layout);
         format!("<@mesh, [{}]>", in_front.iter().chain(&layout.sharding.dims).map(dim).join(", "))
     }
@@ -122,7 +120,7 @@ impl Module<'_> {
         });
         let results = results.collect::<Vec<_>>().join(", ");
         for (id, argument) in inputs.iter().zip(&arguments) {
-            let line = format!("// {} is {}", argument.name, one_line(&self.plan.array(*id)));
+            let line = format!("// {} is {}", argument.name, escape::line(&self.plan.array(*id)));
             self.emit.line(&line);
         }
         self.emit.open(&format!("func.func public @main({marked}) -> ({results}) {{"));
@@ -134,7 +132,7 @@ impl Module<'_> {
         let (number, text) = told::line(self.source, statement);
         if self.last != Some(number) {
             self.last = Some(number);
-            self.emit.line(&format!("// {number}: {text}"));
+            self.emit.line(&format!("// {number}: {}", escape::line(text)));
         }
     }
 
@@ -146,7 +144,7 @@ impl Module<'_> {
             arguments.iter().zip(&layouts).map(|(argument, layout)| self.pad(argument, layout)).collect();
         let outputs: Vec<Layout> = self.plan.outputs.iter().map(|id| self.layout(*id).clone()).collect();
         let mesh = &self.plan.program.mesh;
-        let axes = mesh.axes().iter().map(|axis| quoted(&axis.name)).join(", ");
+        let axes = mesh.axes().iter().map(|axis| escape::mlir_string(&axis.name)).join(", ");
         let local: Vec<Tensor> = layouts
             .iter()
             .map(|layout| {
@@ -219,8 +217,4 @@ impl Module<'_> {
         let length = layout.local_extents(mesh)[usize::from(dim)];
         (!axes.is_empty()).then(|| collective::start(&mut self.emit, axes, length, mesh))
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().join(" ")
 }

@@ -14,8 +14,8 @@ pub use data::Refused;
 
 use crate::compiler::Compiled;
 use crate::diag::Diagnostics;
+use crate::escape;
 use crate::lower::Lowering;
-use crate::picture::svg::escape;
 use crate::sim::clock::{Record, Timing};
 use serde::Serialize;
 
@@ -64,9 +64,8 @@ pub fn refused(source: Source<'_>) -> String {
 }
 
 fn page(name: &str, document: &impl Serialize) -> String {
-    // `<` begins markup also within a script; in JSON it stands in strings only, where it has another spelling.
-    let data = serde_json::to_string(document).expect("strings and finite numbers").replace('<', "\\u003c");
-    let title = escape(name);
+    let data = escape::json_in_html(&serde_json::to_string(document).expect("strings and finite numbers"));
+    let title = escape::xml(name);
     let parts = [("title", title.as_str()), ("style", STYLE), ("script", SCRIPT), ("data", &data)];
     let mut text = String::with_capacity(PAGE.len() + STYLE.len() + SCRIPT.len() + data.len() + 256);
     // What is filled in is not looked through again.

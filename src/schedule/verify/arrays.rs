@@ -3,6 +3,7 @@
 use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
+use crate::escape::is_steering;
 use crate::function::{ByNumber, Function, Scalar};
 use crate::operator::Operator;
 use crate::schedule::builder::map_dtype;
@@ -10,6 +11,8 @@ use crate::schedule::{Array, ArrayId, Dense, Schedule};
 
 pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let array = &schedule.arrays[index];
+    let wrong = std::iter::once(&array.name).chain(&array.dims).find(|name| name.contains(is_steering));
+    wrong.map_or(Ok(()), |name| Err(Flaw::Name(name.clone())))?;
     check_extents(&array.extents, array.dtype.size())?;
     let (names, extents) = (array.dims.len(), array.extents.len());
     ensure(names == extents, Flaw::Names { names, extents })?;

@@ -8,12 +8,17 @@ const COLORS = ["#a6cee3", "#1f78b4", "#fdd49e", "#6a51a3", "#c7e9c0", "#b15928"
 const INK = ["#000", "#fff", "#000", "#fff", "#000", "#fff", "#000", "#fff"];
 const SVG = "http://www.w3.org/2000/svg";
 
+// What cannot be seen or reorders the text around it is drawn as another character, one for one: columns stay.
+const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]/g;
+const standIn = (char) => (char < " " ? String.fromCharCode(0x2400 + char.charCodeAt(0)) : char === "\u007f" ? "\u2421" : "\ufffd");
+const visible = (value) => (typeof value === "string" ? value.replace(STEERING, standIn) : value);
+
 const put = (node, attributes, children) => {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (typeof value === "function") node.addEventListener(name, value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : visible(value));
   }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(visible));
   return node;
 };
 const el = (tag, attributes, ...children) => put(document.createElement(tag), attributes, children);

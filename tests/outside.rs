@@ -1,0 +1,645 @@
+//! Files and faults: what a command does to the files of others when a disk is full, a folder is read-only, the command is
+//! interrupted, a pipe is closed, or a path leads to a link, a device, a pipe or nowhere.
+#![cfg(unix)]
+#![allow(clippy::print_stderr, missing_docs)]
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const PROGRAM: &str = "\
+mesh {X: 4 ring} on tpu_v5e
+dims {B: 64, D: 256, F: 1024}
+In: bf16[B, D_X]
+W:  bf16[D_X, F]
+Out[B, F] = In * W
+";
+
+/// No command here takes longer, whatever stands in its way.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with a program.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("a.shard"), PROGRAM).expect("a file");
+    folder
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    command.current_dir(folder).args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs the command to its end, which has to come soon.
+fn shardc(folder: &Path, arguments: &[&str]) -> Output {
+    ended(command(folder, arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"))
+}
+
+/// The same of a line for a shell, in which `$SHARDC` is the command.
+fn shell(folder: &Path, line: &str) -> Output {
+    let mut shell = Command::new("bash");
+    shell.current_dir(folder).args(["-c", line]).env("SHARDC", env!("CARGO_BIN_EXE_shardc")).stdin(Stdio::null());
+    ended(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a shell"))
+}
+
+fn ended(mut child: Child) -> Output {
+    // What it says is read meanwhile, or it would wait for a reader.
+    let out = reading(child.stdout.take());
+    let err = reading(child.stderr.take());
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a status") {
+            break status;
+        }
+        if begin.elapsed() > PATIENCE {
+            child.kill().ok();
+            panic!("it hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    Output { status, stdout: out.join().expect("read"), stderr: err.join().expect("read") }
+}
+
+fn reading(from: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.map(|mut from| from.read_to_end(&mut bytes));
+        bytes
+    })
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// It went well and said nothing of trouble.
+fn fine(output: &Output) -> String {
+    assert!(output.status.success(), "{:?}: {}", output.status, text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The call was at fault, in words.
+fn refused(output: &Output, words: &str) {
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains(words) && !told.contains("panicked"), "{words}: {told}");
+}
+
+/// The names in a folder, hidden ones as well.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| text(entry.expect("an entry").file_name().as_encoded_bytes()))
+        .collect();
+    names.sort();
+    names
+}
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success());
+}
+
+/// Every command that writes a file, with the place of it as the last word but where it is part of one.
+fn writers(out: &str) -> Vec<Vec<String>> {
+    let save = format!("Out={out}");
+    let calls: [&[&str]; 7] = [
+        &["compile", "a.shard", "-o", out],
+        &["compile", "a.shard", "--emit", "plan", "--format", "json", "-o", out],
+        &["export", "a.shard", "--to", "jax", "-o", out],
+        &["export", "a.shard", "--to", "timeline", "-o", out],
+        &["export", "a.shard", "--to", "msccl", "-o", out],
+        &["report", "a.shard", "-o", out],
+        &["run", "a.shard", "--save", &save],
+    ];
+    calls.iter().map(|call| call.iter().map(|word| (*word).to_owned()).collect()).collect()
+}
+
+fn words(call: &[String]) -> Vec<&str> {
+    call.iter().map(String::as_str).collect()
+}
+
+/// A link stays a link: what it leads to is written, also if it is not there yet.
+#[test]
+fn links_are_written_through() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("real")).expect("a folder");
+    for (number, call) in writers("link.npy").into_iter().enumerate() {
+        for before in [None, Some("before")] {
+            let target = format!("real/{number}");
+            if let Some(before) = before {
+                fs::write(path(&target), before).expect("a file");
+            }
+            // Two links, one relative to another folder.
+            symlink(format!("{number}"), path("real/second")).expect("a link");
+            symlink("real/second", path("link.npy")).expect("a link");
+            fine(&shardc(folder.path(), &words(&call)));
+            assert!(path("link.npy").is_symlink() && path("real/second").is_symlink(), "{call:?}");
+            let written = fs::metadata(path(&target)).expect("it is there");
+            assert!(written.is_file() && written.len() > 100, "{call:?}");
+            for name in ["link.npy", "real/second"] {
+                fs::remove_file(path(name)).expect("a link");
+            }
+            if before.is_some() {
+                fs::remove_file(path(&target)).expect("a file");
+            }
+        }
+    }
+    // Snapshots and programs may be links as well, and so may the folder for several files.
+    fs::write(path("real/b.shard"), PROGRAM.replace(" = ", "   =   ")).expect("a file");
+    symlink("real/b.shard", path("b.shard")).expect("a link");
+    symlink("real/kept", path("b.shard.snapshot")).expect("a link");
+    fine(&shardc(folder.path(), &["fmt", "b.shard"]));
+    fine(&shardc(folder.path(), &["snapshot", "b.shard"]));
+    assert_eq!(fs::read_to_string(path("real/b.shard")).expect("a file"), PROGRAM);
+    assert!(fs::read_to_string(path("real/kept")).expect("a file").contains("`b.shard`"));
+    symlink("real/traces", path("traces")).expect("a link");
+    fine(&shardc(folder.path(), &["export", "a.shard", "--to", "chakra", "-o", "traces"]));
+    assert_eq!(names(&path("real/traces")).len(), 4);
+    assert!(["b.shard", "b.shard.snapshot", "traces"].into_iter().all(|name| path(name).is_symlink()));
+    // Links that lead in a circle lead nowhere.
+    symlink("y", path("x")).expect("a link");
+    symlink("x", path("y")).expect("a link");
+    refused(&shardc(folder.path(), &["compile", "a.shard", "-o", "x"]), "too many links");
+    assert!(!names(folder.path()).iter().chain(&names(&path("real"))).any(|name| name.starts_with(".shardc")));
+}
+
+/// What is no regular file takes the text and stays what it is.
+#[test]
+fn devices_pipes_and_descriptors_are_written_to() {
+    let folder = folder();
+    let wanted = fine(&shardc(folder.path(), &["compile", "a.shard"]));
+    // What `/dev/stdout` is, under a name of our own.
+    symlink("/proc/self/fd/1", folder.path().join("stdout")).expect("a link");
+    symlink("/proc/self/fd/2", folder.path().join("stderr")).expect("a link");
+    let piped = shell(folder.path(), "\"$SHARDC\" compile a.shard -o stdout");
+    assert_eq!(fine(&piped), wanted);
+    assert_eq!(text(&shell(folder.path(), "\"$SHARDC\" compile a.shard -o stderr").stderr), wanted);
+    fine(&shell(folder.path(), "{ echo before; \"$SHARDC\" compile a.shard -o stdout; echo after; } > out"));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+    assert_eq!(read("out"), format!("before\n{wanted}after\n"));
+    fine(&shell(folder.path(), "echo before > out; \"$SHARDC\" compile a.shard -o stdout >> out"));
+    assert_eq!(read("out"), format!("before\n{wanted}"));
+    fine(&shell(folder.path(), "\"$SHARDC\" compile a.shard -o /dev/fd/3 3> out"));
+    assert_eq!(read("out"), wanted);
+    assert_eq!(fine(&shell(folder.path(), "\"$SHARDC\" compile a.shard -o >(cat) | cat")), wanted);
+    fifo(&folder.path().join("fifo"));
+    assert_eq!(fine(&shell(folder.path(), "cat fifo & \"$SHARDC\" compile a.shard -o fifo; wait")), wanted);
+    // A reader that has had enough.
+    fine(&shell(folder.path(), "head -c 1 fifo > first & \"$SHARDC\" report a.shard -o fifo; wait"));
+    fine(&shardc(folder.path(), &["compile", "a.shard", "-o", "/dev/null"]));
+    assert!(fs::metadata("/dev/null").expect("it is there").file_type().is_char_device());
+    for name in ["stdout", "stderr"] {
+        assert!(folder.path().join(name).is_symlink());
+    }
+    assert!(fs::metadata(folder.path().join("fifo")).expect("it is there").file_type().is_fifo());
+    refused(&shardc(folder.path(), &["compile", "a.shard", "-o", "."]), "it is a folder");
+    // What cannot be rewritten is not formatted in place.
+    for line in ["\"$SHARDC\" fmt /dev/stdin < a.shard", "\"$SHARDC\" fmt <(cat a.shard)"] {
+        fs::write(folder.path().join("a.shard"), PROGRAM.replace(" = ", "=")).expect("a file");
+        refused(&shell(folder.path(), line), "it is no regular file");
+        assert_eq!(read("a.shard"), PROGRAM.replace(" = ", "="));
+    }
+}
+
+/// A file keeps its permissions, a new one has those that are asked for of new files, and one that is read-only stays.
+#[test]
+fn permissions_stay_as_they_were() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    let mode = |name: &str| fs::metadata(path(name)).expect("it is there").mode() & 0o7777;
+    for wanted in [0o600, 0o640, 0o755, 0o666] {
+        fs::write(path("out"), "before").expect("a file");
+        fs::set_permissions(path("out"), fs::Permissions::from_mode(wanted)).expect("it is ours");
+        fine(&shardc(folder.path(), &["compile", "a.shard", "-o", "out"]));
+        assert_eq!(mode("out"), wanted);
+    }
+    for (mask, file, directory) in [("022", 0o644, 0o755), ("077", 0o600, 0o700), ("002", 0o664, 0o775)] {
+        let line = format!(
+            "umask {mask}; \"$SHARDC\" compile a.shard -o new{mask} && \"$SHARDC\" export a.shard --to chakra -o folder{mask}"
+        );
+        fine(&shell(folder.path(), &line));
+        assert_eq!((mode(&format!("new{mask}")), mode(&format!("folder{mask}"))), (file, directory), "{mask}");
+        assert_eq!(mode(&format!("folder{mask}/trace.0.et")), file);
+    }
+    fs::set_permissions(path("out"), fs::Permissions::from_mode(0o444)).expect("it is ours");
+    let before = fs::read(path("out")).expect("a file");
+    refused(&shardc(folder.path(), &["export", "a.shard", "--to", "jax", "-o", "out"]), "it is read-only");
+    assert_eq!((fs::read(path("out")).expect("a file"), mode("out")), (before, 0o444));
+}
+
+/// A full disk, here a limit on the size of files: what was there is there, what was not is not, and no part of either.
+#[test]
+fn what_does_not_fit_is_not_written() {
+    let folder = folder();
+    let mut calls = writers("out.npy");
+    let more: [&[&str]; 5] = [
+        &["snapshot", "--accept", "a.shard"],
+        &["fmt", "b.shard"],
+        &["export", "a.shard", "--to", "chakra", "-o", "traces"],
+        &["run", "a.shard", "--save-shards", "Out=shards"],
+        &["run", "a.shard", "--save", "Out=out.safetensors"],
+    ];
+    calls.extend(more.map(|call| call.iter().map(|word| (*word).to_owned()).collect()));
+    for before in [false, true] {
+        for name in ["out.npy", "out.safetensors", "a.shard.snapshot"].into_iter().filter(|_| before) {
+            fs::write(folder.path().join(name), "before").expect("a file");
+        }
+        fs::write(folder.path().join("b.shard"), PROGRAM.replace(" = ", "=")).expect("a file");
+        let there = |path: &Path| -> Vec<(String, Option<String>)> {
+            names(path).into_iter().map(|name| (name.clone(), fs::read_to_string(path.join(name)).ok())).collect()
+        };
+        let wanted = there(folder.path());
+        for call in &calls {
+            let output = shell(folder.path(), &format!("ulimit -f 0; \"$SHARDC\" {}", call.join(" ")));
+            refused(&output, "cannot write");
+            assert_eq!(there(folder.path()), wanted, "{call:?}");
+        }
+    }
+    // Standard output is a file like others.
+    for line in ["plan a.shard", "plan a.shard --format json", "check a.shard", "compile a.shard", "explain", "man"] {
+        refused(&shell(folder.path(), &format!("\"$SHARDC\" {line} > /dev/full")), "cannot write to standard output");
+    }
+    refused(&shardc(folder.path(), &["compile", "a.shard", "-o", "/dev/full"]), "cannot write");
+}
+
+/// A folder that cannot be written to, or is not there.
+#[test]
+fn where_nothing_can_be_written_nothing_is() {
+    let folder = folder();
+    for out in ["/proc/out.npy", "missing/out.npy", "a.shard/out.npy"] {
+        for call in writers(out) {
+            refused(&shardc(folder.path(), &words(&call)), "cannot write");
+        }
+    }
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).expect("a folder");
+    fs::copy(folder.path().join("a.shard"), closed.join("a.shard")).expect("a file");
+    fs::write(closed.join("out.npy"), "before").expect("a file");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).expect("it is ours");
+    if fs::write(closed.join("try"), "").is_ok() {
+        eprintln!("skipped: this user may write to read-only folders");
+        return;
+    }
+    for call in writers("out.npy").into_iter().chain(writers("new.npy")) {
+        refused(&shardc(&closed, &words(&call)), "cannot write");
+    }
+    refused(&shardc(&closed, &["snapshot", "a.shard"]), "cannot write");
+    assert_eq!(fs::read_to_string(closed.join("out.npy")).expect("a file"), "before");
+    assert_eq!(names(&closed), ["a.shard", "out.npy"]);
+}
+
+/// A run that writes 32 MB, which takes a while.
+const LARGE: &str = "mesh {X: 2 ring} on tpu_v5e\ndims {N: 8388608}\nA: f32[N_X]\nB = relu(A)\noutput B\n";
+
+/// Waits until a temporary file or folder is there, and gives its name; none if the command ends before.
+fn begun(folder: &Path, child: &mut Child) -> Option<String> {
+    loop {
+        let found = names(folder).into_iter().find(|name| name.starts_with(".shardc-"));
+        if found.is_some() || child.try_wait().expect("a status").is_some() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Sends a signal as soon as the command has begun to write. Says whether it had.
+fn interrupted(folder: &Path, mut child: Child, signal: &str) -> (bool, Output) {
+    // The shell waits for its input to end: it has been started when it counts.
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("read; kill -s {signal} {}", child.id())]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut shell = shell.spawn().expect("a shell");
+    let begun = begun(folder, &mut child).is_some();
+    drop(shell.stdin.take());
+    shell.wait().expect("it ends");
+    (begun, ended(child))
+}
+
+/// An interrupt in the middle of writing: the old file, or the new one, and nothing beside it.
+#[test]
+fn an_interrupted_command_leaves_nothing_half_written() {
+    let folder = folder();
+    fs::write(folder.path().join("large.shard"), LARGE).expect("a file");
+    let mut caught = 0;
+    for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        for (option, out) in [("--save", "out.npy"), ("--save-shards", "out")] {
+            let path = folder.path().join(out);
+            if option == "--save" {
+                fs::write(&path, "before").expect("a file");
+            }
+            let mut command = command(folder.path(), &["run", "large.shard", option, &format!("B={out}")]);
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+            let (begun, output) = interrupted(folder.path(), child, signal);
+            caught += usize::from(begun && output.status.signal() == Some(number));
+            let left: Vec<String> =
+                names(folder.path()).into_iter().filter(|name| name.starts_with(".shardc")).collect();
+            assert!(left.is_empty(), "{signal} {option}: {left:?}");
+            match (option, output.status.code()) {
+                ("--save", None) => {
+                    let size = fs::metadata(&path).expect("it is there").len();
+                    assert!(size == 6 || size == 8_388_608 * 4 + 128, "{signal}: {size}");
+                }
+                (_, None) => assert!(!path.exists() || names(&path).len() == 2, "{signal}"),
+                (_, code) => assert_eq!(code, Some(0), "{}", text(&output.stderr)),
+            }
+            if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }.ok();
+        }
+    }
+    assert!(caught > 0, "none was caught in the middle");
+    // What was started to ignore a signal goes on ignoring it.
+    let line = "trap '' INT; exec \"$SHARDC\" run large.shard --save B=out.npy";
+    let mut shell = Command::new("bash");
+    shell.current_dir(folder.path()).args(["-c", line]).env("SHARDC", env!("CARGO_BIN_EXE_shardc"));
+    let child = shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a shell");
+    fine(&interrupted(folder.path(), child, "INT").1);
+    assert_eq!(fs::metadata(folder.path().join("out.npy")).expect("it is there").len(), 8_388_608 * 4 + 128);
+}
+
+/// Readers that go away, before the first word or after it.
+#[test]
+fn closed_pipes_end_commands_quietly() {
+    let folder = folder();
+    for arguments in [
+        &["explain"][..],
+        &["explain", "axis-reused", "--format", "json"],
+        &["plan", "a.shard", "--methods"],
+        &["run", "a.shard", "--timeline"],
+        &["check", "a.shard"],
+        &["show", "a.shard"],
+        &["compile", "a.shard"],
+        &["export", "a.shard", "--to", "trace"],
+        &["hardware"],
+        &["snapshot", "--check", "."],
+        &["completions", "bash"],
+        &["man"],
+        &["--help"],
+        &["frobnicate"],
+    ] {
+        for which in 0..3 {
+            let mut child = command(folder.path(), arguments)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("it starts");
+            if which != 1 {
+                drop(child.stdout.take());
+            }
+            if which != 0 {
+                drop(child.stderr.take());
+            }
+            let output = ended(child);
+            let code = output.status.code();
+            assert!(matches!(code, Some(0..=2)), "{arguments:?}: {:?}", output.status);
+            let told = text(&output.stderr);
+            assert!(!told.contains("panicked") && !told.contains("pipe"), "{arguments:?}: {told}");
+        }
+        let line = format!("set -o pipefail; \"$SHARDC\" {} 2>&1 | head -c 1", arguments.join(" "));
+        assert!(!text(&shell(folder.path(), &line).stderr).contains("panicked"), "{arguments:?}");
+    }
+}
+
+/// Several runs at once write the same files whole, and nothing else.
+#[test]
+fn snapshots_may_be_taken_at_the_same_time() {
+    let folder = folder();
+    for name in ["b.shard", "c.shard"] {
+        fs::write(folder.path().join(name), PROGRAM).expect("a file");
+    }
+    fine(&shardc(folder.path(), &["snapshot", "."]));
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("a snapshot");
+    let wanted = ["a", "b", "c"].map(|name| read(&format!("{name}.shard.snapshot")));
+    for old in [None, Some("old")] {
+        for name in ["a", "b", "c"] {
+            let path = folder.path().join(format!("{name}.shard.snapshot"));
+            match old {
+                None => fs::remove_file(path).expect("it is there"),
+                Some(old) => fs::write(path, old).expect("a file"),
+            }
+        }
+        let start = |_| {
+            let mut command = command(folder.path(), &["snapshot", "--accept", "."]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+        };
+        let all: Vec<Child> = (0..6).map(start).collect();
+        for child in all {
+            fine(&ended(child));
+        }
+        assert_eq!(["a", "b", "c"].map(|name| read(&format!("{name}.shard.snapshot"))), wanted);
+        assert_eq!(names(folder.path()).len(), 6);
+    }
+}
+
+/// A folder that is looked through may hold anything: what is no regular file is neither read nor waited for.
+#[test]
+fn folders_with_pipes_sockets_and_circles_are_walked() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("sub/empty.shard")).expect("a folder");
+    fifo(&path("pipe.shard"));
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket.shard")).expect("a socket");
+    symlink("pipe.shard", path("link_to_pipe.shard")).expect("a link");
+    symlink("/dev/zero", path("link_to_device.shard")).expect("a link");
+    symlink("../a.shard", path("sub/link.shard")).expect("a link");
+    symlink("..", path("sub/circle")).expect("a link");
+    let told = fine(&shardc(folder.path(), &["snapshot", "."]));
+    assert_eq!(told, "./a.shard: new, kept\n./sub/link.shard: new, kept\n");
+    fine(&shardc(folder.path(), &["snapshot", "--check", "."]));
+    // A link that leads nowhere is a program that is missing, which is said.
+    symlink("nowhere", path("sub/lost.shard")).expect("a link");
+    refused(&shardc(folder.path(), &["snapshot", "."]), "cannot read `./sub/lost.shard`");
+    fs::remove_file(path("sub/lost.shard")).expect("a link");
+    // Snapshots that are pipes or devices.
+    fs::remove_file(path("a.shard.snapshot")).expect("it is there");
+    fifo(&path("a.shard.snapshot"));
+    refused(&shardc(folder.path(), &["snapshot", "a.shard"]), "it is no regular file");
+    refused(&shardc(folder.path(), &["snapshot", "--check", "."]), "it is no regular file");
+    // Traces.
+    fine(&shardc(folder.path(), &["export", "a.shard", "--to", "chakra", "-o", "traces"]));
+    fine(&shardc(folder.path(), &["prove", "traces"]));
+    fs::remove_file(path("traces/trace.2.et")).expect("it is there");
+    fifo(&path("traces/trace.2.et"));
+    refused(&shardc(folder.path(), &["prove", "traces"]), "it is no regular file");
+    fs::remove_file(path("traces/trace.2.et")).expect("it is there");
+    symlink("/dev/zero", path("traces/trace.2.et")).expect("a link");
+    refused(&shardc(folder.path(), &["prove", "traces"]), "it is no regular file");
+}
+
+/// However deep a program is, it is found.
+#[test]
+fn deep_folders_are_walked_to_their_end() {
+    let folder = folder();
+    for depth in [63, 64, 65, 66, 300] {
+        let mut path = folder.path().join(format!("{depth}"));
+        path.extend(std::iter::repeat_n("d", depth));
+        fs::create_dir_all(&path).expect("a folder");
+        fs::write(path.join("deep.shard"), PROGRAM).expect("a file");
+    }
+    let output = shardc(folder.path(), &["snapshot", "--check", "."]);
+    assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(1), 6));
+    fine(&shardc(folder.path(), &["snapshot", "."]));
+    fine(&shardc(folder.path(), &["snapshot", "--check", "."]));
+}
+
+/// Pipes and devices that are named are read as `cat` would read them.
+#[test]
+fn what_is_named_is_read_whatever_it_is() {
+    let folder = folder();
+    let wanted = fine(&shardc(folder.path(), &["plan", "a.shard"]));
+    fine(&shell(folder.path(), "\"$SHARDC\" hardware tpu_v5e > p.toml"));
+    fifo(&folder.path().join("fifo"));
+    fifo(&folder.path().join("f.toml"));
+    for line in [
+        "\"$SHARDC\" plan - < a.shard",
+        "cat a.shard | \"$SHARDC\" plan -",
+        "\"$SHARDC\" plan /dev/stdin < a.shard",
+        "cat a.shard | \"$SHARDC\" plan /dev/stdin",
+        "\"$SHARDC\" plan <(cat a.shard)",
+        "cat a.shard > fifo & \"$SHARDC\" plan fifo",
+        "cat p.toml > f.toml & \"$SHARDC\" plan a.shard --hardware f.toml",
+    ] {
+        assert_eq!(fine(&shell(folder.path(), line)), wanted, "{line}");
+    }
+    let proven = "\"$SHARDC\" compile a.shard > s; \"$SHARDC\" prove";
+    assert_eq!(
+        fine(&shell(folder.path(), &format!("{proven} <(cat s)"))),
+        fine(&shell(folder.path(), &format!("{proven} s")))
+    );
+    assert!(fine(&shell(folder.path(), "\"$SHARDC\" snapshot <(cat a.shard) --check || true")).contains("no snapshot"));
+    // What never ends is not read to its end.
+    refused(&shardc(folder.path(), &["check", "/dev/zero"]), "larger than");
+    refused(&shardc(folder.path(), &["plan", "a.shard", "--hardware", "missing.toml"]), "cannot read `missing.toml`");
+    for command in ["check", "plan", "run", "fmt", "prove", "snapshot", "show"] {
+        refused(&shardc(folder.path(), &[command, "missing"]), "cannot read `missing`");
+    }
+    for command in ["check", "plan", "run", "fmt", "show"] {
+        refused(&shardc(folder.path(), &[command, "."]), "cannot read `.`");
+    }
+    let closed = folder.path().join("closed.shard");
+    fs::write(&closed, PROGRAM).expect("a file");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("it is ours");
+    match File::open(&closed) {
+        Ok(_) => eprintln!("skipped: this user may read all files"),
+        Err(_) => refused(&shardc(folder.path(), &["check", "closed.shard"]), "cannot read `closed.shard`"),
+    }
+}
+
+/// How lines end and how a text begins plays no role; bytes that are no text are refused.
+#[test]
+fn texts_of_other_editors_are_read() {
+    let folder = folder();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).expect("a file");
+    let wanted = fine(&shardc(folder.path(), &["plan", "a.shard"]));
+    put("crlf.shard", PROGRAM.replace('\n', "\r\n").as_bytes());
+    put("bom.shard", format!("\u{FEFF}{PROGRAM}").as_bytes());
+    put("both.shard", format!("\u{FEFF}{}", PROGRAM.replace('\n', "\r\n")).as_bytes());
+    for name in ["crlf.shard", "bom.shard", "both.shard"] {
+        assert_eq!(fine(&shardc(folder.path(), &["plan", name])), wanted);
+        fine(&shardc(folder.path(), &["fmt", name]));
+        assert_eq!(fine(&shardc(folder.path(), &["plan", name])), wanted);
+        fine(&shardc(folder.path(), &["fmt", "--check", name]));
+    }
+    // A snapshot that was checked out with other line ends says the same.
+    fine(&shardc(folder.path(), &["snapshot", "a.shard"]));
+    let kept = fs::read_to_string(folder.path().join("a.shard.snapshot")).expect("a snapshot");
+    put("a.shard.snapshot", kept.replace('\n', "\r\n").as_bytes());
+    fine(&shardc(folder.path(), &["snapshot", "--check", "a.shard"]));
+    put("nul.shard", format!("{PROGRAM}\0").as_bytes());
+    put("utf16.shard", &PROGRAM.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>());
+    put("latin.shard", b"# caf\xe9\n");
+    for (name, code) in [("nul.shard", 1), ("utf16.shard", 1), ("latin.shard", 2)] {
+        for command in ["check", "fmt", "run"] {
+            let output = shardc(folder.path(), &[command, name]);
+            assert_eq!(output.status.code(), Some(code), "{command} {name}");
+            assert!(!text(&output.stderr).contains('\0'), "{command} {name}");
+        }
+    }
+}
+
+/// File names are bytes, not all of them text.
+#[test]
+fn names_that_are_no_text_are_found() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder();
+    let name = PathBuf::from(std::ffi::OsStr::from_bytes(b"caf\xe9.shard"));
+    if fs::write(folder.path().join(&name), PROGRAM).is_err() {
+        eprintln!("skipped: file names are text here");
+        return;
+    }
+    fine(&shardc(folder.path(), &["snapshot", "."]));
+    assert_eq!(names(folder.path()).len(), 4);
+    fine(&shardc(folder.path(), &["snapshot", "--check", "."]));
+    let mut command = command(folder.path(), &["compile", "a.shard", "-o"]);
+    let out = command.arg(name.with_extension("out")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    fine(&ended(out.spawn().expect("it starts")));
+    assert!(folder.path().join(name.with_extension("out")).is_file());
+    // Arguments that have to be text say so.
+    let mut command = self::command(folder.path(), &["check"]);
+    let output = ended(command.arg(&name).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// What cannot be kept in a file is refused before anything is computed or written.
+#[test]
+fn places_that_cannot_be_are_refused() {
+    let folder = folder();
+    for (save, told) in [
+        (&["Out=x.safetensors:__metadata__"][..], "`__metadata__`"),
+        (&["Out=x.npy", "Out=x.npy"], "two arrays to the same place"),
+        (&["Out=x.safetensors", "Out=x.safetensors:Out"], "two arrays to the same place"),
+        (&["Out=x.txt"], "no `.npy` and no `.safetensors`"),
+    ] {
+        let mut arguments = vec!["run", "a.shard"];
+        arguments.extend(save.iter().flat_map(|save| ["--save", *save]));
+        refused(&shardc(folder.path(), &arguments), told);
+        assert_eq!(names(folder.path()), ["a.shard"]);
+    }
+}
+
+/// Sizes of buffers that cannot be are refused where they are given.
+#[test]
+fn buffers_of_no_bytes_and_of_too_many_are_refused() {
+    let folder = folder();
+    fine(&shardc(folder.path(), &["export", "a.shard", "--to", "msccl", "-o", "a.xml"]));
+    let most = (1u64 << 60).to_string();
+    for (bytes, told) in [
+        ("0", "0 is not in 1..=1152921504606846976"),
+        ("1", "one f32 in each chunk"),
+        ("1152921504606846977", "is not in 1..="),
+        ("18446744073709551615", "is not in 1..="),
+        ("18446744073709551616", "too large"),
+        ("-1", "--bytes"),
+    ] {
+        for command in ["time", "run"] {
+            refused(&shardc(folder.path(), &[command, "a.xml", &format!("--bytes={bytes}")]), told);
+        }
+    }
+    fine(&shardc(folder.path(), &["time", "a.xml", "--bytes", &most]));
+    refused(&shardc(folder.path(), &["run", "a.xml", "--bytes", &most]), "more than the 8.0 GiB");
+    fine(&shardc(folder.path(), &["run", "a.xml", "--bytes", "4096"]));
+}
+
+/// The temporary file is made by no name that another could know, and in the folder of the file.
+#[test]
+fn temporaries_have_random_names() {
+    let folder = folder();
+    fs::write(folder.path().join("large.shard"), LARGE).expect("a file");
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        let mut command = command(folder.path(), &["run", "large.shard", "--save", "B=out.npy"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let found = begun(folder.path(), &mut child);
+        fine(&ended(child));
+        // It may be gone before anyone has looked.
+        seen.extend(found);
+        if seen.len() == 2 {
+            break;
+        }
+    }
+    assert!(seen.len() == 2 && seen[0] != seen[1], "{seen:?}");
+}
