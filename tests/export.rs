@@ -11,7 +11,7 @@ use shardc::collective::CollectiveKind;
 use shardc::costs;
 use shardc::dtype::DType;
 use shardc::export::messages::{self, What};
-use shardc::export::msccl::{self, Dialect, Protocol};
+use shardc::export::msccl::{self, Dialect, Room};
 use shardc::export::ranks::{self, Kind, Shape};
 use shardc::export::{chakra, goal, mscclpp};
 use shardc::lower::Lowering;
@@ -59,13 +59,13 @@ fn msccl_comes_back_and_is_proven() {
         schedules(n, |name, _, method, schedule| {
             let algorithm = ranks::algorithm(schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
             for dialect in [Dialect::Msccl, Dialect::Azure] {
-                let options = msccl::Options { dialect, protocol: Protocol::Simple, sizes: None };
+                let options = msccl::Options { dialect, ..msccl::Options::default() };
                 let program =
                     msccl::build(&algorithm, "it", &options).unwrap_or_else(|unsaid| panic!("{name}: {unsaid}"));
                 let text = msccl::write(&program, &options);
                 let back = msccl::read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
                 assert_eq!(back.program, program, "{name}");
-                let proof = msccl::prove(&back.program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
+                let proof = msccl::prove(&back.program, None, Room::of(back.program.dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
                 assert_eq!(proof.kind, algorithm.kind, "{name}");
                 // Bundles on a line carry what only other devices would want.
                 assert_eq!(proof.unused.is_some(), method == Method::LineBundled, "{name}\n{text}");
@@ -185,7 +185,7 @@ fn hostile_files_are_refused_quickly() {
     ];
     for text in &hostile {
         let refused = match msccl::read(text) {
-            Ok(written) => msccl::prove(&written.program, None).is_err(),
+            Ok(written) => msccl::prove(&written.program, None, Room::of(Dialect::Msccl)).is_err(),
             Err(_) => true,
         };
         assert!(refused, "{}", &text[..text.len().min(200)]);
@@ -657,7 +657,7 @@ fn collectives_of_examples_come_back() {
                     let options = msccl::Options::default();
                     let program = msccl::build(&algorithm, "it", &options).expect("within the limits");
                     let back = msccl::read(&msccl::write(&program, &options)).expect("a file");
-                    msccl::prove(&back.program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    msccl::prove(&back.program, None, Room::of(back.program.dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
                     let plan = mscclpp::build(&algorithm, "it").expect("a plan");
                     mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
                     proven += 1;
@@ -672,7 +672,7 @@ fn collectives_of_examples_come_back() {
         let written = from_text(&std::fs::read_to_string(path).expect("a schedule")).expect("it is read");
         let algorithm = ranks::algorithm(&written.schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
         let program = msccl::build(&algorithm, name, &msccl::Options::default()).expect("within the limits");
-        msccl::prove(&program, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        msccl::prove(&program, None, Room::of(program.dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
         let plan = mscclpp::build(&algorithm, name).expect("a plan");
         mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
     }

@@ -8,7 +8,7 @@ use crate::compiler;
 use crate::costs;
 use crate::diag::Diagnostics;
 use crate::export::messages::{self, Messages};
-use crate::export::msccl::{self, Dialect, Protocol};
+use crate::export::msccl::{self, Dialect, Protocol, Room};
 use crate::export::mscclpp;
 use crate::export::ranks::{self, Algorithm};
 use crate::export::{chakra, goal, jax, stablehlo};
@@ -43,6 +43,9 @@ pub(super) struct Export {
     /// How MSCCL sends
     #[arg(long, value_enum, default_value_t)]
     protocol: Protocol,
+    /// Steps of a thread block that MSCCL's runtime has room for [default: 256; with the dialect `azure` 64]
+    #[arg(long, value_name = "STEPS")]
+    max_steps: Option<usize>,
     /// With `stablehlo`: what each device does, with the plan's own collectives
     #[arg(long)]
     manual: bool,
@@ -171,11 +174,13 @@ impl Export {
     fn msccl(&self, made: &Made) -> Result<String, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (algorithm, name) = self.algorithm(made)?;
-        let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None };
+        let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None, steps: self.max_steps };
         let program = msccl::build(&algorithm, &name, &options).map_err(|error| refused(Diagnostics::of(&error)))?;
         let text = msccl::write(&program, &options);
         let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;
-        msccl::prove(&back.program, None).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
+        let usual = Room::of(self.dialect);
+        let room = Room { steps: self.max_steps.unwrap_or(usual.steps), ..usual };
+        msccl::prove(&back.program, None, room).map_err(|flaw| refused(Diagnostics::of(&flaw)))?;
         tell_order(&algorithm);
         Ok(text)
     }

@@ -6,7 +6,7 @@ use super::{Format, Output};
 use crate::compiler;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::dtype::DType;
-use crate::export::msccl::{self, At, Program, Proven, Written};
+use crate::export::msccl::{self, At, Program, Proven, Room, Written};
 use crate::export::ranks::{Kind, Shape};
 use crate::export::{chakra, messages, mscclpp};
 use crate::mesh::{Axis, Mesh};
@@ -26,6 +26,12 @@ pub(super) struct Foreign {
     /// What the file of another tool should do, if it does not say so itself
     #[arg(long, value_enum)]
     collective: Option<Collective>,
+    /// Slots of a connection of MSCCL's runtime; a chunk takes 4 with the protocol Simple, 1 with LL and LL128
+    #[arg(long, default_value_t = msccl::SLOTS, value_parser = clap::value_parser!(u32).range(4..))]
+    slots: u32,
+    /// Steps of a thread block that MSCCL's runtime has room for [default: 256; of a file for Azure's and RCCL 64]
+    #[arg(long, value_name = "STEPS")]
+    max_steps: Option<usize>,
     /// The mesh of its ranks, `X: 4 ring, Y: 2`; without, one axis
     #[arg(long)]
     mesh: Option<String>,
@@ -67,6 +73,8 @@ struct Document<'a> {
     steps: usize,
     messages: usize,
     unused: usize,
+    /// Of MSCCL's connections; none in plans of MSCCL++.
+    slots: Option<u32>,
     proven: bool,
 }
 
@@ -93,7 +101,7 @@ pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Resul
     }
     let (written, proof) = proven(source, foreign, output.format)?;
     match output.format {
-        Format::Text => input::print(&shown(&written.program, &proof)),
+        Format::Text => input::print(&shown(&written.program, &proof, foreign.slots)),
         Format::Json => input::print_json(&Document {
             schema: "shardc.algorithm/1",
             file: &source.name,
@@ -104,6 +112,7 @@ pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Resul
             steps: proof.steps,
             messages: proof.messages,
             unused: proof.unused.map_or(0, |(_, count)| count),
+            slots: Some(foreign.slots),
             proven: true,
         }),
     }
@@ -118,7 +127,8 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
             input::print(&format!(
                 "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} operations in {blocks} \
-                 thread blocks send {} signals; in whatever order they come, the result is right\n{}",
+                 thread blocks send {} signals; in every order, and in any number of launches in a row, the result is \
+                 right\n{}",
                 proof.kind,
                 shape.ranks,
                 shape.input,
@@ -138,6 +148,7 @@ fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), 
             steps: proof.operations,
             messages: proof.signals,
             unused: proof.unused.map_or(0, |(_, count)| count),
+            slots: None,
             proven: true,
         }),
     }
@@ -205,6 +216,12 @@ pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Re
 }
 
 impl Foreign {
+    /// What MSCCL's runtime has room for.
+    fn room(&self, program: &Program) -> Room {
+        let usual = Room::of(program.dialect);
+        Room { slots: self.slots, steps: self.max_steps.unwrap_or(usual.steps) }
+    }
+
     /// How long a chunk is.
     fn elements(&self, shape: Shape) -> Result<u64, Failure> {
         let chunks = shape.input.max(shape.output).max(1);
@@ -244,7 +261,8 @@ impl Foreign {
 fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<(Written, Proven), Failure> {
     let wrong = |found: Diagnostics| input::fault(source, &found, format);
     let written = msccl::read(&source.text).map_err(|error| wrong(Diagnostics::of(&error)))?;
-    let proof = msccl::prove(&written.program, foreign.collective.map(Collective::kind)).map_err(|flaw| {
+    let room = foreign.room(&written.program);
+    let proof = msccl::prove(&written.program, foreign.collective.map(Collective::kind), room).map_err(|flaw| {
         let mut found = Diagnostic::new(&flaw);
         let label = |(place, at): (usize, At)| {
             let range = written.place(at)?;
@@ -260,13 +278,20 @@ fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<(Written
 }
 
 /// What was shown, for people.
-fn shown(program: &Program, proof: &Proven) -> String {
+fn shown(program: &Program, proof: &Proven, slots: u32) -> String {
     let shape = proof.shape;
     let blocks: usize = program.gpus.iter().map(|gpu| gpu.blocks.len()).sum();
     let mut text = format!(
         "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} steps in {blocks} thread \
-         blocks send {} messages; in whatever order they come, the result is right\n",
-        proof.kind, shape.ranks, shape.input, shape.output, proof.steps, proof.messages,
+         blocks send {} messages; in every order the result is right\n         no deadlock with {slots} slots a \
+         connection, of which a chunk takes {}\n",
+        proof.kind,
+        shape.ranks,
+        shape.input,
+        shape.output,
+        proof.steps,
+        proof.messages,
+        program.protocol.slots(),
     );
     text.push_str(&unneeded(proof.unused, "steps"));
     text

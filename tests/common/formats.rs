@@ -6,7 +6,7 @@ use shardc::export::{chakra, messages, msccl, mscclpp};
 pub(crate) fn read_text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(written) = msccl::read(&text) {
-        let _ = msccl::prove(&written.program, None);
+        let _ = msccl::prove(&written.program, None, msccl::Room::of(written.program.dialect));
     }
     if let Ok(plan) = mscclpp::read(&text) {
         let _ = mscclpp::prove(&plan, None);

@@ -5,7 +5,7 @@
 //! follows from what it, or its block, waits for anyway.
 
 use super::{
-    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op, Options, Place,
+    Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op, Options, Place,
     Program, Step,
 };
 use crate::export::ranks::{Action, Algorithm, Buffer, Kind, Rank, Span};
@@ -25,18 +25,29 @@ pub enum Unsaid {
         /// So many.
         blocks: usize,
     },
+    /// More thread blocks have to be waited for than a runtime can number.
+    #[error("rank {rank} waits for steps of {blocks} thread blocks, and MSCCL can number at most {MOST_AWAITED} of them")]
+    #[diagnostic(help("take a method with fewer messages, such as a ring"))]
+    Awaited {
+        /// The rank.
+        rank: usize,
+        /// Thread blocks that are waited for.
+        blocks: usize,
+    },
     /// More channels than a runtime has.
     #[error("it needs {0} channels, and MSCCL has at most {MOST_CHANNELS}")]
     #[diagnostic(help("take a method with fewer messages, such as a ring"))]
     Channels(usize),
     /// A thread block has more steps than a runtime has room for.
-    #[error("a thread block of rank {rank} has {steps} steps, and MSCCL has at most {MOST_STEPS}")]
+    #[error("a thread block of rank {rank} has {steps} steps, and the runtime has room for {most}")]
     #[diagnostic(help("take a method with fewer messages, or fewer chunks"))]
     Steps {
         /// The rank.
         rank: usize,
-        /// So many.
+        /// Its steps.
         steps: usize,
+        /// As many as there may be.
+        most: usize,
     },
 }
 
@@ -57,21 +68,32 @@ enum Work {
 /// If it is beyond a limit of the format.
 pub fn build(algorithm: &Algorithm, name: &str, options: &Options) -> Result<Program, Unsaid> {
     // So many messages go through a block before the next one takes over; waiting takes steps too.
-    let mut most = MOST_STEPS;
+    let room = options.steps.unwrap_or(options.dialect.most_steps()).min(MOST_STEPS);
+    let mut most = room.max(1);
     loop {
-        match attempt(algorithm, name, options, most) {
+        match attempt(algorithm, name, options, (most, room)) {
             Err(Unsaid::Steps { .. }) if most > 1 => most /= 2,
             other => return other,
         }
     }
 }
 
-fn attempt(algorithm: &Algorithm, name: &str, options: &Options, most: usize) -> Result<Program, Unsaid> {
+fn attempt(
+    algorithm: &Algorithm,
+    name: &str,
+    options: &Options,
+    (most, room): (usize, usize),
+) -> Result<Program, Unsaid> {
     let n = algorithm.ranks.len();
     let mut channels = 1;
     let mut gpus = Vec::with_capacity(n);
     for (number, rank) in algorithm.ranks.iter().enumerate() {
-        let gpu = Writer::new(algorithm, number, most).write(rank)?;
+        let gpu = Writer::new(algorithm, number, most).write(rank);
+        let longest = gpu.blocks.iter().map(|block| block.steps.len()).max();
+        if let Some(steps) = longest.filter(|steps| *steps > room) {
+            return Err(Unsaid::Steps { rank: number, steps, most: room });
+        }
+        let gpu = awaited_first(gpu).map_err(|blocks| Unsaid::Awaited { rank: number, blocks })?;
         let last = gpu.blocks.iter().map(|block| block.channel + 1).max().unwrap_or(1);
         channels = channels.max(last);
         if gpu.blocks.len() > MOST_BLOCKS {
@@ -90,6 +112,7 @@ fn attempt(algorithm: &Algorithm, name: &str, options: &Options, most: usize) ->
     Ok(Program {
         name: name.to_owned(),
         kind: Some(algorithm.kind),
+        dialect: options.dialect,
         protocol: options.protocol,
         channels,
         chunks_per_loop,
@@ -117,6 +140,27 @@ struct Writer<'a> {
     ahead: Vec<Vec<usize>>,
 }
 
+/// Thread blocks for which others wait get the first numbers.
+///
+/// # Errors
+/// How many they are, if these are more than a runtime can number.
+fn awaited_first(gpu: Gpu) -> Result<Gpu, usize> {
+    let is_awaited = |block: &Block| block.steps.iter().any(|step| step.awaited);
+    let (first, others): (Vec<usize>, Vec<usize>) =
+        (0..gpu.blocks.len()).partition(|number| is_awaited(&gpu.blocks[*number]));
+    if first.len() > MOST_AWAITED {
+        return Err(first.len());
+    }
+    let order: Vec<usize> = first.into_iter().chain(others).collect();
+    let mut number = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(new, old)| number[*old] = new);
+    let mut blocks: Vec<Block> = order.iter().map(|old| gpu.blocks[*old].clone()).collect();
+    for step in blocks.iter_mut().flat_map(|block| &mut block.steps) {
+        step.after = step.after.map(|(block, step)| (number[block], step));
+    }
+    Ok(Gpu { blocks, ..gpu })
+}
+
 /// A block and a step of it.
 type At = (usize, usize);
 
@@ -136,20 +180,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn write(mut self, rank: &Rank) -> Result<Gpu, Unsaid> {
+    fn write(mut self, rank: &Rank) -> Gpu {
         for action in &rank.actions {
             for piece in pieces(*action) {
                 self.action(&piece);
             }
         }
-        // Blocks in the order of those that they work with.
         let shape = self.algorithm.shape;
         let chunks = [shape.input, shape.output, rank.scratch];
         let blocks: Vec<Block> = self.blocks.into_iter().map(|(_, block)| block).collect();
-        if let Some(steps) = blocks.iter().map(|block| block.steps.len()).find(|steps| *steps > MOST_STEPS) {
-            return Err(Unsaid::Steps { rank: self.rank, steps });
-        }
-        Ok(Gpu { chunks, blocks })
+        Gpu { chunks, blocks }
     }
 
     /// The block that does an action.

@@ -2,7 +2,8 @@
 //!
 //! A rank's work is done by *thread blocks*, each of which sends to one rank and receives from one at most, step after
 //! step. A step may wait for one step of another block of its rank. Messages on a channel between two ranks arrive in
-//! the order in which they are sent.
+//! the order in which they are sent. Nothing is written to buffers of another rank: a message lies in one of the slots
+//! of its connection until the receiver takes it from there, and a send waits for a free slot.
 //!
 //! Read in the sources of the parsers: <https://github.com/microsoft/msccl> (`src/graph/` and `src/misc/`),
 //! <https://github.com/Azure/msccl-executor-nccl>. They are written by hand and take no XML declaration, no tabs, and
@@ -15,15 +16,19 @@ mod replay;
 mod write;
 
 pub use build::{Unsaid, build};
-pub use prove::{At, Flaw, Proven, prove};
+pub use prove::{At, Flaw, Proven, Room, Wait, prove};
 pub use read::{Unreadable, Written, is_msccl, read};
 pub use replay::schedule;
 pub use write::write;
 
 use crate::export::ranks::{Buffer, Kind};
 
-/// The most steps in a thread block.
+/// The most steps in a thread block that any runtime has room for.
 pub const MOST_STEPS: usize = 256;
+/// Thread blocks with smaller numbers than this can be waited for: `depid` is kept in 8 bits with a sign.
+pub const MOST_AWAITED: usize = 128;
+/// Slots of a connection: NCCL's `NCCL_STEPS`.
+pub const SLOTS: u32 = 8;
 /// The most thread blocks of a rank.
 pub const MOST_BLOCKS: usize = 216;
 /// The most thread blocks of a rank that send, or receive, on one channel.
@@ -46,6 +51,16 @@ pub enum Dialect {
     Azure,
 }
 
+impl Dialect {
+    /// Steps of a thread block for which its runtimes have room, unless they are built with `MSCCL_MAX_NUM_STEPS`.
+    pub fn most_steps(self) -> usize {
+        match self {
+            Dialect::Msccl => MOST_STEPS,
+            Dialect::Azure => 64,
+        }
+    }
+}
+
 /// How data is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
@@ -62,6 +77,14 @@ pub enum Protocol {
 impl Protocol {
     /// All of them.
     pub const ALL: [Protocol; 3] = [Protocol::Simple, Protocol::Ll, Protocol::Ll128];
+
+    /// Slots of a connection that a chunk takes: `MSCCL_CHUNKSTEPS` of the simple protocol, one of the others.
+    pub fn slots(self) -> u32 {
+        match self {
+            Protocol::Simple => SLOTS / 2,
+            Protocol::Ll | Protocol::Ll128 => 1,
+        }
+    }
 
     /// As it is written.
     pub fn name(self) -> &'static str {
@@ -82,6 +105,8 @@ pub struct Options {
     pub protocol: Protocol,
     /// The least and the most bytes for which the runtime takes it.
     pub sizes: Option<(u64, u64)>,
+    /// The most steps in a thread block; without, those of the dialect.
+    pub steps: Option<usize>,
 }
 
 /// A file.
@@ -91,6 +116,8 @@ pub struct Program {
     pub name: String,
     /// What it claims to do; none if it is `custom`.
     pub kind: Option<Kind>,
+    /// Who is to read it: Azure's, if it says what that one demands.
+    pub dialect: Dialect,
     /// How data is sent.
     pub protocol: Protocol,
     /// How many channels there are.

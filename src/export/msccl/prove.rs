@@ -3,9 +3,26 @@
 //! The ranks are run once, in some order, and each chunk is known by what has been added up in it. One run stands for
 //! all if no two steps that touch the same chunk, one of them writing, can come in either order; that they cannot is
 //! shown from the order in the thread blocks, from what waits, and from what is received after it was sent.
+//!
+//! # Deadlocks
+//! A connection has few slots, and a send waits for a free one. One run decides whether all thread blocks come to their
+//! end. What a thread block waits for next is fixed: a message, a free slot, or a step of another block. Only one block
+//! sends on a connection and only one receives, so that nothing that others do takes a message or a slot away again:
+//! a step that can be done stays so until it is done. Hence two runs can be brought into the same order, and all runs
+//! that go as far as they can do the same steps.
+//!
+//! How many chunks go into one message depends on the size of the call. With one chunk in each, a step of several takes
+//! most slots: whatever can be done then can be done with fewer and longer messages. So a step is run chunk by chunk.
+//!
+//! # Launches
+//! A block writes to buffers of its own rank only: what is sent lies in the connection until its receiver fetches it.
+//! So all that changes the output of a rank has been done when its own kernel ends, whatever other ranks do; and a rank
+//! that has begun the next launch can only fill the slots behind the messages of this one. As no messages are left over
+//! at the end, each launch finds the connections empty or fetches the same as the first.
 
-use super::{Op, Place, Program, Step};
-use crate::export::ranks::state::{Content, Slot, name, shape, slot, wrong};
+use super::{Dialect, MOST_AWAITED, Op, Place, Program, SLOTS, Step};
+use crate::export::ranks::order::Accesses;
+use crate::export::ranks::state::{Content, Slot, name, shape, slot, sum, wrong};
 use crate::export::ranks::{Buffer, Kind, Shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -26,6 +43,27 @@ pub struct At {
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {}, thread block {}, step {}", self.rank, self.block, self.step)
+    }
+}
+
+/// What a thread block waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A message from a rank.
+    Message(u32),
+    /// A free slot of the connection to a rank.
+    Slot(u32),
+    /// A step of another thread block.
+    Step(usize, usize),
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wait::Message(from) => write!(f, "a message from rank {from}"),
+            Wait::Slot(to) => write!(f, "a free slot to rank {to}"),
+            Wait::Step(block, step) => write!(f, "thread block {block}, step {step}"),
+        }
     }
 }
 
@@ -74,17 +112,47 @@ pub enum Flaw {
         /// Where.
         at: At,
         /// Whose.
-        rank: u64,
+        rank: u32,
         /// Which chunk of its input.
         chunk: u64,
     },
     /// Some steps wait for each other.
-    #[error("deadlock: {at} waits, and so do {more} other thread blocks")]
+    #[error("deadlock: {at} waits for {wait}, and {more} other thread blocks wait too")]
+    #[diagnostic(help(
+        "connections have {slots} slots, and a chunk takes {per_chunk}: a send waits while they are full"
+    ))]
     Deadlock {
         /// The first of them.
         at: At,
+        /// What it waits for.
+        wait: Wait,
         /// How many more.
         more: usize,
+        /// Slots of a connection.
+        slots: u32,
+        /// Slots that a chunk takes.
+        per_chunk: u32,
+    },
+    /// A thread block has more steps than the runtime has room for.
+    #[error("rank {rank}, thread block {block} has {steps} steps, and there is room for {most}")]
+    Steps {
+        /// The rank.
+        rank: usize,
+        /// The thread block.
+        block: usize,
+        /// Its steps.
+        steps: usize,
+        /// As many as there may be.
+        most: usize,
+    },
+    /// A step waits for a thread block whose number the runtime cannot keep.
+    #[error("{at} waits for thread block {block}, and only the first {MOST_AWAITED} can be waited for")]
+    #[diagnostic(help("runtimes keep `depid` in 8 bits with a sign: 128 becomes -128"))]
+    Awaited {
+        /// Where.
+        at: At,
+        /// The thread block for which it waits.
+        block: usize,
     },
     /// Messages that nobody receives.
     #[error("{messages} messages from rank {from} to rank {to} on channel {channel} are never received")]
@@ -130,9 +198,11 @@ impl Flaw {
             Flaw::Unwritten { at, .. }
             | Flaw::Length { at, .. }
             | Flaw::Doubled { at, .. }
+            | Flaw::Awaited { at, .. }
             | Flaw::Deadlock { at, .. } => {
                 vec![*at]
             }
+            Flaw::Steps { rank, block, most, .. } => vec![At { rank: *rank, block: *block, step: *most }],
             Flaw::Race { first, second, .. } => vec![*second, *first],
             Flaw::Custom | Flaw::Shape { .. } | Flaw::Unreceived { .. } | Flaw::Wrong { .. } => Vec::new(),
         }
@@ -156,12 +226,29 @@ pub struct Proven {
     pub order: Vec<(At, Option<At>)>,
 }
 
-/// Proves a file.
+/// What a runtime has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Slots of a connection between two ranks, of which a chunk takes [`Protocol::slots`](super::Protocol::slots).
+    pub slots: u32,
+    /// Steps of a thread block.
+    pub steps: usize,
+}
+
+impl Room {
+    /// What the runtimes of a dialect have if nothing else is said when they are built.
+    pub fn of(dialect: Dialect) -> Room {
+        Room { slots: SLOTS, steps: dialect.most_steps() }
+    }
+}
+
+/// Proves a file for runtimes with so much room.
 ///
 /// # Errors
 /// The first flaw.
-pub fn prove(program: &Program, kind: Option<Kind>) -> Result<Proven, Flaw> {
+pub fn prove(program: &Program, kind: Option<Kind>, room: Room) -> Result<Proven, Flaw> {
     let kind = kind.or(program.kind).ok_or(Flaw::Custom)?;
+    limits(program, room)?;
     let chunks = program.gpus.iter().map(|gpu| [gpu.chunks[0], gpu.chunks[1]]);
     let shape = shape(kind, program.in_place, chunks).map_err(|Shape { ranks, input, output }| Flaw::Shape {
         kind,
@@ -169,7 +256,7 @@ pub fn prove(program: &Program, kind: Option<Kind>) -> Result<Proven, Flaw> {
         inputs: input,
         outputs: output,
     })?;
-    let mut machine = Machine::new(program, kind, shape);
+    let mut machine = Machine::new(program, (kind, shape), room.slots);
     machine.run()?;
     machine.order()?;
     machine.result()?;
@@ -178,8 +265,24 @@ pub fn prove(program: &Program, kind: Option<Kind>) -> Result<Proven, Flaw> {
     Ok(Proven { kind, shape, steps, messages: machine.sent, unused, order: machine.done })
 }
 
-/// What is in a message, and which step sent it.
-type Message = (Vec<Content>, At);
+/// That the runtime can load the file, and reads in it what it says.
+fn limits(program: &Program, room: Room) -> Result<(), Flaw> {
+    for (rank, gpu) in program.gpus.iter().enumerate() {
+        for (block, steps) in gpu.blocks.iter().map(|block| &block.steps).enumerate() {
+            if steps.len() > room.steps {
+                return Err(Flaw::Steps { rank, block, steps: steps.len(), most: room.steps });
+            }
+            let after = steps.iter().enumerate().filter_map(|(step, what)| Some((step, what.after?.0)));
+            if let Some((step, other)) = after.into_iter().find(|(_, other)| *other >= MOST_AWAITED) {
+                return Err(Flaw::Awaited { at: At { rank, block, step }, block: other });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A chunk on its way, which step sent it, and how many chunks that step sends.
+type Message = (Content, At, u64);
 
 struct Machine<'p> {
     program: &'p Program,
@@ -188,6 +291,9 @@ struct Machine<'p> {
     chunks: BTreeMap<Slot, Content>,
     /// By rank and thread block: the next step.
     next: Vec<Vec<usize>>,
+    /// By rank and thread block: the chunks of this step that have been done.
+    part: Vec<Vec<u64>>,
+    slots: u32,
     /// By sender, receiver and channel: what is on its way, and which step sent it.
     wires: BTreeMap<(usize, usize, u32), VecDeque<Message>>,
     /// Which step sent what a step receives.
@@ -200,13 +306,15 @@ struct Machine<'p> {
 }
 
 impl<'p> Machine<'p> {
-    fn new(program: &'p Program, kind: Kind, shape: Shape) -> Machine<'p> {
+    fn new(program: &'p Program, (kind, shape): (Kind, Shape), slots: u32) -> Machine<'p> {
         let mut machine = Machine {
             program,
             kind,
             shape,
             chunks: BTreeMap::new(),
             next: program.gpus.iter().map(|gpu| vec![0; gpu.blocks.len()]).collect(),
+            part: program.gpus.iter().map(|gpu| vec![0; gpu.blocks.len()]).collect(),
+            slots,
             wires: BTreeMap::new(),
             sender: BTreeMap::new(),
             touched: BTreeMap::new(),
@@ -227,10 +335,6 @@ impl<'p> Machine<'p> {
         slot(self.program.in_place, self.kind, self.shape, (rank, buffer, chunk))
     }
 
-    fn slots(&self, rank: usize, place: Place, count: u64) -> Vec<Slot> {
-        (place.chunk..place.chunk + count).map(|chunk| self.slot(rank, place.buffer, chunk)).collect()
-    }
-
     fn step(&self, at: At) -> Option<Step> {
         self.program.gpus[at.rank].blocks[at.block].steps.get(at.step).copied()
     }
@@ -246,22 +350,32 @@ impl<'p> Machine<'p> {
             .collect();
         let mut idle = 0;
         while let Some((rank, block)) = waiting.pop_front() {
-            let before = self.next[rank][block];
+            let before = (self.next[rank][block], self.part[rank][block]);
+            let mut blocked = None;
             while let Some(step) = self.step(At { rank, block, step: self.next[rank][block] }) {
                 let at = At { rank, block, step: self.next[rank][block] };
-                if !self.is_ready(at, step) {
+                blocked = self.wait(at, step);
+                if blocked.is_some() {
                     break;
                 }
-                self.take(at, step)?;
-                self.done.push((at, self.sender.get(&at).copied()));
-                self.next[rank][block] += 1;
+                let part = self.part[rank][block];
+                self.take(at, step, part)?;
+                if part + 1 < step.count {
+                    self.part[rank][block] += 1;
+                } else {
+                    self.part[rank][block] = 0;
+                    self.next[rank][block] += 1;
+                    self.done.push((at, self.sender.get(&at).copied()));
+                    self.sent += usize::from(step.op.sends());
+                }
             }
-            idle = if self.next[rank][block] > before { 0 } else { idle + 1 };
-            let at = At { rank, block, step: self.next[rank][block] };
-            if self.step(at).is_some() {
+            idle = if (self.next[rank][block], self.part[rank][block]) > before { 0 } else { idle + 1 };
+            if let Some(wait) = blocked {
                 waiting.push_back((rank, block));
                 if idle > waiting.len() {
-                    return Err(Flaw::Deadlock { at, more: waiting.len() - 1 });
+                    let at = At { rank, block, step: self.next[rank][block] };
+                    let (more, per_chunk) = (waiting.len() - 1, self.program.protocol.slots());
+                    return Err(Flaw::Deadlock { at, wait, more, slots: self.slots, per_chunk });
                 }
             }
         }
@@ -274,70 +388,73 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn is_ready(&self, at: At, step: Step) -> bool {
-        let waits = step.after.is_some_and(|(block, place)| self.next[at.rank][block] <= place);
+    /// What has to come before the next chunk of a step.
+    fn wait(&self, at: At, step: Step) -> Option<Wait> {
+        if let Some((block, place)) = step.after.filter(|(block, place)| self.next[at.rank][*block] <= *place) {
+            return Some(Wait::Step(block, place));
+        }
         let block = &self.program.gpus[at.rank].blocks[at.block];
-        let wire = block.receive.map(|from| (from as usize, at.rank, block.channel));
-        let empty = || wire.and_then(|wire| self.wires.get(&wire)).is_none_or(VecDeque::is_empty);
-        let starves = step.op.receives() && empty();
-        !waits && !starves
+        let chunks = |from: usize, to: usize| self.wires.get(&(from, to, block.channel)).map_or(0, VecDeque::len);
+        if let Some(from) = block.receive.filter(|_| step.op.receives())
+            && chunks(from as usize, at.rank) == 0
+        {
+            return Some(Wait::Message(from));
+        }
+        let room = (self.slots / self.program.protocol.slots()) as usize;
+        let to = block.send.filter(|_| step.op.sends());
+        to.filter(|to| chunks(at.rank, *to as usize) >= room).map(Wait::Slot)
     }
 
-    fn take(&mut self, at: At, step: Step) -> Result<(), Flaw> {
+    /// Does one chunk of a step.
+    fn take(&mut self, at: At, step: Step, part: u64) -> Result<(), Flaw> {
         let (send, receive, channel) = {
             let block = &self.program.gpus[at.rank].blocks[at.block];
             (block.send, block.receive, block.channel)
         };
-        let received = match receive.filter(|_| step.op.receives()) {
-            Some(from) => {
-                let wire = self.wires.entry((from as usize, at.rank, channel)).or_default();
-                let (contents, sender) = wire.pop_front().unwrap_or((Vec::new(), at));
-                if contents.len() as u64 != step.count {
-                    return Err(Flaw::Length { at, received: step.count, sent: contents.len() as u64 });
-                }
-                self.sender.insert(at, sender);
-                Some(contents)
+        let message = receive.filter(|_| step.op.receives()).and_then(|from| {
+            let wire = self.wires.entry((from as usize, at.rank, channel)).or_default();
+            wire.pop_front()
+        });
+        if let Some((_, sender, sent)) = &message {
+            if *sent != step.count {
+                return Err(Flaw::Length { at, received: step.count, sent: *sent });
             }
-            None => None,
-        };
-        let source = match step.op.reads_source() {
-            true => Some(self.read(at, step.source, step.count)?),
-            false => None,
-        };
+            self.sender.insert(at, *sender);
+        }
+        let received = message.map(|(content, ..)| content);
+        let source = step.op.reads_source().then(|| self.read(at, step.source, part)).transpose()?;
+        let doubled = |(rank, chunk)| Flaw::Doubled { at, rank, chunk };
         let result = match step.op {
             Op::Nop => return Ok(()),
-            Op::Send | Op::Copy => source.unwrap_or_default(),
-            Op::Receive | Op::ReceiveCopySend => received.unwrap_or_default(),
+            Op::Send | Op::Copy => source,
+            Op::Receive | Op::ReceiveCopySend => received,
             Op::ReceiveReduceSend | Op::ReceiveReduceCopy | Op::ReceiveReduceCopySend => {
-                added(at, &received.unwrap_or_default(), &source.unwrap_or_default())?
+                Some(sum(received.iter().chain(&source)).map_err(doubled)?)
             }
             Op::Reduce => {
-                let target = self.read(at, step.target, step.count)?;
-                added(at, &source.unwrap_or_default(), &target)?
+                let target = self.read(at, step.target, part)?;
+                Some(sum(source.iter().chain([&target])).map_err(doubled)?)
             }
         };
+        let Some(result) = result else { return Ok(()) };
         if let Some(to) = send.filter(|_| step.op.sends()) {
-            self.wires.entry((at.rank, to as usize, channel)).or_default().push_back((result.clone(), at));
-            self.sent += 1;
+            let wire = self.wires.entry((at.rank, to as usize, channel)).or_default();
+            wire.push_back((result.clone(), at, step.count));
         }
         if step.op.writes_target() {
-            for (slot, content) in self.slots(at.rank, step.target, step.count).into_iter().zip(result) {
-                self.touched.entry(slot).or_default().push((at, true));
-                self.chunks.insert(slot, content);
-            }
+            let slot = self.slot(at.rank, step.target.buffer, step.target.chunk + part);
+            self.touched.entry(slot).or_default().push((at, true));
+            self.chunks.insert(slot, result);
         }
         Ok(())
     }
 
-    fn read(&mut self, at: At, place: Place, count: u64) -> Result<Vec<Content>, Flaw> {
-        let mut contents = Vec::new();
-        for slot in self.slots(at.rank, place, count) {
-            let content = self.chunks.get(&slot).cloned();
-            let unwritten = || Flaw::Unwritten { at, buffer: name(slot.1), chunk: slot.2 };
-            contents.push(content.ok_or_else(unwritten)?);
-            self.touched.entry(slot).or_default().push((at, false));
-        }
-        Ok(contents)
+    fn read(&mut self, at: At, place: Place, part: u64) -> Result<Content, Flaw> {
+        let slot = self.slot(at.rank, place.buffer, place.chunk + part);
+        let content = self.chunks.get(&slot).cloned();
+        let content = content.ok_or_else(|| Flaw::Unwritten { at, buffer: name(slot.1), chunk: slot.2 })?;
+        self.touched.entry(slot).or_default().push((at, false));
+        Ok(content)
     }
 
     /// That steps which touch the same chunk come in the order of the run.
@@ -345,22 +462,15 @@ impl<'p> Machine<'p> {
         let clocks = self.clocks();
         let mut known: BTreeSet<(At, At)> = BTreeSet::new();
         for (slot, touched) in &self.touched {
-            let mut writer: Option<At> = None;
-            let mut readers: Vec<At> = Vec::new();
+            let mut accesses: Accesses<At> = Accesses::default();
             for (at, writes) in touched {
-                let before = writer.iter().chain(readers.iter().filter(|_| *writes));
-                for first in before.filter(|first| **first != *at) {
+                for first in accesses.conflicting(*writes).filter(|first| **first != *at) {
                     let inside = clocks[first.rank].get(at).is_some_and(|clock| clock[first.block] > first.step);
                     if !inside && known.insert((*first, *at)) && !self.leads(*first, *at) {
                         return Err(Flaw::Race { first: *first, second: *at, buffer: name(slot.1), chunk: slot.2 });
                     }
                 }
-                if *writes {
-                    writer = Some(*at);
-                    readers.clear();
-                } else {
-                    readers.push(*at);
-                }
+                accesses.push(*at, *writes);
             }
         }
         Ok(())
@@ -449,24 +559,4 @@ impl<'p> Machine<'p> {
         unused.retain(|at| !used.contains(at) && !self.step(*at).is_some_and(|step| step.op.sends()));
         unused.iter().next().map(|first| (*first, unused.len()))
     }
-}
-
-/// Chunk by chunk, what is in either.
-fn added(at: At, left: &[Content], right: &[Content]) -> Result<Vec<Content>, Flaw> {
-    let sum = |(left, right): (&Content, &Content)| {
-        let mut all = Vec::with_capacity(left.len() + right.len());
-        let (mut a, mut b) = (left.iter().peekable(), right.iter().peekable());
-        while let (Some(one), Some(two)) = (a.peek(), b.peek()) {
-            match one.cmp(two) {
-                std::cmp::Ordering::Less => all.extend(a.next()),
-                std::cmp::Ordering::Greater => all.extend(b.next()),
-                std::cmp::Ordering::Equal => {
-                    return Err(Flaw::Doubled { at, rank: u64::from(one.0), chunk: one.1 });
-                }
-            }
-        }
-        all.extend(a.chain(b));
-        Ok(Rc::from(all))
-    };
-    left.iter().zip(right).map(sum).collect()
 }

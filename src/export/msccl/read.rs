@@ -90,6 +90,7 @@ pub fn read(text: &str) -> Result<Written, Unreadable> {
     let program = Program {
         name: root.attribute("name").unwrap_or_default().to_owned(),
         kind,
+        dialect: if root.has_attribute("outofplace") { Dialect::Azure } else { Dialect::Msccl },
         protocol,
         channels: u32::try_from(channels).unwrap_or(u32::MAX),
         chunks_per_loop: count(root, "nchunksperloop", MOST_CHUNKS)?,

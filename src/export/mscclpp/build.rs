@@ -2,11 +2,15 @@
 //!
 //! A rank does its actions in order; where they are more than a thread block has room for, the next block goes on, and
 //! a semaphore tells it when. A message is a put into the place where the receiver wants it, and a signal. Each place
-//! is written once, so that a put never comes too early.
+//! is written once in a launch; that it is free again in the next one is the affair of [`Handshakes`].
+//!
+//! The threads of a block meet at a `nop`. There is one where an operation on data needs what the operations since the
+//! last one have done or waited for, and where a signal tells of a put.
 
+use super::handshake::Handshakes;
 use super::{
-    Block, ChannelRefs, Channels, Chunks, Gpu, MOST_CHANNELS, MOST_OPERATIONS, Operation, Plan, RemoteBuffer,
-    RemoteRefs, Semaphore, letter, word,
+    Block, ChannelRefs, Channels, Chunks, Gpu, MOST_AT_ONCE, MOST_CHANNELS, MOST_OPERATIONS, Operation, Plan,
+    RemoteBuffer, RemoteRefs, Semaphore, letter, word,
 };
 use crate::export::ranks::{Action, Algorithm, Buffer, Span};
 use std::collections::{BTreeSet, VecDeque};
@@ -28,8 +32,8 @@ pub enum Unsaid {
 
 /// The only type of channels that is used.
 const MEMORY: &str = "memory";
-/// Room that the start and the end of a thread block take.
-const AROUND: usize = 2;
+/// Room that the end of a thread block takes: a `nop` and a semaphore.
+const END: usize = 2;
 
 /// The file of an algorithm.
 ///
@@ -54,14 +58,18 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
         }
     }
     let arrived = targets.clone();
+    let handshakes = Handshakes::of(algorithm);
     let mut gpus = Vec::with_capacity(n);
     for rank in 0..n {
         let mut writer = Writer { steps: Vec::new() };
         let mut inbox: Vec<VecDeque<Span>> = (0..n).map(|from| arrived[from][rank].clone()).collect();
-        for action in &algorithm.ranks[rank].actions {
+        for (place, action) in algorithm.ranks[rank].actions.iter().enumerate() {
+            if let (Action::Send { to, .. }, true) = (action, handshakes.awaits[rank].contains(&place)) {
+                writer.wait(*to);
+            }
             writer.action(action, (rank, &mut targets[rank], &mut inbox))?;
         }
-        let blocks = writer.blocks();
+        let blocks = writer.blocks(&handshakes.greets[rank]);
         let peers: BTreeSet<u32> = blocks.iter().flat_map(|block| block.peers.iter().copied()).collect();
         let peers: Vec<u32> = peers.into_iter().collect();
         let remotes: BTreeSet<(u32, Buffer)> = blocks.iter().flat_map(|block| block.remotes.iter().copied()).collect();
@@ -104,7 +112,7 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
     })
 }
 
-/// An operation, and whom it needs.
+/// An operation, and the rank that it needs.
 struct Step {
     name: &'static str,
     sources: Vec<Span>,
@@ -118,6 +126,10 @@ struct Writer {
 }
 
 impl Writer {
+    fn wait(&mut self, from: u32) {
+        self.steps.push(Step { name: "wait", sources: Vec::new(), target: None, peer: Some(from) });
+    }
+
     fn local(&mut self, name: &'static str, sources: Vec<Span>, target: Span) {
         self.steps.push(Step { name, sources, target: Some((None, target)), peer: None });
     }
@@ -136,10 +148,10 @@ impl Writer {
             }
             Action::Receive { from, .. } => {
                 inbox[from as usize].pop_front();
-                self.steps.push(Step { name: "wait", sources: Vec::new(), target: None, peer: Some(from) });
+                self.wait(from);
             }
             Action::ReceiveAdd { from, with, into } => {
-                self.steps.push(Step { name: "wait", sources: Vec::new(), target: None, peer: Some(from) });
+                self.wait(from);
                 if let Some(arrived) = inbox[from as usize].pop_front() {
                     self.local("re", vec![with, arrived], into);
                 }
@@ -151,21 +163,21 @@ impl Writer {
     }
 
     /// The steps in thread blocks, as many in each as there is room for.
-    fn blocks(self) -> Vec<Draft> {
+    ///
+    /// A block begins with the signals that its rank has begun, to the ranks that it is the first to work with: they
+    /// wait for nothing, and come before all else on their channels.
+    fn blocks(self, greets: &BTreeSet<u32>) -> Vec<Draft> {
         let mut blocks = vec![Draft::default()];
+        let mut greeted: BTreeSet<u32> = BTreeSet::new();
         for step in self.steps {
-            let block = blocks.last().expect("never empty");
-            let more = step.peer.is_some_and(|peer| !block.peers.contains(&peer));
-            let is_full = block.steps.len() + AROUND == MOST_OPERATIONS || more && block.peers.len() == MOST_CHANNELS;
-            if is_full {
-                blocks.push(Draft::default());
+            let greet = step.peer.filter(|peer| greets.contains(peer) && !greeted.contains(peer));
+            if blocks.last().is_some_and(|block| !block.has_room(&step, greet.is_some())) {
+                blocks.push(Draft { has_waited: true, acquires: 1, ..Draft::default() });
             }
+            greeted.extend(greet);
             let block = blocks.last_mut().expect("never empty");
-            block.peers.extend(step.peer);
-            if let Some((Some(rank), span)) = step.target {
-                block.remotes.insert((rank, span.buffer));
-            }
-            block.steps.push(step);
+            block.greets.extend(greet);
+            block.push(step);
         }
         blocks
     }
@@ -175,11 +187,60 @@ impl Writer {
 #[derive(Default)]
 struct Draft {
     steps: Vec<Step>,
+    greets: BTreeSet<u32>,
+    acquires: usize,
     peers: BTreeSet<u32>,
     remotes: BTreeSet<(u32, Buffer)>,
+    /// What is read and written since the last `nop`, here or on another rank.
+    reads: Vec<(Option<u32>, Span)>,
+    writes: Vec<(Option<u32>, Span)>,
+    /// Whether anything was waited for since.
+    has_waited: bool,
 }
 
 impl Draft {
+    fn has_room(&self, step: &Step, greets: bool) -> bool {
+        let greets = (self.greets.len() + usize::from(greets)).div_ceil(MOST_AT_ONCE);
+        let length = greets + self.acquires + self.steps.len() + usize::from(self.needs_sync(step)) + 1 + END;
+        let more = |fits: bool| usize::from(!fits);
+        let peers = self.peers.len() + step.peer.map_or(0, |peer| more(self.peers.contains(&peer)));
+        let remote = step.target.and_then(|(rank, span)| Some((rank?, span.buffer)));
+        let remotes = self.remotes.len() + remote.map_or(0, |remote| more(self.remotes.contains(&remote)));
+        length <= MOST_OPERATIONS && peers <= MOST_CHANNELS && remotes <= MOST_CHANNELS
+    }
+
+    /// Whether the threads have to meet before a step.
+    fn needs_sync(&self, step: &Step) -> bool {
+        let overlap = |one: (Option<u32>, Span), two: &(Option<u32>, Span)| {
+            let ends = |span: Span| span.start + span.count;
+            let same = (one.0, one.1.buffer) == (two.0, two.1.buffer);
+            same && one.1.start < ends(two.1) && two.1.start < ends(one.1)
+        };
+        let Some(target) = step.target else {
+            // A signal tells of the puts to its rank.
+            return step.name == "signal" && self.writes.iter().any(|(rank, _)| *rank == step.peer);
+        };
+        let reads_fresh =
+            step.sources.iter().any(|source| self.writes.iter().any(|other| overlap((None, *source), other)));
+        let overwrites = self.reads.iter().chain(&self.writes).any(|other| overlap(target, other));
+        self.has_waited || reads_fresh || overwrites
+    }
+
+    fn push(&mut self, step: Step) {
+        if self.needs_sync(&step) {
+            self.steps.push(Step { name: "nop", sources: Vec::new(), target: None, peer: None });
+            (self.reads, self.writes, self.has_waited) = (Vec::new(), Vec::new(), false);
+        }
+        self.has_waited |= step.name == "wait";
+        self.peers.extend(step.peer);
+        self.reads.extend(step.sources.iter().map(|span| (None, *span)));
+        self.writes.extend(step.target);
+        if let Some((Some(rank), span)) = step.target {
+            self.remotes.insert((rank, span.buffer));
+        }
+        self.steps.push(step);
+    }
+
     fn finish(self, (number, count): (usize, usize), peers: &[u32], remotes: &[(u32, Buffer)]) -> Block {
         let own_peers: Vec<u32> = self.peers.into_iter().collect();
         let own_remotes: Vec<(u32, Buffer)> = self.remotes.into_iter().collect();
@@ -194,7 +255,15 @@ impl Draft {
             semaphore_ids: vec![id],
             ..Operation::default()
         };
-        let mut ops = Vec::with_capacity(self.steps.len() + AROUND);
+        let channel = |peer: &u32| own_peers.iter().position(|known| known == peer);
+        let greets: Vec<usize> = self.greets.iter().filter_map(channel).collect();
+        let mut ops: Vec<Operation> = Vec::new();
+        ops.extend(greets.chunks(MOST_AT_ONCE).map(|channels| Operation {
+            name: "signal".to_owned(),
+            channel_ids: channels.to_vec(),
+            channel_type: Some(MEMORY.to_owned()),
+            ..Operation::default()
+        }));
         if number > 0 {
             ops.push(semaphore("sem_acquire", number - 1));
         }
@@ -212,17 +281,14 @@ impl Draft {
                 name: step.name.to_owned(),
                 src_buff: step.sources.iter().map(local).collect(),
                 dst_buff: target.into_iter().collect(),
-                channel_ids: step
-                    .peer
-                    .and_then(|peer| own_peers.iter().position(|known| *known == peer))
-                    .into_iter()
-                    .collect(),
+                channel_ids: step.peer.as_ref().and_then(channel).into_iter().collect(),
                 channel_type: step.peer.map(|_| MEMORY.to_owned()),
                 reduce_op: (step.name == "re").then(|| "sum".to_owned()),
                 ..Operation::default()
             });
         }
         if number + 1 < count {
+            ops.push(Operation { name: "nop".to_owned(), ..Operation::default() });
             ops.push(semaphore("sem_release", number));
         }
         let place = |peer: &u32| peers.iter().position(|known| known == peer);

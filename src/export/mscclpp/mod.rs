@@ -7,11 +7,12 @@
 //! Read in the sources of the executor: <https://github.com/microsoft/mscclpp> (`src/executor/`).
 
 mod build;
+mod handshake;
 mod prove;
 mod replay;
 
 pub use build::{Unsaid, build};
-pub use prove::{At, Flaw, Proven, prove};
+pub use prove::{Access, At, Flaw, Proven, prove};
 pub use replay::schedule;
 
 use crate::escape;
@@ -20,8 +21,12 @@ use serde::{Deserialize, Serialize};
 
 /// The most operations of a thread block.
 pub const MOST_OPERATIONS: usize = 64;
-/// The most channels of a thread block.
+/// The most channels of a thread block, and the most remote buffers.
 pub const MOST_CHANNELS: usize = 16;
+/// The most channels of an operation.
+pub const MOST_AT_ONCE: usize = 8;
+/// The most barriers.
+pub const MOST_BARRIERS: usize = 16;
 /// The most ranks that are read.
 pub const MOST_RANKS: usize = 1 << 12;
 /// The most chunks of a buffer that are read.

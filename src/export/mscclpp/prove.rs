@@ -1,12 +1,33 @@
 //! What a plan does, on symbols, against the collective that it claims to be.
 //!
-//! The ranks are run once, and of each chunk it is known what has been added up in it. Each operation carries a clock:
-//! how many operations of every thread block are done before it, because of the order in the blocks, of signals,
-//! barriers and semaphores. Operations that touch the same chunk, one of them writing, must be one before the other.
-//! Signals are only counted, so that a wait tells of one of them only where they, and those who wait, have one order.
+//! The ranks are run in one order, and of each chunk it is known what has been added up in it. Beside that, vector
+//! clocks say what happens before what. One run stands for all of them: accesses to a chunk, one of which writes, must
+//! have an order, and so must the signals and the waits on a channel. Then the nth wait is always for the nth signal,
+//! nothing that can go on is ever stopped by another thread block, and every run does the same.
+//!
+//! # Threads
+//! The threads of a block do its operations one after the other, but each for itself: data is moved by all threads, a
+//! signal, wait or semaphore is the affair of one, the kth channel of an operation that of the kth thread. Only `nop`
+//! and `barrier` bring the threads together. Without a `nop` between them, a signal may come before its `put` is done,
+//! and data may be read before the `wait` above is over.
+//!
+//! # Launches
+//! A rank's kernel ends when its own thread blocks have ended. Its caller then reads the output, may write a new input,
+//! and launches the plan again, while other ranks are still in the launch before. So the caller is a thread like the
+//! others: what is written to an output must happen before the end of the rank that has it, and what is written, or
+//! fetched, in the next launch must come after that rank has begun it. Signals and semaphores go on counting.
+//!
+//! Two launches are enough. As many signals are sent as are waited for in each, so that the order that was shown
+//! of an operation in the first launch and one in the second holds in every launch and the next. An operation comes
+//! before itself in the next launch, as its rank's launches come one after the other. So it comes before all later
+//! launches of what it conflicts with.
 
-use super::{Chunks, Gpu, MOST_CHANNELS, MOST_CHUNKS, MOST_OPERATIONS, MOST_RANKS, Operation, Plan, buffer, word};
-use crate::export::ranks::state::{Content, Slot, name, shape, slot, wrong};
+use super::{
+    Block, Chunks, MOST_AT_ONCE, MOST_BARRIERS, MOST_CHANNELS, MOST_CHUNKS, MOST_OPERATIONS, MOST_RANKS, Operation,
+    Plan, buffer, word,
+};
+use crate::export::ranks::order::{Accesses, Clock, merge};
+use crate::export::ranks::state::{Content, Slot, name, shape, slot, sum, wrong};
 use crate::export::ranks::{Buffer, Kind, Shape};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -27,6 +48,24 @@ pub struct At {
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {}, thread block {}, operation {}", self.rank, self.block, self.operation)
+    }
+}
+
+/// Who uses a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// An operation.
+    Operation(At),
+    /// The caller of a rank, who reads its output and writes its input before and after each launch.
+    Caller(usize),
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Access::Operation(at) => at.fmt(f),
+            Access::Caller(rank) => write!(f, "the caller of rank {rank}"),
+        }
     }
 }
 
@@ -87,7 +126,7 @@ pub enum Flaw {
     },
     /// Signals that nobody waits for.
     #[error("{signals} signals from rank {from} to rank {to} are never waited for")]
-    #[diagnostic(help("the next execution would take them for its own"))]
+    #[diagnostic(help("the next launch would take them for its own"))]
     Unheard {
         /// The sender.
         from: usize,
@@ -96,13 +135,40 @@ pub enum Flaw {
         /// How many.
         signals: usize,
     },
-    /// Two operations touch a chunk in either order.
-    #[error("{first} and {second} touch chunk {chunk} of {buffer} of rank {rank} in either order")]
-    Race {
+    /// A semaphore that is not at the end of a launch what it was at the start.
+    #[error("rank {rank}: a launch starts with semaphore {semaphore} at {before} and ends with it at {after}")]
+    #[diagnostic(help("the next launch would start with another count"))]
+    Unbalanced {
+        /// The rank.
+        rank: usize,
+        /// The semaphore.
+        semaphore: usize,
+        /// Its count at the start.
+        before: usize,
+        /// Its count at the end.
+        after: usize,
+    },
+    /// Two signals, or two waits, that have no order.
+    #[error("{first} and {second} {what} in either order")]
+    #[diagnostic(help("signals are only counted: a wait cannot tell which of the two it was for"))]
+    Unordered {
         /// One.
         first: At,
         /// The other.
         second: At,
+        /// What both do.
+        what: String,
+    },
+    /// Two accesses to a chunk that have no order.
+    #[error("{first} and {second} access chunk {chunk} of {buffer} of rank {rank} in either order")]
+    #[diagnostic(help(
+        "a signal and a wait order ranks, a semaphore thread blocks, and a `nop` the threads of a block; the caller of a rank uses its buffers between two launches, whatever other ranks are doing"
+    ))]
+    Race {
+        /// One.
+        first: Access,
+        /// The other.
+        second: Access,
         /// Whose buffer.
         rank: usize,
         /// The buffer.
@@ -152,8 +218,10 @@ pub struct Proven {
     pub(super) moves: Vec<Move>,
 }
 
-/// By thread block of all ranks: how many operations are done.
-type Clock = Rc<[u32]>;
+/// How many launches in a row are run.
+const LAUNCHES: u32 = 2;
+/// The type of channels on which a proxy does the work.
+const PORT: &str = "port";
 
 /// Proves a plan.
 ///
@@ -170,12 +238,12 @@ pub fn prove(plan: &Plan, kind: Option<Kind>) -> Result<Proven, Flaw> {
         inputs: input,
         outputs: output,
     })?;
-    let mut machine = Machine::new(plan, kind, shape);
+    let mut machine = Machine::new(plan, kind, shape)?;
     machine.run()?;
-    machine.result()?;
+    machine.balance()?;
     let operations = plan.gpus.iter().flat_map(|gpu| &gpu.threadblocks).map(|block| block.ops.len()).sum();
     let unused = machine.unused();
-    Ok(Proven { kind, shape, operations, signals: machine.signals, unused, moves: machine.moves })
+    Ok(Proven { kind, shape, operations, signals: machine.signals / LAUNCHES as usize, unused, moves: machine.moves })
 }
 
 fn limits(plan: &Plan) -> Result<(), Flaw> {
@@ -186,6 +254,10 @@ fn limits(plan: &Plan) -> Result<(), Flaw> {
     for (rank, gpu) in plan.gpus.iter().enumerate() {
         if gpu.id as usize != rank {
             return limit(rank, None, format!("its id is {}", gpu.id));
+        }
+        let many = gpu.semaphores.iter().find(|semaphore| semaphore.init_value > 1 << 10);
+        if let Some(semaphore) = many {
+            return limit(rank, None, format!("a semaphore that starts at {}", semaphore.init_value));
         }
         if gpu.input_chunks.max(gpu.output_chunks).max(gpu.scratch_chunks) > MOST_CHUNKS {
             return limit(rank, None, format!("a buffer of more than {MOST_CHUNKS} chunks"));
@@ -205,267 +277,504 @@ fn limits(plan: &Plan) -> Result<(), Flaw> {
             if channels > MOST_CHANNELS {
                 return limit(rank, Some(number), format!("{channels} channels; there is room for {MOST_CHANNELS}"));
             }
+            let remotes: usize = block.remote_buffer_refs.iter().map(|refs| refs.remote_buffer_ids.len()).sum();
+            if remotes > MOST_CHANNELS {
+                let what = format!("{remotes} remote buffers; there is room for {MOST_CHANNELS}");
+                return limit(rank, Some(number), what);
+            }
         }
     }
     Ok(())
 }
 
-/// Who touched a chunk last.
-#[derive(Default)]
-struct Touched {
-    writer: Option<(At, usize, u32)>,
-    readers: Vec<(At, usize, u32)>,
+/// An event of an agent: it is over for all whose clock counts this far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Event {
+    agent: usize,
+    time: u32,
 }
 
-/// Counted events. A waiter knows which of them it has waited for as long as they, and the waiters, come in one order.
+impl Event {
+    fn is_before(self, clock: &[u32]) -> bool {
+        clock[self.agent] >= self.time
+    }
+}
+
+/// What a thread of a block does on a counter.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    at: At,
+    lane: usize,
+    event: Event,
+}
+
+impl Turn {
+    /// Whether the next one comes after it: by the clock, or in the order of one thread.
+    fn is_before(self, next: Turn, clock: &[u32]) -> bool {
+        let same = |turn: Turn| (turn.at.rank, turn.at.block, turn.lane);
+        same(self) == same(next) || self.event.is_before(clock)
+    }
+}
+
+/// Counted events, which come in one order, as do those that wait for them.
 #[derive(Default)]
 struct Counter {
-    events: VecDeque<Clock>,
-    /// Of the last event, and of the last waiter.
-    last: [Option<Clock>; 2],
-    is_disordered: bool,
+    /// What was known to who sent it; nothing of what was there at the start.
+    events: VecDeque<Option<Clock>>,
+    /// The last to send, and to wait.
+    last: [Option<Turn>; 2],
 }
 
 impl Counter {
-    fn push(&mut self, clock: &[u32]) {
-        self.follow(0, clock);
-        self.events.push_back(Rc::from(clock));
+    fn push(&mut self, turn: Turn, clock: &[u32]) -> Result<(), Flaw> {
+        self.events.push_back(Some(clock.to_vec()));
+        self.turn(0, turn, clock)
     }
 
-    /// What is known to be done before a waiter goes on.
-    fn pop(&mut self, waiter: &[u32], own: usize) -> Option<Clock> {
-        self.follow(1, waiter);
-        // Who waits next has to come after this wait.
-        let mut after = waiter.to_vec();
-        after[own] += 1;
-        self.last[1] = Some(Rc::from(after));
-        self.events.pop_front().filter(|_| !self.is_disordered)
+    fn pop(&mut self, turn: Turn, clock: &mut [u32]) -> Result<(), Flaw> {
+        self.turn(1, turn, clock)?;
+        self.events.pop_front().flatten().iter().for_each(|event| merge(clock, event));
+        Ok(())
     }
 
-    fn follow(&mut self, side: usize, clock: &[u32]) {
-        let follows = |last: &Clock| last.iter().zip(clock).all(|(last, clock)| last <= clock);
-        self.is_disordered |= !self.last[side].as_ref().is_none_or(follows);
-        self.last[side] = Some(Rc::from(clock));
+    fn turn(&mut self, side: usize, next: Turn, clock: &[u32]) -> Result<(), Flaw> {
+        match self.last[side].replace(next) {
+            Some(last) if !last.is_before(next, clock) => {
+                let what = ["signal", "wait"][side].to_owned();
+                Err(Flaw::Unordered { first: last.at, second: next.at, what })
+            }
+            _ => Ok(()),
+        }
     }
 }
 
+/// A channel by who sends, who waits, its type, and which it is of those that are alike.
+type Wire = (usize, usize, String, usize);
+
+/// What the threads of a block know.
+struct Threads {
+    /// The next operation.
+    next: usize,
+    /// All of them, since they met last.
+    all: Clock,
+    /// Some of them, by what they waited for since.
+    lanes: BTreeMap<usize, Clock>,
+}
+
+impl Threads {
+    fn lane(&mut self, lane: usize) -> &mut Clock {
+        let all = &self.all;
+        self.lanes.entry(lane).or_insert_with(|| all.clone())
+    }
+
+    fn meet(&mut self) {
+        for lane in std::mem::take(&mut self.lanes).into_values() {
+            merge(&mut self.all, &lane);
+        }
+    }
+}
+
+/// The agents of the clocks are: the threads of each block together, the first thread of each block, the caller of each
+/// rank, and each port channel, whose puts are done by a proxy.
 struct Machine<'p> {
     plan: &'p Plan,
     kind: Kind,
     shape: Shape,
     chunks: BTreeMap<Slot, Content>,
-    touched: BTreeMap<Slot, Touched>,
+    accesses: BTreeMap<Slot, Accesses<(Access, Event)>>,
     /// The first thread block of each rank in the clocks.
     first: Vec<usize>,
-    next: Vec<Vec<usize>>,
-    clocks: Vec<Vec<u32>>,
-    /// By sender, receiver and type of the channel.
-    wires: BTreeMap<(usize, usize, String), Counter>,
+    /// The first agent that is a caller.
+    callers: usize,
+    /// By rank: how many launches are over.
+    launches: Vec<u32>,
+    threads: Vec<Vec<Threads>>,
+    wires: BTreeMap<Wire, Counter>,
     semaphores: BTreeMap<(usize, usize), Counter>,
     /// Who has come to a barrier.
     barriers: BTreeMap<(usize, usize), BTreeSet<usize>>,
+    /// The agent and the clock of each port channel.
+    ports: BTreeMap<Wire, (usize, Clock)>,
     signals: usize,
     moves: Vec<Move>,
 }
 
 impl<'p> Machine<'p> {
-    fn new(plan: &'p Plan, kind: Kind, shape: Shape) -> Machine<'p> {
+    fn new(plan: &'p Plan, kind: Kind, shape: Shape) -> Result<Machine<'p>, Flaw> {
         let mut first = Vec::new();
         let mut blocks = 0;
         for gpu in &plan.gpus {
             first.push(blocks);
             blocks += gpu.threadblocks.len();
         }
+        let ports = |gpu: &super::Gpu| {
+            let ports = gpu.channels.iter().filter(|channels| channels.channel_type == PORT);
+            ports.map(|channels| channels.connected_to.len()).sum::<usize>()
+        };
+        let agents = 2 * blocks + plan.gpus.len() + plan.gpus.iter().map(ports).sum::<usize>();
+        let threads = |block: &Block| (Threads { next: 0, all: vec![0; agents], lanes: BTreeMap::new() }, block).0;
         let mut machine = Machine {
             plan,
             kind,
             shape,
             chunks: BTreeMap::new(),
-            touched: BTreeMap::new(),
+            accesses: BTreeMap::new(),
             first,
-            next: plan.gpus.iter().map(|gpu| vec![0; gpu.threadblocks.len()]).collect(),
-            clocks: vec![vec![0; blocks]; blocks],
+            callers: 2 * blocks,
+            launches: vec![0; plan.gpus.len()],
+            threads: plan.gpus.iter().map(|gpu| gpu.threadblocks.iter().map(threads).collect()).collect(),
             wires: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             barriers: BTreeMap::new(),
+            ports: BTreeMap::new(),
             signals: 0,
             moves: Vec::new(),
         };
         for (rank, gpu) in plan.gpus.iter().enumerate() {
-            for chunk in 0..shape.input {
-                let slot = machine.slot(rank, Buffer::Input, chunk);
-                machine.chunks.insert(slot, Rc::new([(gpu.id, chunk)]));
-            }
             for (id, semaphore) in gpu.semaphores.iter().enumerate() {
-                let start: Clock = Rc::from(vec![0; blocks]);
                 let counter = machine.semaphores.entry((rank, id)).or_default();
-                counter.events.extend(std::iter::repeat_n(start, semaphore.init_value.min(1 << 16) as usize));
+                counter.events.extend(std::iter::repeat_n(None, semaphore.init_value as usize));
             }
+            machine.launch(rank, vec![0; agents])?;
         }
-        machine
+        Ok(machine)
     }
 
     fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
         slot(self.plan.inplace, self.kind, self.shape, (rank, buffer, chunk))
     }
 
-    fn run(&mut self) -> Result<(), Flaw> {
-        let blocks = |(rank, gpu): (usize, &Gpu)| (0..gpu.threadblocks.len()).map(move |block| (rank, block));
-        let mut waiting: VecDeque<(usize, usize)> = self.plan.gpus.iter().enumerate().flat_map(blocks).collect();
-        let mut idle = 0;
-        let plan = self.plan;
-        while let Some((rank, block)) = waiting.pop_front() {
-            let before = self.next[rank][block];
-            let operations = &plan.gpus[rank].threadblocks[block].ops;
-            while let Some(operation) = operations.get(self.next[rank][block]) {
-                let at = At { rank, block, operation: self.next[rank][block] };
-                if !self.take(at, operation)? {
-                    break;
-                }
-                self.next[rank][block] += 1;
-            }
-            let at = At { rank, block, operation: self.next[rank][block] };
-            idle = if at.operation > before { 0 } else { idle + 1 };
-            if at.operation < operations.len() {
-                waiting.push_back((rank, block));
-                if idle > waiting.len() {
-                    return Err(Flaw::Deadlock { at, more: waiting.len() - 1 });
-                }
+    /// The caller writes the input, and the thread blocks start.
+    fn launch(&mut self, rank: usize, mut clock: Clock) -> Result<(), Flaw> {
+        let event = self.called(rank, &mut clock);
+        for chunk in 0..self.shape.input {
+            let slot = self.slot(rank, Buffer::Input, chunk);
+            self.access((Access::Caller(rank), event), slot, true, &clock)?;
+            self.chunks.insert(slot, Rc::new([(self.plan.gpus[rank].id, chunk)]));
+        }
+        for threads in &mut self.threads[rank] {
+            *threads = Threads { next: 0, all: clock.clone(), lanes: BTreeMap::new() };
+        }
+        Ok(())
+    }
+
+    fn called(&self, rank: usize, clock: &mut [u32]) -> Event {
+        let agent = self.callers + rank;
+        clock[agent] += 1;
+        Event { agent, time: clock[agent] }
+    }
+
+    /// A rank has ended: the caller reads the output, which is of no use to the next launch.
+    fn end(&mut self, rank: usize) -> Result<(), Flaw> {
+        let mut clock: Option<Clock> = None;
+        for block in 0..self.threads[rank].len() {
+            self.meet(rank, block);
+            let threads = &self.threads[rank][block];
+            clock = Some(clock.map_or_else(
+                || threads.all.clone(),
+                |mut clock| {
+                    merge(&mut clock, &threads.all);
+                    clock
+                },
+            ));
+        }
+        // A rank without thread blocks learns nothing.
+        let Some(mut clock) = clock else {
+            return Err(Flaw::Limit { rank, block: None, what: "no thread blocks".to_owned() });
+        };
+        let event = self.called(rank, &mut clock);
+        for chunk in 0..self.shape.output {
+            let slot = self.slot(rank, Buffer::Output, chunk);
+            self.access((Access::Caller(rank), event), slot, false, &clock)?;
+            let found = self.chunks.remove(&slot);
+            if let Some(what) = wrong(self.kind, self.shape, (rank, chunk), found.as_ref()) {
+                return Err(Flaw::Wrong { rank, chunk, what });
             }
         }
-        let left = self.wires.iter().find(|(_, counter)| !counter.events.is_empty());
-        left.map_or(Ok(()), |((from, to, _), counter)| {
-            Err(Flaw::Unheard { from: *from, to: *to, signals: counter.events.len() })
-        })
+        self.launches[rank] += 1;
+        if self.launches[rank] < LAUNCHES { self.launch(rank, clock) } else { Ok(()) }
+    }
+
+    fn run(&mut self) -> Result<(), Flaw> {
+        let plan = self.plan;
+        let mut waiting: VecDeque<usize> = (0..plan.gpus.len()).collect();
+        let mut idle = 0;
+        while let Some(rank) = waiting.pop_front() {
+            let mut moved = false;
+            let mut stuck = None;
+            for (block, operations) in plan.gpus[rank].threadblocks.iter().enumerate() {
+                while let Some(operation) = operations.ops.get(self.threads[rank][block].next) {
+                    let at = At { rank, block, operation: self.threads[rank][block].next };
+                    if !self.take(at, operation)? {
+                        stuck = Some(at);
+                        break;
+                    }
+                    self.threads[rank][block].next += 1;
+                    moved = true;
+                }
+            }
+            // The last to come to a barrier lets others go on, who may have been looked at before.
+            let is_over = |(threads, block): (&Threads, &Block)| threads.next == block.ops.len();
+            if self.threads[rank].iter().zip(&plan.gpus[rank].threadblocks).all(is_over) {
+                self.end(rank)?;
+                moved = true;
+                if self.launches[rank] == LAUNCHES {
+                    idle = 0;
+                    continue;
+                }
+            }
+            idle = if moved { 0 } else { idle + 1 };
+            waiting.push_back(rank);
+            if let Some(at) = stuck.filter(|_| idle > waiting.len()) {
+                let left = |rank: &usize| {
+                    let blocks = self.threads[*rank].iter().zip(&plan.gpus[*rank].threadblocks);
+                    blocks.filter(|(threads, block)| threads.next < block.ops.len()).count()
+                };
+                return Err(Flaw::Deadlock { at, more: waiting.iter().map(left).sum::<usize>() - 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// That the next launch finds all counters as the first one did.
+    fn balance(&self) -> Result<(), Flaw> {
+        if let Some(((from, to, ..), wire)) = self.wires.iter().find(|(_, counter)| !counter.events.is_empty()) {
+            return Err(Flaw::Unheard { from: *from, to: *to, signals: wire.events.len().div_ceil(LAUNCHES as usize) });
+        }
+        for ((rank, semaphore), counter) in &self.semaphores {
+            let before = self.plan.gpus[*rank].semaphores[*semaphore].init_value as usize;
+            let more = counter.events.len().saturating_sub(before) / LAUNCHES as usize;
+            if counter.events.len() != before {
+                let after = if more > 0 { before + more } else { counter.events.len() };
+                return Err(Flaw::Unbalanced { rank: *rank, semaphore: *semaphore, before, after });
+            }
+        }
+        Ok(())
     }
 
     /// Does an operation, unless it has to wait.
     fn take(&mut self, at: At, operation: &Operation) -> Result<bool, Flaw> {
-        let own = self.first[at.rank] + at.block;
-        let peers = || self.peers(at, operation);
+        let kind = operation.channel_type.as_deref().unwrap_or_default();
+        let is_port = kind == PORT;
+        let wrong = |what: String| Err(Flaw::Operation { at, what });
         match operation.name.as_str() {
-            "nop" | "flush" => {}
-            "signal" | "wait" => {
-                let kind = operation.channel_type.clone().unwrap_or_default();
-                let peers = peers()?;
-                if operation.name == "wait" {
-                    let wire = |peer: &usize| (*peer, at.rank, kind.clone());
-                    let is_empty = |peer| self.wires.get(&wire(peer)).is_none_or(|wire| wire.events.is_empty());
-                    if peers.iter().any(is_empty) {
-                        return Ok(false);
-                    }
-                    for peer in &peers {
-                        self.heard(wire(peer), own);
-                    }
-                } else {
-                    self.tick(own);
-                    peers.iter().for_each(|peer| self.signal((at.rank, *peer, kind.clone()), own));
-                    return Ok(true);
+            "nop" => self.meet(at.rank, at.block),
+            "flush" if is_port => {
+                for (lane, wire) in self.wires(at, operation)?.into_iter().enumerate() {
+                    let (_, clock) = self.port(&wire);
+                    let clock = clock.clone();
+                    merge(self.threads[at.rank][at.block].lane(lane), &clock);
                 }
             }
-            "sem_acquire" => {
-                let is_empty =
-                    |id: &usize| self.semaphores.get(&(at.rank, *id)).is_none_or(|counter| counter.events.is_empty());
-                if operation.semaphore_ids.iter().any(is_empty) {
+            "signal" => {
+                for (lane, wire) in self.wires(at, operation)?.into_iter().enumerate() {
+                    self.signal(at, lane, wire, is_port)?;
+                }
+            }
+            "wait" => {
+                let wires = self.wires(at, operation)?.into_iter().map(|(from, to, kind, twin)| (to, from, kind, twin));
+                let wires: Vec<Wire> = wires.collect();
+                let is_empty = |wire: &Wire| self.wires.get(wire).is_none_or(|counter| counter.events.is_empty());
+                if wires.iter().any(is_empty) {
                     return Ok(false);
                 }
-                for id in &operation.semaphore_ids {
-                    let counter = self.semaphores.entry((at.rank, *id)).or_default();
-                    let clock = counter.pop(&self.clocks[own], own);
-                    clock.iter().for_each(|clock| merge(&mut self.clocks[own], clock));
+                for (lane, wire) in wires.into_iter().enumerate() {
+                    let turn = self.turn(at, lane);
+                    let clock = self.threads[at.rank][at.block].lane(lane);
+                    self.wires.entry(wire).or_default().pop(turn, clock)?;
+                    self.tick(turn);
                 }
             }
-            "sem_release" => {
-                self.tick(own);
-                for id in &operation.semaphore_ids {
-                    if *id >= self.plan.gpus[at.rank].semaphores.len() {
-                        return Err(Flaw::Operation { at, what: format!("there is no semaphore {id}") });
-                    }
-                    self.semaphores.entry((at.rank, *id)).or_default().push(&self.clocks[own]);
+            "sem_acquire" | "sem_release" => {
+                let ids = &operation.semaphore_ids;
+                let here = self.plan.gpus[at.rank].semaphores.len();
+                if let Some(id) = ids.iter().find(|id| **id >= here) {
+                    return wrong(format!("there is no semaphore {id}"));
                 }
-                return Ok(true);
+                distinct(at, ids)?;
+                let is_empty = |id: &usize| {
+                    self.semaphores.get(&(at.rank, *id)).is_none_or(|counter| counter.events.is_empty())
+                };
+                let acquires = operation.name == "sem_acquire";
+                if acquires && ids.iter().any(is_empty) {
+                    return Ok(false);
+                }
+                for (lane, id) in ids.iter().enumerate() {
+                    let turn = self.turn(at, lane);
+                    let clock = self.threads[at.rank][at.block].lane(lane);
+                    let counter = self.semaphores.entry((at.rank, *id)).or_default();
+                    if acquires {
+                        counter.pop(turn, clock)?;
+                        self.tick(turn);
+                    } else {
+                        self.tick(turn);
+                        let clock = self.threads[at.rank][at.block].lane(lane);
+                        self.semaphores.entry((at.rank, *id)).or_default().push(turn, clock)?;
+                    }
+                }
             }
             "barrier" => {
                 let (Some(id), Some(count)) = (operation.barrier_id, operation.num_threadblocks) else {
-                    return Err(Flaw::Operation {
-                        at,
-                        what: "a barrier without `barrier_id` or `num_threadblocks`".to_owned(),
-                    });
+                    return wrong("a barrier without `barrier_id` or `num_threadblocks`".to_owned());
                 };
-                if !self.meet(at, id, count) {
-                    return Ok(false);
-                }
+                return self.barrier(at, id, count);
             }
-            "put" | "pws" | "pwsf" | "get" | "copy" | "re" | "res" | "rre" | "rres" => {
-                let reduces = operation.name.starts_with('r');
-                self.moved(at, operation, reduces)?;
-                if operation.name.starts_with("pws") {
-                    let kind = operation.channel_type.clone().unwrap_or_default();
-                    let peers = self.peers(at, operation)?;
-                    self.tick(own);
-                    peers.iter().for_each(|peer| self.signal((at.rank, *peer, kind.clone()), own));
-                    return Ok(true);
-                }
+            "put" | "pws" | "pwsf" if is_port => self.port_put(at, operation)?,
+            "put" | "get" | "copy" | "re" | "res" | "rre" | "rres" if !is_port => {
+                self.moved(at, operation, operation.name.starts_with('r'))?;
             }
-            other => return Err(Flaw::Operation { at, what: format!("`{other}` is not read here") }),
+            "pws" | "pwsf" => return wrong(format!("`{}` gives no signal on a {kind} channel", operation.name)),
+            other => return wrong(format!("`{other}` is not read here")),
         }
-        self.tick(own);
         Ok(true)
     }
 
-    fn tick(&mut self, own: usize) {
-        self.clocks[own][own] += 1;
+    fn block(&self, at: At) -> usize {
+        self.first[at.rank] + at.block
     }
 
-    fn signal(&mut self, wire: (usize, usize, String), own: usize) {
-        self.wires.entry(wire).or_default().push(&self.clocks[own]);
-        self.signals += 1;
+    /// How often operations of this block have been done up to this one, in all launches.
+    fn time(&self, at: At) -> u32 {
+        let length = self.plan.gpus[at.rank].threadblocks[at.block].ops.len();
+        u32::try_from(at.operation + 1).unwrap_or(u32::MAX)
+            + self.launches[at.rank] * u32::try_from(length).unwrap_or(u32::MAX)
     }
 
-    fn heard(&mut self, wire: (usize, usize, String), own: usize) {
-        let clock = self.wires.entry(wire).or_default().pop(&self.clocks[own], own);
-        clock.iter().for_each(|clock| merge(&mut self.clocks[own], clock));
+    /// The event of an operation that all threads do.
+    fn event(&self, at: At) -> Event {
+        Event { agent: 2 * self.block(at), time: self.time(at) }
+    }
+
+    /// The event of an operation that one thread does. All but the first count as all threads together.
+    fn turn(&self, at: At, lane: usize) -> Turn {
+        let event = Event { agent: 2 * self.block(at) + usize::from(lane == 0), time: self.time(at) };
+        Turn { at, lane, event }
+    }
+
+    fn tick(&mut self, turn: Turn) {
+        if turn.lane == 0 {
+            self.threads[turn.at.rank][turn.at.block].lane(0)[turn.event.agent] = turn.event.time;
+        }
+    }
+
+    /// The threads of a block wait for each other: all is done that stands before.
+    fn meet(&mut self, rank: usize, block: usize) {
+        let length = u32::try_from(self.plan.gpus[rank].threadblocks[block].ops.len()).unwrap_or(u32::MAX);
+        let agent = 2 * (self.first[rank] + block);
+        let launches = self.launches[rank];
+        let threads = &mut self.threads[rank][block];
+        threads.meet();
+        let time = launches * length + u32::try_from(threads.next).unwrap_or(u32::MAX);
+        threads.all[agent..agent + 2].fill(time);
     }
 
     /// Whether all that meet at a barrier have come; then they go on from the same clock.
-    fn meet(&mut self, at: At, id: usize, count: usize) -> bool {
+    fn barrier(&mut self, at: At, id: usize, count: usize) -> Result<bool, Flaw> {
+        let meets = |block: &Block| block.ops.iter().any(|op| op.name == "barrier" && op.barrier_id == Some(id));
+        let users = self.plan.gpus[at.rank].threadblocks.iter().filter(|block| meets(block)).count();
+        if id >= MOST_BARRIERS || count != users {
+            let what = if id >= MOST_BARRIERS {
+                format!("barrier {id}; there are {MOST_BARRIERS}")
+            } else {
+                format!("{count} thread blocks are to meet at barrier {id}, which {users} have")
+            };
+            return Err(Flaw::Operation { at, what });
+        }
+        self.meet(at.rank, at.block);
         let here = self.barriers.entry((at.rank, id)).or_default();
         here.insert(at.block);
         if here.len() < count {
-            return false;
+            return Ok(false);
         }
         // The last to come lets all others through: they stand at the same barrier.
         let here = std::mem::take(here);
-        let mut all = vec![0; self.clocks.len()];
-        let first = self.first[at.rank];
-        here.iter().for_each(|block| merge(&mut all, &self.clocks[first + block]));
+        let mut all = self.threads[at.rank][at.block].all.clone();
+        here.iter().for_each(|block| merge(&mut all, &self.threads[at.rank][*block].all));
         for block in here {
-            self.clocks[first + block].clone_from(&all);
-            if block != at.block {
-                self.tick(first + block);
-                self.next[at.rank][block] += 1;
-            }
+            let threads = &mut self.threads[at.rank][block];
+            threads.all.clone_from(&all);
+            threads.next += usize::from(block != at.block);
         }
-        true
+        Ok(true)
     }
 
-    /// The ranks on the channels of an operation.
-    fn peers(&self, at: At, operation: &Operation) -> Result<Vec<usize>, Flaw> {
+    fn signal(&mut self, at: At, lane: usize, wire: Wire, is_port: bool) -> Result<(), Flaw> {
+        let turn = self.turn(at, lane);
+        self.tick(turn);
+        let mut clock = self.threads[at.rank][at.block].lane(lane).clone();
+        if is_port {
+            // The proxy sends it when the puts before it have been done.
+            let (_, port) = self.port(&wire);
+            merge(port, &clock);
+            clock.clone_from(port);
+        }
+        self.signals += 1;
+        self.wires.entry(wire).or_default().push(turn, &clock)
+    }
+
+    fn port(&mut self, wire: &Wire) -> (usize, &mut Clock) {
+        let agents = self.threads.iter().flatten().map(|threads| threads.all.len()).next().unwrap_or(0);
+        let next = self.callers + self.plan.gpus.len() + self.ports.len();
+        let (agent, clock) = self.ports.entry(wire.clone()).or_insert_with(|| (next, vec![0; agents]));
+        (*agent, clock)
+    }
+
+    /// Puts that a proxy does, some time before the next signal or flush on the channel is over.
+    fn port_put(&mut self, at: At, operation: &Operation) -> Result<(), Flaw> {
+        let wires = self.wires(at, operation)?;
+        let (sources, targets) = self.operands(at, operation)?;
+        if wires.len() != targets.len() {
+            return Err(Flaw::Operation { at, what: "a put takes a channel for each target".to_owned() });
+        }
+        for (lane, wire) in wires.into_iter().enumerate() {
+            if targets[lane].first().is_none_or(|(rank, ..)| *rank != wire.1) {
+                let what = format!("a put on a channel to rank {} into a buffer of another", wire.1);
+                return Err(Flaw::Operation { at, what });
+            }
+            let known = self.threads[at.rank][at.block].lane(lane).clone();
+            let (agent, clock) = self.port(&wire);
+            merge(clock, &known);
+            clock[agent] += 1;
+            let (event, clock) = (Event { agent, time: clock[agent] }, clock.clone());
+            self.apply(at, event, &clock, (&sources[lane..=lane], &targets[lane..=lane]), false)?;
+            if operation.name != "put" {
+                self.signal(at, lane, wire.clone(), true)?;
+            }
+            if operation.name == "pwsf" {
+                let clock = self.port(&wire).1.clone();
+                merge(self.threads[at.rank][at.block].lane(lane), &clock);
+            }
+        }
+        Ok(())
+    }
+
+    /// The channels of an operation, as its rank signals on them.
+    fn wires(&self, at: At, operation: &Operation) -> Result<Vec<Wire>, Flaw> {
         let gpu = &self.plan.gpus[at.rank];
         let kind = operation.channel_type.as_deref().unwrap_or_default();
         let refs = gpu.threadblocks[at.block].channels.iter().filter(|refs| refs.channel_type == kind);
         let own: Vec<usize> = refs.flat_map(|refs| refs.channel_ids.iter().copied()).collect();
         let of_type = gpu.channels.iter().filter(|channels| channels.channel_type == kind);
         let all: Vec<u32> = of_type.flat_map(|channels| channels.connected_to.iter().copied()).collect();
-        let peer = |id: &usize| {
-            let peer = own.get(*id).and_then(|id| all.get(*id)).map(|peer| *peer as usize);
+        let wire = |id: &usize| {
+            let place = own.get(*id).copied();
+            let peer = place.and_then(|place| all.get(place)).map(|peer| *peer as usize);
             let peer = peer.filter(|peer| *peer < self.plan.gpus.len() && *peer != at.rank);
-            peer.ok_or_else(|| Flaw::Operation { at, what: format!("channel {id} of type `{kind}` leads to no rank") })
+            let (place, peer) = place.zip(peer).ok_or_else(|| Flaw::Operation {
+                at,
+                what: format!("channel {id} of type `{kind}` leads to no rank"),
+            })?;
+            // The first channel to a rank is the first one that this rank has in turn, and so on.
+            let twin = all[..place].iter().filter(|other| **other as usize == peer).count();
+            Ok((at.rank, peer, kind.to_owned(), twin))
         };
-        if operation.channel_ids.is_empty() {
-            return Err(Flaw::Operation { at, what: format!("`{}` without a channel", operation.name) });
+        let wires: Vec<Wire> = operation.channel_ids.iter().map(wire).collect::<Result<_, _>>()?;
+        if wires.is_empty() || wires.len() > MOST_AT_ONCE {
+            let what = format!("`{}` on {} channels; it takes 1 to {MOST_AT_ONCE}", operation.name, wires.len());
+            return Err(Flaw::Operation { at, what });
         }
-        operation.channel_ids.iter().map(peer).collect()
+        distinct(at, &wires)?;
+        Ok(wires)
     }
 
     /// The chunks that an operation speaks of, here or on another rank.
@@ -500,70 +809,119 @@ impl<'p> Machine<'p> {
         Ok((chunks.index..end).map(|chunk| self.slot(rank, buffer, chunk)).collect())
     }
 
-    /// Reads, adds if that is asked for, and writes.
+    /// Reads, adds if that is asked for, and writes, by all threads of the block.
     fn moved(&mut self, at: At, operation: &Operation, reduces: bool) -> Result<(), Flaw> {
+        let (sources, targets) = self.operands(at, operation)?;
+        let clock = std::mem::take(&mut self.threads[at.rank][at.block].all);
+        let done = self.apply(at, self.event(at), &clock, (&sources, &targets), reduces);
+        self.threads[at.rank][at.block].all = clock;
+        done
+    }
+
+    /// The chunks of an operation that moves them, each list as long as the others.
+    fn operands(&self, at: At, operation: &Operation) -> Result<(Vec<Vec<Slot>>, Vec<Vec<Slot>>), Flaw> {
+        let wrong = |what: String| Flaw::Operation { at, what };
         let all = |list: &[Chunks]| -> Result<Vec<Vec<Slot>>, Flaw> {
             list.iter().map(|chunks| self.slots(at, operation, chunks)).collect()
         };
         let (sources, targets) = (all(&operation.src_buff)?, all(&operation.dst_buff)?);
-        let fits = !sources.is_empty() && !targets.is_empty();
         let length = sources.first().map_or(0, Vec::len);
         let same = sources.iter().chain(&targets).all(|slots| slots.len() == length);
-        if !fits || !same || !reduces && sources.len() != targets.len() {
-            return Err(Flaw::Operation {
-                at,
-                what: format!("the chunks of `{}` do not fit each other", operation.name),
-            });
-        }
-        let mut contents: Vec<Vec<Option<Content>>> = Vec::new();
-        for slots in &sources {
-            for slot in slots {
-                self.touch(at, *slot, false)?;
-            }
-            contents.push(slots.iter().map(|slot| self.chunks.get(slot).cloned()).collect());
-        }
-        if contents.iter().flatten().any(Option::is_none) {
-            return Err(Flaw::Operation { at, what: "a chunk is read before anything was written to it".to_owned() });
-        }
-        let results: Vec<Vec<Content>> = match reduces {
-            false => contents.into_iter().map(|chunks| chunks.into_iter().flatten().collect()).collect(),
-            true => {
-                let mut sums: Vec<Content> = Vec::new();
-                for chunk in 0..length {
-                    let parts = contents.iter().filter_map(|chunks| chunks[chunk].as_ref());
-                    sums.push(sum(at, parts)?);
-                }
-                vec![sums; targets.len()]
-            }
+        let is_remote = |chunks: &Chunks| chunks.buffer_id.is_some();
+        let remote = |list: &[Chunks], from: usize, to: usize| {
+            list.iter().enumerate().all(|(place, chunks)| is_remote(chunks) == (from..to).contains(&place))
         };
-        for (slots, result) in targets.iter().zip(results) {
+        let (src, dst) = (&operation.src_buff, &operation.dst_buff);
+        let (here, there, rest) = ((0, 0), (0, usize::MAX), (1, usize::MAX));
+        let (from, to) = match operation.name.as_str() {
+            "put" | "pws" | "pwsf" => (here, there),
+            "get" => (there, here),
+            "res" => (here, rest),
+            "rre" => (rest, here),
+            "rres" => (rest, rest),
+            _ => (here, here),
+        };
+        if !remote(src, from.0, from.1) || !remote(dst, to.0, to.1) {
+            return Err(wrong(format!("`{}` with chunks here that should be elsewhere, or the other way", operation.name)));
+        }
+        // The executor looks at the first target of a copy and of a sum, and the first buffer that is put.
+        let (pairs, single) = match operation.name.as_str() {
+            "put" | "pws" | "pwsf" => (true, src.iter().all(|chunks| chunks.kind == src[0].kind)),
+            "get" => (true, true),
+            "copy" => (true, dst.len() == 1),
+            "re" | "rre" => (false, dst.len() == 1),
+            _ => (false, true),
+        };
+        let fits = !sources.is_empty() && !targets.is_empty() && same && single;
+        if !fits || pairs && sources.len() != targets.len() {
+            return Err(wrong(format!("the chunks of `{}` do not fit each other", operation.name)));
+        }
+        // Threads do not wait for each other inside an operation.
+        let mut written: BTreeMap<Slot, (usize, usize)> = BTreeMap::new();
+        let place = |list: usize, chunk: usize| (if pairs { list } else { 0 }, chunk);
+        for (list, slots) in targets.iter().enumerate() {
+            for (chunk, slot) in slots.iter().enumerate() {
+                if written.insert(*slot, place(list, chunk)).is_some() {
+                    return Err(wrong(format!("`{}` writes a chunk twice", operation.name)));
+                }
+            }
+        }
+        for (list, slots) in sources.iter().enumerate() {
+            for (chunk, slot) in slots.iter().enumerate() {
+                if written.get(slot).is_some_and(|written| *written != place(list, chunk)) {
+                    return Err(wrong(format!("`{}` reads a chunk that it also overwrites", operation.name)));
+                }
+            }
+        }
+        Ok((sources, targets))
+    }
+
+    fn apply(
+        &mut self,
+        at: At,
+        event: Event,
+        clock: &[u32],
+        (sources, targets): (&[Vec<Slot>], &[Vec<Slot>]),
+        reduces: bool,
+    ) -> Result<(), Flaw> {
+        let access = (Access::Operation(at), event);
+        let mut contents: Vec<Vec<Content>> = Vec::new();
+        for slots in sources {
+            let mut read = Vec::with_capacity(slots.len());
+            for slot in slots {
+                self.access(access, *slot, false, clock)?;
+                let unwritten = || Flaw::Operation { at, what: "a chunk is read before anything was written to it".to_owned() };
+                read.push(self.chunks.get(slot).cloned().ok_or_else(unwritten)?);
+            }
+            contents.push(read);
+        }
+        if reduces {
+            let length = contents.first().map_or(0, Vec::len);
+            let doubled = |(rank, chunk)| Flaw::Doubled { at, rank, chunk };
+            let sum = |chunk| sum(contents.iter().map(|chunks: &Vec<Content>| &chunks[chunk])).map_err(doubled);
+            contents = vec![(0..length).map(sum).collect::<Result<_, _>>()?; targets.len()];
+        }
+        for (slots, result) in targets.iter().zip(contents) {
             for (slot, content) in slots.iter().zip(result) {
-                self.touch(at, *slot, true)?;
+                self.access(access, *slot, true, clock)?;
                 self.chunks.insert(*slot, content);
             }
         }
-        self.moves.push(Move { at, reduces, sources, targets });
+        if self.launches[at.rank] == 0 {
+            self.moves.push(Move { at, reduces, sources: sources.to_vec(), targets: targets.to_vec() });
+        }
         Ok(())
     }
 
-    /// That whoever touched a chunk before is done.
-    fn touch(&mut self, at: At, slot: Slot, writes: bool) -> Result<(), Flaw> {
-        let own = self.first[at.rank] + at.block;
-        let clock = &self.clocks[own];
-        let touched = self.touched.entry(slot).or_default();
-        let before = touched.writer.iter().chain(touched.readers.iter().filter(|_| writes));
-        for (first, block, time) in before {
-            if *block != own && clock[*block] < *time {
-                let (rank, buffer, chunk) = slot;
-                return Err(Flaw::Race { first: *first, second: at, rank, buffer: name(buffer), chunk });
-            }
+    /// That whoever used a chunk before is done.
+    fn access(&mut self, next: (Access, Event), slot: Slot, writes: bool, clock: &[u32]) -> Result<(), Flaw> {
+        let accesses = self.accesses.entry(slot).or_default();
+        let early = accesses.conflicting(writes).find(|(_, event)| *event != next.1 && !event.is_before(clock));
+        if let Some((first, _)) = early {
+            let (rank, buffer, chunk) = slot;
+            return Err(Flaw::Race { first: *first, second: next.0, rank, buffer: name(buffer), chunk });
         }
-        let own = (at, own, clock[own] + 1);
-        if writes {
-            *touched = Touched { writer: Some(own), readers: Vec::new() };
-        } else {
-            touched.readers.push(own);
-        }
+        accesses.push(next, writes);
         Ok(())
     }
 
@@ -590,30 +948,12 @@ impl<'p> Machine<'p> {
         }
         unused.first().map(|first| (*first, unused.len()))
     }
-
-    fn result(&self) -> Result<(), Flaw> {
-        for rank in 0..self.plan.gpus.len() {
-            for chunk in 0..self.shape.output {
-                let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk));
-                if let Some(what) = wrong(self.kind, self.shape, (rank, chunk), found) {
-                    return Err(Flaw::Wrong { rank, chunk, what });
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-fn merge(clock: &mut [u32], other: &[u32]) {
-    clock.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
-}
-
-/// What is in any of the parts.
-fn sum<'c>(at: At, parts: impl Iterator<Item = &'c Content>) -> Result<Content, Flaw> {
-    let mut all: Vec<(u32, u64)> = parts.flat_map(|content| content.iter().copied()).collect();
-    all.sort_unstable();
-    match all.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Flaw::Doubled { at, rank: pair[0].0, chunk: pair[0].1 }),
-        None => Ok(Rc::from(all)),
+/// That nothing stands twice in a list of what threads do side by side.
+fn distinct<T: Ord>(at: At, all: &[T]) -> Result<(), Flaw> {
+    if all.iter().collect::<BTreeSet<_>>().len() == all.len() {
+        return Ok(());
     }
+    Err(Flaw::Operation { at, what: "a channel or semaphore stands twice in one operation".to_owned() })
 }

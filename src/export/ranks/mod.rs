@@ -1,5 +1,6 @@
 //! One collective as programs of ranks over buffers of chunks: what all formats of runtimes have in common.
 
+pub(in crate::export) mod order;
 mod place;
 pub(in crate::export) mod replay;
 pub(in crate::export) mod state;

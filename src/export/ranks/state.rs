@@ -75,6 +75,19 @@ pub(in crate::export) fn wrong(
     })
 }
 
+/// What is in any of the parts.
+///
+/// # Errors
+/// The input chunk that is in two of them, as a rank and a place.
+pub(in crate::export) fn sum<'c>(parts: impl Iterator<Item = &'c Content>) -> Result<Content, (u32, u64)> {
+    let mut all: Vec<(u32, u64)> = parts.flat_map(|content| content.iter().copied()).collect();
+    all.sort_unstable();
+    match all.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(pair[0]),
+        None => Ok(Rc::from(all)),
+    }
+}
+
 /// A buffer in words.
 pub(in crate::export) fn name(buffer: Buffer) -> &'static str {
     match buffer {
