@@ -220,8 +220,6 @@ pub struct Proven {
 
 /// How many launches in a row are run.
 const LAUNCHES: u32 = 2;
-/// The type of channels on which a proxy does the work.
-const PORT: &str = "port";
 
 /// Proves a plan.
 ///
@@ -348,8 +346,44 @@ impl Counter {
     }
 }
 
-/// A channel by who sends, who waits, its type, and which it is of those that are alike.
-type Wire = (usize, usize, String, usize);
+/// Who carries what a channel carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Carrier {
+    /// The threads themselves.
+    Memory,
+    /// A proxy, which does what it is asked for in order, some time later.
+    Port,
+}
+
+impl Carrier {
+    fn of(channel_type: &str) -> Option<Carrier> {
+        match channel_type {
+            "memory" => Some(Carrier::Memory),
+            "port" => Some(Carrier::Port),
+            _ => None,
+        }
+    }
+}
+
+/// A channel by who signals, who waits, the carrier, and which it is of those that are alike.
+type Wire = (usize, usize, Carrier, usize);
+
+/// The channels of a rank by carrier, as it signals on them; none where a channel leads nowhere.
+fn wires(plan: &Plan, rank: usize) -> BTreeMap<Carrier, Vec<Option<Wire>>> {
+    let mut all: BTreeMap<Carrier, Vec<Option<Wire>>> = BTreeMap::new();
+    let mut count: BTreeMap<(Carrier, usize), usize> = BTreeMap::new();
+    for channels in &plan.gpus[rank].channels {
+        let Some(carrier) = Carrier::of(&channels.channel_type) else { continue };
+        for peer in channels.connected_to.iter().map(|peer| *peer as usize) {
+            // The first channel to a rank is the first one that this rank has in turn, and so on.
+            let twin = count.entry((carrier, peer)).or_default();
+            let wire = (rank, peer, carrier, *twin);
+            *twin += 1;
+            all.entry(carrier).or_default().push((peer < plan.gpus.len() && peer != rank).then_some(wire));
+        }
+    }
+    all
+}
 
 /// What the threads of a block know.
 struct Threads {
@@ -389,6 +423,8 @@ struct Machine<'p> {
     /// By rank: how many launches are over.
     launches: Vec<u32>,
     threads: Vec<Vec<Threads>>,
+    /// By rank and carrier, in the order of the rank.
+    channels: Vec<BTreeMap<Carrier, Vec<Option<Wire>>>>,
     wires: BTreeMap<Wire, Counter>,
     semaphores: BTreeMap<(usize, usize), Counter>,
     /// Who has come to a barrier.
@@ -407,11 +443,9 @@ impl<'p> Machine<'p> {
             first.push(blocks);
             blocks += gpu.threadblocks.len();
         }
-        let ports = |gpu: &super::Gpu| {
-            let ports = gpu.channels.iter().filter(|channels| channels.channel_type == PORT);
-            ports.map(|channels| channels.connected_to.len()).sum::<usize>()
-        };
-        let agents = 2 * blocks + plan.gpus.len() + plan.gpus.iter().map(ports).sum::<usize>();
+        let channels: Vec<_> = (0..plan.gpus.len()).map(|rank| wires(plan, rank)).collect();
+        let ports: usize = channels.iter().filter_map(|all| all.get(&Carrier::Port)).map(Vec::len).sum();
+        let agents = 2 * blocks + plan.gpus.len() + ports;
         let threads = |block: &Block| (Threads { next: 0, all: vec![0; agents], lanes: BTreeMap::new() }, block).0;
         let mut machine = Machine {
             plan,
@@ -423,6 +457,7 @@ impl<'p> Machine<'p> {
             callers: 2 * blocks,
             launches: vec![0; plan.gpus.len()],
             threads: plan.gpus.iter().map(|gpu| gpu.threadblocks.iter().map(threads).collect()).collect(),
+            channels,
             wires: BTreeMap::new(),
             semaphores: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -554,14 +589,13 @@ impl<'p> Machine<'p> {
 
     /// Does an operation, unless it has to wait.
     fn take(&mut self, at: At, operation: &Operation) -> Result<bool, Flaw> {
-        let kind = operation.channel_type.as_deref().unwrap_or_default();
-        let is_port = kind == PORT;
+        let is_port = operation.channel_type.as_deref().and_then(Carrier::of) == Some(Carrier::Port);
         let wrong = |what: String| Err(Flaw::Operation { at, what });
         match operation.name.as_str() {
             "nop" => self.meet(at.rank, at.block),
             "flush" if is_port => {
                 for (lane, wire) in self.wires(at, operation)?.into_iter().enumerate() {
-                    let (_, clock) = self.port(&wire);
+                    let (_, clock) = self.port(wire);
                     let clock = clock.clone();
                     merge(self.threads[at.rank][at.block].lane(lane), &clock);
                 }
@@ -572,7 +606,7 @@ impl<'p> Machine<'p> {
                 }
             }
             "wait" => {
-                let wires = self.wires(at, operation)?.into_iter().map(|(from, to, kind, twin)| (to, from, kind, twin));
+                let wires = self.wires(at, operation)?.into_iter().map(|(from, to, carrier, twin)| (to, from, carrier, twin));
                 let wires: Vec<Wire> = wires.collect();
                 let is_empty = |wire: &Wire| self.wires.get(wire).is_none_or(|counter| counter.events.is_empty());
                 if wires.iter().any(is_empty) {
@@ -623,7 +657,7 @@ impl<'p> Machine<'p> {
             "put" | "get" | "copy" | "re" | "res" | "rre" | "rres" if !is_port => {
                 self.moved(at, operation, operation.name.starts_with('r'))?;
             }
-            "pws" | "pwsf" => return wrong(format!("`{}` gives no signal on a {kind} channel", operation.name)),
+            "pws" | "pwsf" => return wrong(format!("`{}` gives no signal but on port channels", operation.name)),
             other => return wrong(format!("`{other}` is not read here")),
         }
         Ok(true)
@@ -704,7 +738,7 @@ impl<'p> Machine<'p> {
         let mut clock = self.threads[at.rank][at.block].lane(lane).clone();
         if is_port {
             // The proxy sends it when the puts before it have been done.
-            let (_, port) = self.port(&wire);
+            let (_, port) = self.port(wire);
             merge(port, &clock);
             clock.clone_from(port);
         }
@@ -712,10 +746,10 @@ impl<'p> Machine<'p> {
         self.wires.entry(wire).or_default().push(turn, &clock)
     }
 
-    fn port(&mut self, wire: &Wire) -> (usize, &mut Clock) {
+    fn port(&mut self, wire: Wire) -> (usize, &mut Clock) {
         let agents = self.threads.iter().flatten().map(|threads| threads.all.len()).next().unwrap_or(0);
         let next = self.callers + self.plan.gpus.len() + self.ports.len();
-        let (agent, clock) = self.ports.entry(wire.clone()).or_insert_with(|| (next, vec![0; agents]));
+        let (agent, clock) = self.ports.entry(wire).or_insert_with(|| (next, vec![0; agents]));
         (*agent, clock)
     }
 
@@ -732,16 +766,16 @@ impl<'p> Machine<'p> {
                 return Err(Flaw::Operation { at, what });
             }
             let known = self.threads[at.rank][at.block].lane(lane).clone();
-            let (agent, clock) = self.port(&wire);
+            let (agent, clock) = self.port(wire);
             merge(clock, &known);
             clock[agent] += 1;
             let (event, clock) = (Event { agent, time: clock[agent] }, clock.clone());
             self.apply(at, event, &clock, (&sources[lane..=lane], &targets[lane..=lane]), false)?;
             if operation.name != "put" {
-                self.signal(at, lane, wire.clone(), true)?;
+                self.signal(at, lane, wire, true)?;
             }
             if operation.name == "pwsf" {
-                let clock = self.port(&wire).1.clone();
+                let clock = self.port(wire).1.clone();
                 merge(self.threads[at.rank][at.block].lane(lane), &clock);
             }
         }
@@ -750,23 +784,14 @@ impl<'p> Machine<'p> {
 
     /// The channels of an operation, as its rank signals on them.
     fn wires(&self, at: At, operation: &Operation) -> Result<Vec<Wire>, Flaw> {
-        let gpu = &self.plan.gpus[at.rank];
         let kind = operation.channel_type.as_deref().unwrap_or_default();
-        let refs = gpu.threadblocks[at.block].channels.iter().filter(|refs| refs.channel_type == kind);
-        let own: Vec<usize> = refs.flat_map(|refs| refs.channel_ids.iter().copied()).collect();
-        let of_type = gpu.channels.iter().filter(|channels| channels.channel_type == kind);
-        let all: Vec<u32> = of_type.flat_map(|channels| channels.connected_to.iter().copied()).collect();
+        let refs = self.plan.gpus[at.rank].threadblocks[at.block].channels.iter();
+        let own = || refs.clone().filter(|refs| refs.channel_type == kind).flat_map(|refs| &refs.channel_ids);
+        let all = Carrier::of(kind).and_then(|carrier| self.channels[at.rank].get(&carrier));
         let wire = |id: &usize| {
-            let place = own.get(*id).copied();
-            let peer = place.and_then(|place| all.get(place)).map(|peer| *peer as usize);
-            let peer = peer.filter(|peer| *peer < self.plan.gpus.len() && *peer != at.rank);
-            let (place, peer) = place.zip(peer).ok_or_else(|| Flaw::Operation {
-                at,
-                what: format!("channel {id} of type `{kind}` leads to no rank"),
-            })?;
-            // The first channel to a rank is the first one that this rank has in turn, and so on.
-            let twin = all[..place].iter().filter(|other| **other as usize == peer).count();
-            Ok((at.rank, peer, kind.to_owned(), twin))
+            let wire = own().nth(*id).and_then(|place| *all?.get(*place)?);
+            let what = || format!("channel {id} of type `{kind}` leads to no rank");
+            wire.ok_or_else(|| Flaw::Operation { at, what: what() })
         };
         let wires: Vec<Wire> = operation.channel_ids.iter().map(wire).collect::<Result<_, _>>()?;
         if wires.is_empty() || wires.len() > MOST_AT_ONCE {
