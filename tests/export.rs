@@ -2,9 +2,9 @@
 
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
-mod common;
 #[path = "common/collectives.rs"]
 mod collectives;
+mod common;
 #[path = "common/formats.rs"]
 mod formats;
 
@@ -15,16 +15,14 @@ use shardc::costs;
 use shardc::dtype::DType;
 use shardc::export::messages::{self, What};
 use shardc::export::msccl::{self, Dialect, Room};
-use shardc::export::ranks::{self, Kind, Shape};
+use shardc::export::ranks;
 use shardc::export::{chakra, goal, mscclpp};
 use shardc::lower::Lowering;
 use shardc::mesh::Wiring;
 use shardc::method::Method;
 use shardc::plan::StepOp;
-use shardc::schedule::methods::{broadcasts_in_chunks, candidates};
-use shardc::schedule::{Schedule, from_text, verify};
+use shardc::schedule::{from_text, verify};
 use shardc::sim;
-use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -41,7 +39,8 @@ fn msccl_comes_back_and_is_proven() {
                 let text = msccl::write(&program, &options);
                 let back = msccl::read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
                 assert_eq!(back.program, program, "{name}");
-                let proof = msccl::prove(&back.program, None, Room::of(back.program.dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
+                let proof = msccl::prove(&back.program, None, Room::of(back.program.dialect))
+                    .unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
                 assert_eq!(proof.kind, algorithm.kind, "{name}");
                 // Bundles on a line carry what only other devices would want.
                 assert_eq!(proof.unused.is_some(), method == Method::LineBundled, "{name}\n{text}");
@@ -131,8 +130,9 @@ fn what_nobody_needs_is_told() {
     };
     let room = plan.gpus[2].scratch_chunks;
     plan.gpus[2].scratch_chunks += 1;
-    plan.gpus[2].threadblocks[0].ops.insert(0, copy(chunk("s", room)));
-    plan.gpus[2].threadblocks[0].ops.insert(0, copy(chunk("s", room)));
+    let nop = mscclpp::Operation { name: "nop".to_owned(), ..mscclpp::Operation::default() };
+    let ops = [copy(chunk("s", room)), nop, copy(chunk("s", room))];
+    plan.gpus[2].threadblocks[0].ops.splice(0..0, ops);
     let (first, count) = mscclpp::prove(&plan, None).expect("right").unused.expect("told");
     assert_eq!((first.rank, first.block, first.operation, count), (2, 0, 0, 2));
 }
@@ -322,7 +322,8 @@ fn collectives_of_examples_come_back() {
                     let options = msccl::Options::default();
                     let program = msccl::build(&algorithm, "it", &options).expect("within the limits");
                     let back = msccl::read(&msccl::write(&program, &options)).expect("a file");
-                    msccl::prove(&back.program, None, Room::of(back.program.dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    msccl::prove(&back.program, None, Room::of(back.program.dialect))
+                        .unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
                     let plan = mscclpp::build(&algorithm, "it").expect("a plan");
                     mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
                     proven += 1;

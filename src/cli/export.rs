@@ -174,7 +174,8 @@ impl Export {
     fn msccl(&self, made: &Made) -> Result<String, Failure> {
         let refused = |found: Diagnostics| input::fault(&made.source, &found, self.common.output.format);
         let (algorithm, name) = self.algorithm(made)?;
-        let options = msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None, steps: self.max_steps };
+        let options =
+            msccl::Options { dialect: self.dialect, protocol: self.protocol, sizes: None, steps: self.max_steps };
         let program = msccl::build(&algorithm, &name, &options).map_err(|error| refused(Diagnostics::of(&error)))?;
         let text = msccl::write(&program, &options);
         let back = msccl::read(&text).map_err(|error| refused(Diagnostics::of(&error)))?;

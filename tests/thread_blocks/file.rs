@@ -136,7 +136,9 @@ impl World for FileWorld {
                 Op::Nop => Vec::new(),
                 Op::Send | Op::Copy => source(self),
                 Op::Receive | Op::ReceiveCopySend => received,
-                Op::ReceiveReduceSend | Op::ReceiveReduceCopy | Op::ReceiveReduceCopySend => add(source(self), &received),
+                Op::ReceiveReduceSend | Op::ReceiveReduceCopy | Op::ReceiveReduceCopySend => {
+                    add(source(self), &received)
+                }
                 Op::Reduce => add(source(self), &self.values(rank, step.target, first, count)),
             });
             return Ok(());

@@ -5,11 +5,12 @@
 //!
 //! `SHARDC_MUTANTS=all cargo test --release --test thread_blocks -- --nocapture` tries 100,000 mutants.
 
-#[path = "../common/mod.rs"]
-mod common;
 #[path = "../common/collectives.rs"]
 mod collectives;
+#[path = "../common/mod.rs"]
+mod common;
 mod file;
+mod known;
 mod mutants;
 mod plan;
 mod world;
@@ -148,7 +149,8 @@ fn no_wrong_plan_is_proven() {
                     counts.right += 1;
                     if plan.gpus.len() == 2 {
                         let world = PlanWorld::new(&plan, algorithm.kind, &mut random).expect("it ran");
-                        let ended = all_runs(&world, 2_000).unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{}", text()));
+                        let ended =
+                            all_runs(&world, 2_000).unwrap_or_else(|wrong| panic!("{name}: {wrong}\n{}", text()));
                         counts.explored += usize::from(ended);
                     }
                 }

@@ -103,7 +103,14 @@ pub(crate) fn garbage(rank: usize, buffer: usize, chunk: usize, half: usize) -> 
 
 /// What a caller wants to find in an element of an output: after a launch of a collective over `n` ranks with `i` chunks
 /// of input and `o` of output each. From the book, not from the crate.
-pub(crate) fn output(kind: Kind, (n, i, o): (usize, usize, usize), launch: u64, rank: usize, chunk: usize, half: usize) -> i64 {
+pub(crate) fn output(
+    kind: Kind,
+    (n, i, o): (usize, usize, usize),
+    launch: u64,
+    rank: usize,
+    chunk: usize,
+    half: usize,
+) -> i64 {
     let sum = |place: usize| (0..n).fold(0i64, |sum, from| sum.wrapping_add(input(launch, from, place, half)));
     match kind {
         Kind::AllGather => input(launch, chunk / i, chunk % i, half),

@@ -5,8 +5,8 @@
 //! follows from what it, or its block, waits for anyway.
 
 use super::{
-    Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op, Options, Place,
-    Program, Step,
+    Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op,
+    Options, Place, Program, Step,
 };
 use crate::export::ranks::{Action, Algorithm, Buffer, Kind, Rank, Span};
 use std::collections::BTreeMap;
@@ -26,7 +26,9 @@ pub enum Unsaid {
         blocks: usize,
     },
     /// More thread blocks have to be waited for than a runtime can number.
-    #[error("rank {rank} waits for steps of {blocks} thread blocks, and MSCCL can number at most {MOST_AWAITED} of them")]
+    #[error(
+        "rank {rank} waits for steps of {blocks} thread blocks, and MSCCL can number at most {MOST_AWAITED} of them"
+    )]
     #[diagnostic(help("take a method with fewer messages, such as a ring"))]
     Awaited {
         /// The rank.

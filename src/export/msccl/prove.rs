@@ -16,9 +16,9 @@
 //!
 //! # Launches
 //! A block writes to buffers of its own rank only: what is sent lies in the connection until its receiver fetches it.
-//! So all that changes the output of a rank has been done when its own kernel ends, whatever other ranks do; and a rank
-//! that has begun the next launch can only fill the slots behind the messages of this one. As no messages are left over
-//! at the end, each launch finds the connections empty or fetches the same as the first.
+//! So all that changes the output of a rank has been done when its own kernel ends, whatever other ranks do. A rank that
+//! has begun the next launch can only fill the slots behind the messages of this one. As no messages are left over, the
+//! launches one after the other are one of the possible runs, and all others end like it.
 
 use super::{Dialect, MOST_AWAITED, Op, Place, Program, SLOTS, Step};
 use crate::export::ranks::order::Accesses;

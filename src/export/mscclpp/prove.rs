@@ -8,7 +8,8 @@
 //! # Threads
 //! The threads of a block do its operations one after the other, but each for itself: data is moved by all threads, a
 //! signal, wait or semaphore is the affair of one, the kth channel of an operation that of the kth thread. Only `nop`
-//! and `barrier` bring the threads together. Without a `nop` between them, a signal may come before its `put` is done,
+//! and `barrier` bring the threads together. An operation that waits stops the whole block here: a plan in which other
+//! threads have to go past it is refused. Without a `nop` between them, a signal may come before its `put` is done,
 //! and data may be read before the `wait` above is over.
 //!
 //! # Launches
@@ -530,45 +531,51 @@ impl<'p> Machine<'p> {
         if self.launches[rank] < LAUNCHES { self.launch(rank, clock) } else { Ok(()) }
     }
 
+    /// Runs all thread blocks as far as they come, again and again. A kernel ends when nothing else can be done, so that
+    /// what comes too late for it is found to have no order, rather than to be missing.
     fn run(&mut self) -> Result<(), Flaw> {
         let plan = self.plan;
-        let mut waiting: VecDeque<usize> = (0..plan.gpus.len()).collect();
-        let mut idle = 0;
-        while let Some(rank) = waiting.pop_front() {
+        loop {
             let mut moved = false;
-            let mut stuck = None;
-            for (block, operations) in plan.gpus[rank].threadblocks.iter().enumerate() {
-                while let Some(operation) = operations.ops.get(self.threads[rank][block].next) {
-                    let at = At { rank, block, operation: self.threads[rank][block].next };
-                    if !self.take(at, operation)? {
-                        stuck = Some(at);
-                        break;
+            for (rank, gpu) in plan.gpus.iter().enumerate() {
+                for (block, operations) in gpu.threadblocks.iter().enumerate() {
+                    while let Some(operation) = operations.ops.get(self.threads[rank][block].next) {
+                        let at = At { rank, block, operation: self.threads[rank][block].next };
+                        if !self.take(at, operation)? {
+                            break;
+                        }
+                        self.threads[rank][block].next += 1;
+                        moved = true;
                     }
-                    self.threads[rank][block].next += 1;
-                    moved = true;
                 }
             }
-            // The last to come to a barrier lets others go on, who may have been looked at before.
-            let is_over = |(threads, block): (&Threads, &Block)| threads.next == block.ops.len();
-            if self.threads[rank].iter().zip(&plan.gpus[rank].threadblocks).all(is_over) {
-                self.end(rank)?;
-                moved = true;
-                if self.launches[rank] == LAUNCHES {
-                    idle = 0;
-                    continue;
-                }
+            if moved {
+                continue;
             }
-            idle = if moved { 0 } else { idle + 1 };
-            waiting.push_back(rank);
-            if let Some(at) = stuck.filter(|_| idle > waiting.len()) {
-                let left = |rank: &usize| {
-                    let blocks = self.threads[*rank].iter().zip(&plan.gpus[*rank].threadblocks);
-                    blocks.filter(|(threads, block)| threads.next < block.ops.len()).count()
-                };
-                return Err(Flaw::Deadlock { at, more: waiting.iter().map(left).sum::<usize>() - 1 });
+            let waits: Vec<Vec<At>> = (0..plan.gpus.len()).map(|rank| self.waits(rank)).collect();
+            let ends = |rank: &usize| waits[*rank].is_empty() && self.launches[*rank] < LAUNCHES;
+            let ended: Vec<usize> = (0..plan.gpus.len()).filter(ends).collect();
+            for rank in &ended {
+                self.end(*rank)?;
+            }
+            match waits.iter().flatten().next() {
+                Some(at) if ended.is_empty() => {
+                    return Err(Flaw::Deadlock { at: *at, more: waits.iter().flatten().count() - 1 });
+                }
+                None if ended.is_empty() => return Ok(()),
+                Some(_) | None => {}
             }
         }
-        Ok(())
+    }
+
+    /// The operations for which a rank waits before its kernel can end.
+    fn waits(&self, rank: usize) -> Vec<At> {
+        if self.launches[rank] == LAUNCHES {
+            return Vec::new();
+        }
+        let blocks = self.threads[rank].iter().zip(&self.plan.gpus[rank].threadblocks).enumerate();
+        let left = blocks.filter(|(_, (threads, block))| threads.next < block.ops.len());
+        left.map(|(block, (threads, _))| At { rank, block, operation: threads.next }).collect()
     }
 
     /// That the next launch finds all counters as the first one did.
@@ -606,7 +613,8 @@ impl<'p> Machine<'p> {
                 }
             }
             "wait" => {
-                let wires = self.wires(at, operation)?.into_iter().map(|(from, to, carrier, twin)| (to, from, carrier, twin));
+                let wires =
+                    self.wires(at, operation)?.into_iter().map(|(from, to, carrier, twin)| (to, from, carrier, twin));
                 let wires: Vec<Wire> = wires.collect();
                 let is_empty = |wire: &Wire| self.wires.get(wire).is_none_or(|counter| counter.events.is_empty());
                 if wires.iter().any(is_empty) {
@@ -626,9 +634,8 @@ impl<'p> Machine<'p> {
                     return wrong(format!("there is no semaphore {id}"));
                 }
                 distinct(at, ids)?;
-                let is_empty = |id: &usize| {
-                    self.semaphores.get(&(at.rank, *id)).is_none_or(|counter| counter.events.is_empty())
-                };
+                let is_empty =
+                    |id: &usize| self.semaphores.get(&(at.rank, *id)).is_none_or(|counter| counter.events.is_empty());
                 let acquires = operation.name == "sem_acquire";
                 if acquires && ids.iter().any(is_empty) {
                     return Ok(false);
@@ -867,7 +874,10 @@ impl<'p> Machine<'p> {
             _ => (here, here),
         };
         if !remote(src, from.0, from.1) || !remote(dst, to.0, to.1) {
-            return Err(wrong(format!("`{}` with chunks here that should be elsewhere, or the other way", operation.name)));
+            return Err(wrong(format!(
+                "`{}` with chunks here that should be elsewhere, or the other way",
+                operation.name
+            )));
         }
         // The executor looks at the first target of a copy and of a sum, and the first buffer that is put.
         let (pairs, single) = match operation.name.as_str() {
@@ -915,7 +925,8 @@ impl<'p> Machine<'p> {
             let mut read = Vec::with_capacity(slots.len());
             for slot in slots {
                 self.access(access, *slot, false, clock)?;
-                let unwritten = || Flaw::Operation { at, what: "a chunk is read before anything was written to it".to_owned() };
+                let unwritten =
+                    || Flaw::Operation { at, what: "a chunk is read before anything was written to it".to_owned() };
                 read.push(self.chunks.get(slot).cloned().ok_or_else(unwritten)?);
             }
             contents.push(read);
