@@ -221,6 +221,8 @@ pub struct Proven {
 
 /// How many launches in a row are run.
 const LAUNCHES: u32 = 2;
+/// Entries of clocks that are kept at once, of thread blocks and of signals on their way.
+const MOST_ENTRIES: usize = 1 << 27;
 
 /// Proves a plan.
 ///
@@ -433,6 +435,8 @@ struct Machine<'p> {
     /// The agent and the clock of each port channel.
     ports: BTreeMap<Wire, (usize, Clock)>,
     signals: usize,
+    /// Signals on their way, of channels and semaphores.
+    pending: usize,
     moves: Vec<Move>,
 }
 
@@ -447,6 +451,10 @@ impl<'p> Machine<'p> {
         let channels: Vec<_> = (0..plan.gpus.len()).map(|rank| wires(plan, rank)).collect();
         let ports: usize = channels.iter().filter_map(|all| all.get(&Carrier::Port)).map(Vec::len).sum();
         let agents = 2 * blocks + plan.gpus.len() + ports;
+        if agents.saturating_mul(blocks + ports) > MOST_ENTRIES {
+            let what = format!("{blocks} thread blocks of all ranks are too many to prove");
+            return Err(Flaw::Limit { rank: 0, block: None, what });
+        }
         let threads = |block: &Block| (Threads { next: 0, all: vec![0; agents], lanes: BTreeMap::new() }, block).0;
         let mut machine = Machine {
             plan,
@@ -464,6 +472,7 @@ impl<'p> Machine<'p> {
             barriers: BTreeMap::new(),
             ports: BTreeMap::new(),
             signals: 0,
+            pending: 0,
             moves: Vec::new(),
         };
         for (rank, gpu) in plan.gpus.iter().enumerate() {
@@ -624,6 +633,7 @@ impl<'p> Machine<'p> {
                     let turn = self.turn(at, lane);
                     let clock = self.threads[at.rank][at.block].lane(lane);
                     self.wires.entry(wire).or_default().pop(turn, clock)?;
+                    self.pending = self.pending.saturating_sub(1);
                     self.tick(turn);
                 }
             }
@@ -643,12 +653,15 @@ impl<'p> Machine<'p> {
                 for (lane, id) in ids.iter().enumerate() {
                     let turn = self.turn(at, lane);
                     let clock = self.threads[at.rank][at.block].lane(lane);
+                    let clock_length = clock.len();
                     let counter = self.semaphores.entry((at.rank, *id)).or_default();
                     if acquires {
                         counter.pop(turn, clock)?;
+                        self.pending = self.pending.saturating_sub(1);
                         self.tick(turn);
                     } else {
                         self.tick(turn);
+                        self.room(at, clock_length)?;
                         let clock = self.threads[at.rank][at.block].lane(lane);
                         self.semaphores.entry((at.rank, *id)).or_default().push(turn, clock)?;
                     }
@@ -696,6 +709,16 @@ impl<'p> Machine<'p> {
         if turn.lane == 0 {
             self.threads[turn.at.rank][turn.at.block].lane(0)[turn.event.agent] = turn.event.time;
         }
+    }
+
+    /// That there is room for the clock of one more signal.
+    fn room(&mut self, at: At, entries: usize) -> Result<(), Flaw> {
+        self.pending += 1;
+        if self.pending.saturating_mul(entries) > MOST_ENTRIES {
+            let what = format!("{} signals on their way are too many to prove", self.pending);
+            return Err(Flaw::Operation { at, what });
+        }
+        Ok(())
     }
 
     /// The threads of a block wait for each other: all is done that stands before.
@@ -750,6 +773,7 @@ impl<'p> Machine<'p> {
             clock.clone_from(port);
         }
         self.signals += 1;
+        self.room(at, clock.len())?;
         self.wires.entry(wire).or_default().push(turn, &clock)
     }
 
