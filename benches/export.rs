@@ -60,7 +60,10 @@ fn write_msccl(bencher: Bencher<'_, '_>, case: &str) {
 #[divan::bench(args = CASES)]
 fn prove_msccl(bencher: Bencher<'_, '_>, case: &str) {
     let text = msccl::write(&program(&schedule(case)), &msccl::Options::default());
-    bencher.bench(|| msccl::prove(&msccl::read(&text).expect("a file").program, None).expect("right"));
+    bencher.bench(|| {
+        let program = msccl::read(&text).expect("a file").program;
+        msccl::prove(&program, None, msccl::Room::of(program.dialect)).expect("right")
+    });
 }
 
 /// The same of MSCCL++.

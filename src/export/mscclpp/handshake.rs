@@ -25,7 +25,7 @@ impl Handshakes {
         let mut walk = Walk {
             algorithm,
             frees: frees(algorithm),
-            known: vec![Rc::new(vec![0; n]); n],
+            known: (0..n).map(|_| Rc::new(vec![0; n])).collect(),
             begun: vec![0; n],
             found: Handshakes { greets: vec![BTreeSet::new(); n], awaits: vec![BTreeSet::new(); n] },
         };

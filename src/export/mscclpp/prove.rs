@@ -189,6 +189,9 @@ pub enum Flaw {
     },
 }
 
+/// Lists of chunks, of whichever ranks.
+type Lists = Vec<Vec<Slot>>;
+
 /// Chunks that are read, added up if several go to one place, and written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Move {
@@ -197,9 +200,9 @@ pub(super) struct Move {
     /// Whether the sources are added up; if not, each goes to the target in its place.
     pub(super) reduces: bool,
     /// What is read, of whichever ranks.
-    pub(super) sources: Vec<Vec<Slot>>,
+    pub(super) sources: Lists,
     /// What is written.
-    pub(super) targets: Vec<Vec<Slot>>,
+    pub(super) targets: Lists,
 }
 
 /// What has been shown.
@@ -875,9 +878,9 @@ impl<'p> Machine<'p> {
     }
 
     /// The chunks of an operation that moves them, each list as long as the others.
-    fn operands(&self, at: At, operation: &Operation) -> Result<(Vec<Vec<Slot>>, Vec<Vec<Slot>>), Flaw> {
+    fn operands(&self, at: At, operation: &Operation) -> Result<(Lists, Lists), Flaw> {
         let wrong = |what: String| Flaw::Operation { at, what };
-        let all = |list: &[Chunks]| -> Result<Vec<Vec<Slot>>, Flaw> {
+        let all = |list: &[Chunks]| -> Result<Lists, Flaw> {
             list.iter().map(|chunks| self.slots(at, operation, chunks)).collect()
         };
         let (sources, targets) = (all(&operation.src_buff)?, all(&operation.dst_buff)?);
