@@ -100,7 +100,7 @@ impl World for FileWorld {
         });
         let messages = |sends| self.wires.get(&self.wire(rank, block, sends)).map_or(0, VecDeque::len);
         let starves = step.op.receives() && messages(false) == 0;
-        !waits && !starves && !(step.op.sends() && messages(true) >= self.slots)
+        !(waits || starves || step.op.sends() && messages(true) >= self.slots)
     }
 
     fn step(&mut self, agent: usize) -> Result<(), String> {
