@@ -87,7 +87,7 @@ impl Effort {
 
 fn end(limit: &str, message: &str) -> ! {
     super::input::say(&format!("error: {limit}: {message}\n"));
-    std::process::exit(1)
+    super::interrupt::exit(1)
 }
 
 /// The memory that the process has, where the system tells.

@@ -107,12 +107,28 @@ impl Drop for Temporary {
     }
 }
 
+/// Ends the process from any thread, with no temporary left behind.
+pub(super) fn exit(code: i32) -> ! {
+    let temporaries = temporaries();
+    temporaries.iter().for_each(|path| remove(path));
+    std::process::exit(code)
+}
+
+fn remove(path: &Path) {
+    if path.is_dir() {
+        // Under another name, nothing is written into it any more.
+        let aside = path.with_extension("gone");
+        std::fs::rename(path, &aside).and_then(|()| std::fs::remove_dir_all(&aside)).ok();
+    } else {
+        std::fs::remove_file(path).ok();
+    }
+}
+
 #[cfg(unix)]
 mod signals {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
     use std::io;
-    use std::path::Path;
     use std::sync::atomic::AtomicBool;
     use std::sync::{Arc, Mutex, PoisonError};
 
@@ -128,14 +144,16 @@ mod signals {
         let ignored = ignored();
         let ending = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
         let mut signals = Signals::new(ending)?;
-        std::thread::spawn(move || {
+        // Where no thread can be started, an interrupted command leaves its temporaries.
+        let wait = move || {
             if let Some(signal) = signals.forever().next() {
                 let temporaries = super::temporaries();
-                temporaries.iter().for_each(|path| remove(path));
+                temporaries.iter().for_each(|path| super::remove(path));
                 signal_hook::low_level::emulate_default_handler(signal).ok();
                 std::process::exit(128 + signal);
             }
-        });
+        };
+        std::thread::Builder::new().spawn(wait).ok();
         *watched = true;
         Ok(())
     }
@@ -146,16 +164,6 @@ mod signals {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
-    }
-
-    fn remove(path: &Path) {
-        if path.is_dir() {
-            // Under another name, nothing is written into it any more.
-            let aside = path.with_extension("gone");
-            std::fs::rename(path, &aside).and_then(|()| std::fs::remove_dir_all(&aside)).ok();
-        } else {
-            std::fs::remove_file(path).ok();
-        }
     }
 }
 
