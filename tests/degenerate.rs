@@ -211,6 +211,8 @@ fn axes_of_one_device_are_labels() {
         ("A: f32[I_XD, J]\nB[I, J_X] = A", "[I, J_X]", "AllToAll_{XD,J}"),
         ("A: f32[I, J]{U_D}\nB[I, J] = A", "[I, J]", ""),
         ("A: f32[I, J]{U_DX}\nB[I_D, J_X] = A", "[I_D, J_X]", "ReduceScatter_{X,J}"),
+        ("A: f32[I, J]{SQUARE_ADD_D}\nB[J, I] = A", "[J, I]", ""),
+        ("A: f32[I_?, J_D]\nB[I, J] = A\nlimit memory 1GiB", "[I, J_D]", ""),
         ("A: f32[I, J]{ROOT_D}\nB[I_E, J] = A", "[I_E, J]", ""),
         ("A: bf16[I_D, J]\nB: bf16[J_X, K]\nC[I_D, K] = A * B", "[I_D, K]", "AllReduce_X"),
         ("A: bf16[I_D, J]\nB: bf16[J, K_X]\nC = A * B", "[I_D, K_X]", ""),

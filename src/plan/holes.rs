@@ -72,7 +72,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
             Ok(filled(program, Plan { exact, lower_bound, ..plan }))
         }
         (None, Some(error)) => Err(error),
-        (None, None) => unreachable!("every input has the layout in which its holes are whole"),
+        (None, None) => unreachable!("every input has the layout in which its holes are whole, and that was tried"),
     }
 }
 
