@@ -1,0 +1,193 @@
+//! Meshes and dims: what stands above the first array.
+
+use super::choices::Choices;
+
+/// An axis that shards dims. Axes in parts are known by their parts alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+}
+
+/// A mesh as it is written, and what can be said on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machine {
+    pub(crate) lines: Vec<String>,
+    pub(crate) leaves: Vec<Leaf>,
+    /// Names of axes in parts, with the parts.
+    pub(crate) words: Vec<(String, Vec<usize>)>,
+    /// The profile that is named.
+    pub(crate) hardware: &'static str,
+    /// Whether an axis lies over a network that other profiles may not have.
+    pub(crate) beyond: bool,
+    /// Whether links are down or slow.
+    pub(crate) degraded: bool,
+}
+
+/// A dim with its size.
+#[derive(Clone, Debug)]
+pub(crate) struct Dim {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    /// Whether `--set` may give it another size: nothing is made of it, and no other dim has to be as large.
+    pub(crate) settable: bool,
+}
+
+/// All dims of a program.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dims {
+    pub(crate) list: Vec<Dim>,
+    /// `N = K*M`
+    pub(crate) merged: Option<(String, usize, usize)>,
+    pub(crate) lines: Vec<String>,
+    /// `--set`: a dim whose written size is another one.
+    pub(crate) set: Option<(String, u64)>,
+}
+
+/// Profiles, the network between their nodes, and whether their axes are wired as switches.
+pub(crate) const HARDWARE: [(&str, &str); 8] = [
+    ("tpu_v5e", "dcn"),
+    ("tpu_v5p", "dcn"),
+    ("h100", "ib"),
+    ("furiosa", ""),
+    ("tpu_v3", "dcn"),
+    ("b200", "ib"),
+    ("tpu7x", "dcn"),
+    ("gb200_nvl72", "ib"),
+];
+
+/// The most devices of a mesh.
+const MOST_DEVICES: u64 = 24;
+const MOST_LEAVES: usize = 5;
+
+impl Machine {
+    /// A random mesh with its statements.
+    pub(crate) fn new(choices: &mut Choices) -> Machine {
+        let (hardware, network) = choices.one(&HARDWARE);
+        let mut machine = Machine { hardware, ..Machine::default() };
+        let mut names = ["X", "Y", "Z", "data", "W", "m2"].into_iter();
+        let (mut devices, mut axes, mut views, mut coordinates) = (1, Vec::new(), Vec::new(), Vec::new());
+        for place in 0..4 {
+            choices.group(|choices| {
+                if place > 0 && (machine.leaves.len() >= MOST_LEAVES || !choices.chance(3, 5)) {
+                    return;
+                }
+                let name = names.next().expect("enough names");
+                let size = choices.one(&[2, 4, 3, 8, 2, 6, 5, 2, 4, 1]);
+                let size = if devices * size > MOST_DEVICES { 1 + u64::from(devices * 2 <= MOST_DEVICES) } else { size };
+                devices *= size;
+                let wiring = choices.one(&["", " ring", " line", " switch", " ring"]);
+                let over = !network.is_empty() && choices.chance(1, 10);
+                let over_words = if over { format!(" over {network}") } else { String::new() };
+                machine.beyond |= over;
+                let parts = Some(size).filter(|size| *size >= 4 && machine.leaves.len() + 1 < MOST_LEAVES);
+                let parts = parts.and_then(|size| {
+                    let divisor = (2..size).find(|divisor| size % divisor == 0)?;
+                    choices.chance(1, 3).then_some([divisor, size / divisor])
+                });
+                let first = machine.leaves.len();
+                match parts {
+                    Some([one, two]) if choices.chance(1, 2) => {
+                        axes.push(format!("{name}: {one} x {two}{wiring}{over_words}"));
+                        machine.leaves.push(Leaf { name: format!("{name}1"), size: one });
+                        machine.leaves.push(Leaf { name: format!("{name}2"), size: two });
+                        machine.words.push((name.to_owned(), vec![first, first + 1]));
+                        coordinates.push((one, wiring));
+                        coordinates.push((two, wiring));
+                    }
+                    Some([one, two]) => {
+                        let [major, minor] = if place == 0 { ["Q", "P"] } else { ["S", "R"] };
+                        // At most two axes have such parts, so that names do not meet.
+                        if views.len() < 2 && !views.iter().any(|view: &String| view.contains(major)) {
+                            views.push(format!("axis {name} = {{{major}: {one}, {minor}: {two}}}"));
+                            machine.leaves.push(Leaf { name: major.to_owned(), size: one });
+                            machine.leaves.push(Leaf { name: minor.to_owned(), size: two });
+                            machine.words.push((name.to_owned(), vec![first, first + 1]));
+                        } else {
+                            machine.leaves.push(Leaf { name: name.to_owned(), size });
+                        }
+                        axes.push(format!("{name}: {size}{wiring}{over_words}"));
+                        coordinates.push((size, wiring));
+                    }
+                    None => {
+                        axes.push(format!("{name}: {size}{wiring}{over_words}"));
+                        machine.leaves.push(Leaf { name: name.to_owned(), size });
+                        coordinates.push((size, wiring));
+                    }
+                }
+            });
+        }
+        machine.lines.push(format!("mesh {{{}}} on {hardware}", axes.join(", ")));
+        machine.lines.append(&mut views);
+        let wired = |(size, wiring): &(u64, &str)| *size > 2 && matches!(*wiring, " ring" | " line");
+        let candidates: Vec<usize> = (0..coordinates.len()).filter(|place| wired(&coordinates[*place])).collect();
+        if !candidates.is_empty() {
+            let open = choices.open();
+            if choices.chance(1, 8) {
+                machine.lines.push(link(choices, &coordinates, &candidates));
+                machine.degraded = true;
+            }
+            choices.close(open);
+        }
+        machine
+    }
+}
+
+/// A link that is slow, or down where a ring leaves another way.
+fn link(choices: &mut Choices, coordinates: &[(u64, &str)], candidates: &[usize]) -> String {
+    let axis = choices.one(candidates);
+    let (size, wiring) = coordinates[axis];
+    let from = choices.below(usize::try_from(size - 1).expect("small")) as u64;
+    let place = |at: u64| {
+        let all: Vec<String> = (0..coordinates.len()).map(|other| if other == axis { at } else { 0 }.to_string()).collect();
+        format!("({})", all.join(","))
+    };
+    let state = match wiring == " ring" && choices.chance(1, 2) {
+        true => "down".to_owned(),
+        false => format!("at {}%", [50, 25, 10, 100, 1][choices.below(5)]),
+    };
+    let arrow = choices.one(&["->", "<->"]);
+    format!("link {}{arrow}{} {state}", place(from), place(from + 1))
+}
+
+impl Dims {
+    /// Random dims with their statements, and a size from outside if one is wanted.
+    pub(crate) fn new(choices: &mut Choices, set: bool) -> Dims {
+        let mut dims = Dims::default();
+        let mut words = Vec::new();
+        for name in ["I", "J", "K", "T", "H"] {
+            let open = choices.open();
+            let size = choices.one(&[4, 2, 8, 3, 6, 1, 5, 7, 12, 16]);
+            let same = dims.list.len().checked_sub(1).filter(|_| choices.chance(1, 4));
+            let (size, text) = match same {
+                Some(last) => {
+                    let last = &mut dims.list[last];
+                    last.settable = false;
+                    (last.size, if choices.chance(1, 2) { last.name.clone() } else { last.size.to_string() })
+                }
+                None => (size, if choices.chance(1, 10) { format!("{}/2", 2 * size) } else { size.to_string() }),
+            };
+            let settable = same.is_none();
+            words.push((name.to_owned(), text));
+            dims.list.push(Dim { name: name.to_owned(), size, settable });
+            choices.close(open);
+        }
+        let open = choices.open();
+        if choices.chance(1, 4) {
+            let at = choices.below(dims.list.len() - 1);
+            dims.list[at].settable = false;
+            dims.list[at + 1].settable = false;
+            dims.merged = Some(("N".to_owned(), at, at + 1));
+        }
+        choices.close(open);
+        if set && let Some(dim) = dims.list.iter().find(|dim| dim.settable) {
+            dims.set = Some((dim.name.clone(), dim.size));
+            let other = choices.one(&[8, 3, 1]);
+            words.iter_mut().filter(|(name, _)| *name == dim.name).for_each(|(_, text)| *text = other.to_string());
+        }
+        let merged = dims.merged.iter().map(|(name, k, m)| format!("{name} = {}*{}", dims.list[*k].name, dims.list[*m].name));
+        let all: Vec<String> = words.iter().map(|(name, size)| format!("{name}: {size}")).chain(merged).collect();
+        dims.lines = vec![format!("dims {{{}}}", all.join(", "))];
+        dims
+    }
+}

@@ -1,0 +1,604 @@
+//! Legal programs, out of choices.
+//!
+//! Written from the documentation alone: the rules stand here a second time, so that a program which the checker refuses
+//! shows a mistake in one of the two.
+
+use super::choices::Choices;
+use super::expressions::Expression;
+use super::machine::{Dims, HARDWARE, Machine};
+use super::model::{Open, Range, Sharding, Type, Value, brackets, combines, integers, room};
+use super::modes::Modes;
+use shardc::dtype::DType;
+use shardc::method::Method;
+use shardc::operator::Operator;
+
+/// A program that is legal, and how it is compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) source: String,
+    pub(crate) modes: Modes,
+    /// Whether links are down or slow, of which schedules do not speak.
+    pub(crate) degraded: bool,
+    /// Whether some axis has one device.
+    pub(crate) single: bool,
+}
+
+/// The most statements of a program, those of bodies among them.
+const MOST_STATEMENTS: usize = 9;
+/// The most elements of an array.
+const MOST_ELEMENTS: u64 = 4096;
+
+/// A program that is being written.
+pub(crate) struct Writer<'c> {
+    pub(crate) choices: &'c mut Choices,
+    pub(crate) machine: Machine,
+    pub(crate) dims: Dims,
+    pub(crate) values: Vec<Value>,
+    lines: Vec<String>,
+    indent: usize,
+    named: usize,
+    statements: usize,
+    /// Values before this one may not be bound again: they are from outside the body.
+    outside: usize,
+}
+
+/// The program that these choices make.
+pub(crate) fn case(choices: &mut Choices) -> Case {
+    let mut modes = Modes::new(choices);
+    let set = choices.chance(1, 10);
+    let machine = Machine::new(choices);
+    let dims = Dims::new(choices, set);
+    if !machine.beyond && choices.chance(1, 10) {
+        modes.hardware = Some(choices.one(&HARDWARE).0);
+    }
+    modes.set.clone_from(&dims.set);
+    let (degraded, single) = (machine.degraded, machine.leaves.iter().any(|leaf| leaf.size == 1));
+    let mut writer = Writer {
+        choices,
+        machine,
+        dims,
+        values: Vec::new(),
+        lines: Vec::new(),
+        indent: 0,
+        named: 0,
+        statements: 0,
+        outside: 0,
+    };
+    writer.all();
+    let Writer { machine, dims, lines, .. } = writer;
+    let mut text = machine.lines.iter().chain(&dims.lines).chain(&lines).cloned().collect::<Vec<_>>().join("\n");
+    text.push('\n');
+    Case { source: text, modes, degraded, single }
+}
+
+impl Writer<'_> {
+    fn all(&mut self) {
+        self.statement_input();
+        while self.statements < MOST_STATEMENTS {
+            let open = self.choices.open();
+            let more = self.choices.chance(7, 8);
+            if more {
+                self.statement(0);
+            }
+            self.choices.close(open);
+            if !more {
+                break;
+            }
+        }
+        self.outputs();
+        self.wishes();
+    }
+
+    fn line(&mut self, text: &str) {
+        let comment = if self.choices.chance(1, 40) { "  # why" } else { "" };
+        self.lines.push(format!("{}{text}{comment}", "    ".repeat(self.indent)));
+    }
+
+    fn name(&mut self) -> String {
+        let letters = ["A", "B", "C", "D", "E", "F", "G", "L", "M", "O", "P", "V"];
+        let letter = letters[self.named % letters.len()];
+        let round = self.named / letters.len();
+        self.named += 1;
+        match (round, self.choices.below(12)) {
+            (0, 0) => format!("{letter}'"),
+            (0, 1) => format!("{}_in", letter.to_lowercase()),
+            (0, _) => letter.to_owned(),
+            (round, _) => format!("{letter}{round}"),
+        }
+    }
+
+    fn statement(&mut self, depth: usize) {
+        self.statements += 1;
+        match self.choices.below(20) {
+            0..=3 => self.statement_input(),
+            4..=6 => self.statement_move(),
+            7..=11 => self.statement_product(),
+            12..=13 => self.statement_collective(),
+            14..=18 => self.statement_expression(),
+            _ if depth < 2 => self.statement_repeat(depth),
+            _ => self.statement_expression(),
+        }
+    }
+
+    /// Dims for an array, no more elements than are wanted.
+    pub(crate) fn some_dims(&mut self, least: usize) -> Vec<usize> {
+        let wanted = self.choices.one(&[2, 1, 2, 3, 0, 4]).max(least);
+        let mut dims: Vec<usize> = Vec::new();
+        let mut elements = 1;
+        for _ in 0..wanted {
+            let dim = self.choices.below(self.dims.list.len());
+            let size = self.dims.list[dim].size;
+            if !dims.contains(&dim) && elements * size <= MOST_ELEMENTS {
+                elements *= size;
+                dims.push(dim);
+                let merged = self.dims.merged.as_ref().filter(|(_, k, _)| *k == dim).map(|(_, _, m)| *m);
+                if let Some(m) = merged
+                    && !dims.contains(&m)
+                    && self.choices.chance(1, 2)
+                {
+                    dims.push(m);
+                    elements *= self.dims.list[m].size;
+                }
+            }
+        }
+        dims
+    }
+
+    /// Any sharding of these dims that leaves these axes alone.
+    pub(crate) fn sharding(&mut self, dims: &[usize], spent: &[usize]) -> Vec<Vec<usize>> {
+        let mut axes = vec![Vec::new(); dims.len()];
+        let mut free: Vec<usize> = (0..self.machine.leaves.len()).filter(|axis| !spent.contains(axis)).collect();
+        while !free.is_empty() && !dims.is_empty() {
+            let open = self.choices.open();
+            let axis = free.remove(self.choices.below(free.len()));
+            let place = self.choices.below(dims.len() + 2);
+            if place > 1 {
+                axes[place - 2].push(axis);
+            }
+            self.choices.close(open);
+        }
+        axes
+    }
+
+    fn written(&mut self, dims: &[usize], sharding: &Sharding) -> String {
+        let axes: Vec<_> = sharding.axes.iter().cloned().map(Some).collect();
+        brackets(self.choices, (&self.machine, &self.dims), dims, &axes, &sharding.open)
+    }
+
+    /// The brackets of a known layout.
+    pub(crate) fn brackets_of(&mut self, kind: &Type) -> Option<String> {
+        let layout = kind.layout.clone()?;
+        Some(self.written(&kind.dims, &layout))
+    }
+
+    /// `bf16[I_X, J]{U_Y}`: an input, with all that it is.
+    pub(crate) fn input(&mut self) -> (String, Type) {
+        let dtype = self.choices.one(&[
+            DType::F32,
+            DType::Bf16,
+            DType::I32,
+            DType::Bool,
+            DType::F16,
+            DType::I8,
+            DType::F64,
+            DType::I64,
+        ]);
+        let least = self.choices.one(&[1, 1, 1, 0]);
+        let dims = self.some_dims(least);
+        let open = self.choices.open();
+        let sum = if self.choices.chance(1, 4) { self.open_sum(dtype) } else { None };
+        self.choices.close(open);
+        let spent = sum.iter().flat_map(|(_, axes)| axes.clone()).collect::<Vec<_>>();
+        let axes = self.sharding(&dims, &spent);
+        let words = match dtype {
+            DType::Bf16 => &["bf16", "bfloat16"],
+            DType::F32 => &["f32", "float32"],
+            DType::I8 => &["i8", "int8"],
+            DType::Bool => &["bool", "bool"],
+            DType::I32 => &["i32", "int32"],
+            DType::I64 => &["i64", "int64"],
+            DType::F16 => &["f16", "float16"],
+            DType::F64 => &["f64", "float64"],
+        };
+        let word = if self.choices.chance(1, 10) { words[1] } else { words[0] };
+        let most = match sum.as_ref().map(|(operator, _)| *operator) {
+            None | Some(Operator::Root | Operator::And | Operator::Or) => 4.0,
+            Some(_) => 64.0,
+        };
+        let range = Range { most: if dtype == DType::Bool { 1.0 } else { most }, exact: sum.is_none() || !dtype.is_float() };
+        let holes = sum.is_none() && !dims.is_empty() && self.choices.chance(1, 8);
+        if holes {
+            let all = self.choices.chance(1, 2);
+            let axes: Vec<_> = axes.into_iter().map(|axes| (!all && self.choices.chance(1, 2)).then_some(axes)).collect();
+            let text = brackets(self.choices, (&self.machine, &self.dims), &dims, &axes, &None);
+            let layout = axes.iter().cloned().collect::<Option<Vec<_>>>().map(|axes| Sharding { axes, open: None });
+            return (format!("{word}{text}"), Type { dtype, dims, layout, open: None, range });
+        }
+        let layout = Sharding { axes, open: sum.clone() };
+        let text = self.written(&dims, &layout);
+        (format!("{word}{text}"), Type { dtype, dims, layout: Some(layout), open: sum, range })
+    }
+
+    fn open_sum(&mut self, dtype: DType) -> Open {
+        let operators: Vec<Operator> = [
+            Operator::Sum,
+            Operator::Root,
+            Operator::Max,
+            Operator::Mean,
+            Operator::Min,
+            Operator::Mul,
+            Operator::SquareAdd,
+            Operator::And,
+            Operator::Or,
+        ]
+        .into_iter()
+        .filter(|operator| combines(*operator, dtype))
+        .collect();
+        let operator = self.choices.one(&operators);
+        let first = self.choices.below(self.machine.leaves.len());
+        let mut axes = vec![first];
+        if self.machine.leaves.len() > 1 && self.choices.chance(1, 3) {
+            let second = self.choices.below(self.machine.leaves.len());
+            if second != first {
+                axes.push(second);
+            }
+        }
+        Some((operator, axes))
+    }
+
+    fn statement_input(&mut self) {
+        let (text, kind) = self.input();
+        let name = self.name();
+        self.line(&format!("{name}: {text}"));
+        self.values.push(Value { name, kind, computed: false });
+    }
+
+    /// One of the values that fit.
+    pub(crate) fn pick(&mut self, fits: impl Fn(&Type) -> bool) -> Option<usize> {
+        let list: Vec<usize> = (0..self.values.len()).rev().filter(|place| fits(&self.values[*place].kind)).collect();
+        (!list.is_empty()).then(|| self.choices.one(&list))
+    }
+
+    /// Any other layout of an array: what a move may give.
+    fn statement_move(&mut self) {
+        let Some(place) = self.pick(|_| true) else { return };
+        let value = self.values[place].clone();
+        let with_brackets = value.kind.layout.is_some() && self.choices.chance(1, 2);
+        let source = match self.brackets_of(&value.kind).filter(|_| with_brackets) {
+            Some(text) => format!("{}{text}", value.name),
+            None => value.name.clone(),
+        };
+        let mut dims = value.kind.dims.clone();
+        for place in (1..dims.len()).rev() {
+            if self.choices.chance(1, 4) {
+                let other = self.choices.below(place + 1);
+                dims.swap(place, other);
+            }
+        }
+        let open = self.kept_open(&value.kind.open);
+        let spent: Vec<usize> = open.iter().flat_map(|(_, axes)| axes.clone()).collect();
+        let axes = self.sharding(&dims, &spent);
+        let rebound = place >= self.outside && self.choices.chance(1, 6);
+        let name = if rebound { value.name.clone() } else { self.name() };
+        let layout = Sharding { axes, open: open.clone() };
+        let holes = open.is_none() && !dims.is_empty() && self.choices.chance(1, 10);
+        let kind = Type { dims, open, layout: Some(layout), ..value.kind };
+        self.bind(&source, name, kind, holes, false, rebound.then_some(place));
+    }
+
+    /// The open sum, or a part of it that may stay open.
+    fn kept_open(&mut self, open: &Open) -> Open {
+        let (operator, axes) = open.clone()?;
+        if !self.choices.chance(1, 3) {
+            return None;
+        }
+        // Squares that are added up are squares no more, so a part of such a sum has another operator.
+        if axes.len() > 1 && operator != Operator::SquareAdd && self.choices.chance(1, 3) {
+            let kept = self.choices.below(axes.len());
+            return Some((operator, vec![axes[kept]]));
+        }
+        Some((operator, axes))
+    }
+
+    /// Writes a statement, and remembers what it binds.
+    fn bind(&mut self, source: &str, name: String, mut kind: Type, holes: bool, typed: bool, over: Option<usize>) {
+        let layout = kind.layout.clone();
+        let text = match &layout {
+            None => String::new(),
+            Some(layout) if holes => {
+                let axes: Vec<_> =
+                    layout.axes.iter().map(|axes| (!self.choices.chance(1, 2)).then(|| axes.clone())).collect();
+                let text = brackets(self.choices, (&self.machine, &self.dims), &kind.dims, &axes, &None);
+                if axes.iter().any(Option::is_none) {
+                    kind.layout = None;
+                }
+                text
+            }
+            Some(layout) => self.written(&kind.dims, layout),
+        };
+        let word = if typed { format!(": {}", kind.dtype) } else { String::new() };
+        let tail = self.method();
+        let arrow = layout.is_some() && !typed && self.choices.chance(1, 3);
+        let line = match arrow {
+            true => format!("{source} {} {name}{text}{tail}", self.choices.one(&["->", "→", "\\to"])),
+            false => format!("{name}{word}{}{text} = {source}{tail}", if typed && !text.is_empty() { "" } else { "" }),
+        };
+        self.line(&line);
+        let value = Value { name, kind, computed: true };
+        match over {
+            Some(place) => self.values[place] = value,
+            None => self.values.push(value),
+        }
+    }
+
+    fn method(&mut self) -> String {
+        if !self.choices.chance(1, 20) {
+            return String::new();
+        }
+        let place = self.choices.below(Method::ALL.len() + 1);
+        let name = place.checked_sub(1).map_or("auto", |place| Method::ALL[place].name());
+        format!(" using {name}")
+    }
+
+    /// A random layout for a result, or none; `open` is what may stay open in it.
+    fn result(&mut self, mut kind: Type, open: &[Open]) -> Type {
+        kind.layout = None;
+        if self.choices.chance(1, 3) {
+            return kind;
+        }
+        for place in (1..kind.dims.len()).rev() {
+            if self.choices.chance(1, 6) {
+                let other = self.choices.below(place + 1);
+                kind.dims.swap(place, other);
+            }
+        }
+        let open = match open {
+            [] => None,
+            list if self.choices.chance(1, 2) => {
+                let sum = list[self.choices.below(list.len())].clone();
+                let (operator, axes) = sum.clone().unwrap_or_default();
+                match axes.len() > 1 && operator != Operator::SquareAdd && self.choices.chance(1, 4) {
+                    true => Some((operator, axes[..1].to_vec())),
+                    false => sum,
+                }
+            }
+            _ => None,
+        };
+        let spent: Vec<usize> = open.iter().flat_map(|(_, axes)| axes.clone()).collect();
+        let axes = self.sharding(&kind.dims, &spent);
+        kind.open.clone_from(&open);
+        kind.layout = Some(Sharding { axes, open });
+        kind
+    }
+
+    /// Binds the value of an expression to a new name.
+    fn bind_expression(&mut self, expression: Expression) {
+        let Expression { text, kind, may_open, .. } = expression;
+        let mut open: Vec<Open> = may_open;
+        if kind.open.is_some() {
+            open.push(kind.open.clone());
+        }
+        let mut result = self.result(kind, &open);
+        let typed = result.layout.is_some() && result.open.is_none() && self.choices.chance(1, 8);
+        if typed {
+            let wider: &[DType] = match result.dtype {
+                DType::Bool => &[DType::Bool],
+                DType::I8 | DType::I32 => &[DType::I32, DType::I64],
+                DType::I64 => &[DType::I64],
+                _ => &[DType::F32, DType::F64, DType::Bf16],
+            };
+            let dtype = self.choices.one(wider);
+            result.range.exact &= result.range.most <= integers(dtype);
+            result.dtype = dtype;
+        }
+        let holes = result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 8);
+        let name = self.name();
+        self.bind(&text, name, result, holes, typed, None);
+    }
+
+    fn statement_expression(&mut self) {
+        let expression = self.expression(0);
+        self.bind_expression(expression);
+    }
+
+    fn statement_collective(&mut self) {
+        let Some(expression) = self.collective() else { return self.statement_expression() };
+        let name = self.name();
+        let Expression { text, kind, .. } = expression;
+        let line = match self.choices.below(3) {
+            0 => format!("{name} = {text}"),
+            1 => format!("{name}{} = {text}", self.brackets_of(&kind).unwrap_or_default()),
+            _ => format!("{text} -> {name}{}", self.brackets_of(&kind).unwrap_or_default()),
+        };
+        let line = line + &self.method();
+        self.line(&line);
+        self.values.push(Value { name, kind, computed: true });
+    }
+
+    /// A product whose result names its dims, of two factors or three.
+    fn statement_product(&mut self) {
+        let number = |kind: &Type| kind.dtype != DType::Bool && matches!(kind.open, None | Some((Operator::Sum | Operator::Mean | Operator::Root, _)));
+        let Some(first) = self.pick(number) else { return self.statement_input() };
+        let left = self.values[first].kind.clone();
+        let closed = |kind: &Type| number(kind) && kind.open.is_none();
+        let fits = |kind: &Type| closed(kind) && left.dtype.product(kind.dtype).is_some();
+        let second = if self.choices.chance(4, 5) { self.pick(fits) } else { None };
+        let (second_text, second_name, right) = match second {
+            Some(place) => (self.values[place].name.clone(), Some(self.values[place].name.clone()), self.values[place].kind.clone()),
+            None => {
+                let (text, kind) = self.factor(&left);
+                (text, None, kind)
+            }
+        };
+        let Some(dtype) = left.dtype.product(right.dtype) else { return self.statement_expression() };
+        let shared: Vec<usize> = left.dims.iter().copied().filter(|dim| right.dims.contains(dim)).collect();
+        let kept: Vec<usize> = shared.iter().copied().filter(|_| self.choices.chance(1, 3)).collect();
+        let all = left.dims.iter().chain(right.dims.iter().filter(|dim| !left.dims.contains(dim))).copied();
+        let mut dims: Vec<usize> = all.filter(|dim| !shared.contains(dim) || kept.contains(dim)).collect();
+        let summed: u64 = shared.iter().filter(|dim| !kept.contains(dim)).map(|dim| self.dims.list[*dim].size).product();
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let most = left.range.most * right.range.most * summed as f64;
+        let elements: u64 = dims.iter().map(|dim| self.dims.list[*dim].size).product();
+        if most > room(dtype) || elements * summed > 16 * MOST_ELEMENTS {
+            return self.statement_expression();
+        }
+        let exact = left.range.exact && right.range.exact && most <= integers(dtype);
+        let mut may_open: Vec<Open> = Vec::new();
+        if left.open.is_none() {
+            for kind in [&left, &right] {
+                let Some(layout) = kind.layout.as_ref() else { continue };
+                let contracted = kind.dims.iter().zip(&layout.axes).filter(|(dim, _)| shared.contains(dim) && !kept.contains(dim));
+                let axes: Vec<usize> = contracted.flat_map(|(_, axes)| axes.clone()).collect();
+                if !axes.is_empty() {
+                    may_open.push(Some((Operator::Sum, axes)));
+                }
+            }
+        } else {
+            may_open.push(left.open.clone());
+        }
+        for place in (1..dims.len()).rev() {
+            if self.choices.chance(1, 6) {
+                let other = self.choices.below(place + 1);
+                dims.swap(place, other);
+            }
+        }
+        let kind = Type { dtype, dims, layout: None, open: left.open.clone(), range: Range { most, exact } };
+        // Brackets say which dims are contracted, so there are some.
+        let mut result = self.result(kind.clone(), &may_open);
+        let mut holes = result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 6);
+        if result.layout.is_none() {
+            if result.dims.is_empty() || result.open.is_some() {
+                result.layout = Some(Sharding { axes: vec![Vec::new(); result.dims.len()], open: None });
+                result.open = None;
+            } else {
+                result.layout = Some(Sharding { axes: vec![Vec::new(); result.dims.len()], open: None });
+                holes = true;
+            }
+        }
+        let left_text = self.used(first);
+        let sign = self.choices.one(&["*", "*", "·", "@", "\\cdot"]);
+        let mut text = format!("{left_text} {sign} {second_text}");
+        if result.open.is_none() && self.choices.chance(1, 10) {
+            let way = self.choices.below(4);
+            let name = self.values[first].name.clone();
+            let pin = match (way, second_name) {
+                (0, _) => format!("gather({name})"),
+                (1, Some(second)) => format!("gather({second})"),
+                (2, _) => format!("slice({name})"),
+                _ => "reduce".to_owned(),
+            };
+            // `by` stands behind the result of an arrow.
+            let name = self.name();
+            let brackets = self.brackets_of(&result).unwrap_or_default();
+            text = format!("{name}{brackets} = {text} by {pin}");
+            self.line(&text);
+            self.values.push(Value { name, kind: result, computed: true });
+            return;
+        }
+        let typed = result.open.is_none() && dtype.is_float() && self.choices.chance(1, 8);
+        if typed {
+            result.dtype = self.choices.one(&[DType::F32, DType::F64]);
+        }
+        let name = self.name();
+        self.bind(&text, name, result, holes, typed, None);
+    }
+
+    /// A name, with the layout that it has or without.
+    pub(crate) fn used(&mut self, place: usize) -> String {
+        let value = self.values[place].clone();
+        match self.choices.chance(1, 4) {
+            true => format!("{}{}", value.name, self.brackets_of(&value.kind).unwrap_or_default()),
+            false => value.name,
+        }
+    }
+
+    /// An input that is declared where it is used, to multiply an array with.
+    fn factor(&mut self, left: &Type) -> (String, Type) {
+        let mut dims: Vec<usize> = left.dims.iter().copied().filter(|_| self.choices.chance(1, 2)).collect();
+        for dim in self.some_dims(1) {
+            if !dims.contains(&dim) && dims.len() < 3 {
+                dims.push(dim);
+            }
+        }
+        let axes = self.sharding(&dims, &[]);
+        let layout = Sharding { axes, open: None };
+        let text = self.written(&dims, &layout);
+        let range = Range { most: 4.0, exact: true };
+        (format!("{}{text}", left.dtype), Type { dtype: left.dtype, dims, layout: Some(layout), open: None, range })
+    }
+
+    fn statement_repeat(&mut self, depth: usize) {
+        let carried = self.pick(|kind| {
+            kind.open.is_none() && kind.dtype.is_float() && kind.range.most >= 1.0
+        });
+        let times = self.choices.one(&[2, 1, 3]);
+        let free = self.choices.chance(1, 2);
+        self.line(&format!("repeat {times} {{"));
+        self.indent += 1;
+        let (outside, count) = (self.outside, self.values.len());
+        self.outside = count;
+        if let Some(place) = carried.filter(|_| free) {
+            self.values[place].kind.layout = None;
+        }
+        if let Some(place) = carried {
+            // What the last iteration made of it need not be integers.
+            self.values[place].kind.range.exact = false;
+        }
+        for _ in 0..3 {
+            let open = self.choices.open();
+            let more = self.choices.chance(2, 3);
+            if more {
+                self.statement(depth + 1);
+            }
+            self.choices.close(open);
+            if !more {
+                break;
+            }
+        }
+        if let Some(place) = carried {
+            let value = self.values[place].clone();
+            let expression = self.expression_of(&value.kind);
+            let brackets = self.brackets_of(&value.kind).unwrap_or_default();
+            self.line(&format!("{}{brackets} = {expression}", value.name));
+            self.values[place].computed = true;
+        } else if self.values.len() == count {
+            self.statement_input();
+        }
+        self.values.truncate(count);
+        self.outside = outside;
+        self.indent -= 1;
+        self.line("}");
+    }
+
+    fn outputs(&mut self) {
+        let computed: Vec<usize> = (0..self.values.len()).filter(|place| self.values[*place].computed).collect();
+        if !computed.is_empty() && !self.choices.chance(1, 3) {
+            return;
+        }
+        let all: Vec<usize> = if computed.is_empty() { (0..self.values.len()).collect() } else { computed };
+        let mut names: Vec<String> = Vec::new();
+        for place in all {
+            if names.is_empty() || self.choices.chance(1, 2) {
+                names.push(self.values[place].name.clone());
+            }
+        }
+        self.line(&format!("output {}", names.join(", ")));
+    }
+
+    /// What is expected, and holds of any plan of so small a program.
+    fn wishes(&mut self) {
+        let wishes = [
+            "expect time < 1s",
+            "expect memory <= 1GiB",
+            "expect communication < 1GB",
+            "limit memory 1GiB",
+            "limit flops 1e12",
+            "expect flops < 4e12",
+        ];
+        for wish in wishes {
+            if self.choices.chance(1, 30) {
+                self.line(wish);
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What holds of every legal program.
+
+use super::program::Case;
+use shardc::advice;
+use shardc::collective::Collective;
+use shardc::compiler::{self, Compiled, Options};
+use shardc::costs;
+use shardc::diag::Diagnostics;
+use shardc::expect;
+use shardc::export::{chakra, goal, jax, messages, msccl, mscclpp, ranks, stablehlo};
+use shardc::lower::Lowering;
+use shardc::picture::graph::Graph;
+use shardc::picture::svg::{self, Named};
+use shardc::picture::timeline::{Scope, Timeline, step_names};
+use shardc::picture::trace;
+use shardc::plan::{Plan, StepId, StepOp, unroll};
+use shardc::program::Program;
+use shardc::report;
+use shardc::schedule::{Schedule, from_json, from_text, to_json};
+use shardc::sim::clock::{self, ClockError, Order};
+use shardc::sim::values::{self, Run};
+use shardc::syntax;
+use shardc::topology::Topology;
+
+/// What does not hold of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// What it has in common with others of its kind: where, and the code or the place in the source.
+    pub(crate) class: String,
+    pub(crate) detail: String,
+}
+
+/// How far a program came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Through every stage.
+    Complete,
+    /// Refused where the documentation says that it may be.
+    Refused(&'static str),
+}
+
+type Checked<T = ()> = Result<T, Failure>;
+
+fn failure<T>(class: impl Into<String>, detail: impl Into<String>) -> Checked<T> {
+    Err(Failure { class: class.into(), detail: detail.into() })
+}
+
+/// What may be refused in so small a program: a method, or a way of a product, that does not fit its statement; layouts
+/// of inputs under a limit.
+const REFUSALS: [&str; 3] = ["method-not-applicable", "pin-impossible", "input-hole"];
+
+fn refused(stage: &str, found: &Diagnostics) -> Checked<Outcome> {
+    let codes: Vec<&str> = found.iter().map(|found| found.code.as_str()).collect();
+    match REFUSALS.into_iter().find(|code| codes.contains(code)) {
+        Some(code) => Ok(Outcome::Refused(code)),
+        None => failure(format!("{stage}: {}", codes.join(" ")), told(found)),
+    }
+}
+
+fn told(found: &Diagnostics) -> String {
+    let line = |found: &shardc::diag::Diagnostic| {
+        format!("{}: {} ({})", found.code, found.message, found.help.as_deref().unwrap_or("no help"))
+    };
+    found.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn checked(stage: &str, case: &Case, source: &str) -> Checked<Program> {
+    let read = compiler::check_with(source, &case.modes.sizes(), case.modes.spelling());
+    let (program, found) = read.or_else(|error| failure(format!("{stage}: --set"), error.to_string()))?;
+    match program {
+        Some(program) => Ok(program),
+        None => {
+            let codes: Vec<&str> = found.iter().filter(|found| found.severity == shardc::diag::Severity::Error).map(|found| found.code.as_str()).collect();
+            failure(format!("{stage}: {}", codes.join(" ")), told(&found))
+        }
+    }
+}
+
+/// Everything that has to hold of a legal program.
+pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
+    let program = checked("check", case, &case.source)?;
+    let options = case.modes.options();
+    let compiled = match compiler::compile(&program, &options) {
+        Ok(compiled) => compiled,
+        Err(found) => return refused("compile", &found),
+    };
+    formatted(case, &compiled, &options)?;
+    let numbers = numbers("run", &compiled.schedule)?;
+    clocks(case, &compiled)?;
+    read_back(case, &compiled, &numbers)?;
+    reports(case, &compiled)?;
+    exports(case, &compiled)?;
+    strictly(case, &program, &compiled, &options)?;
+    Ok(Outcome::Complete)
+}
+
+/// Formatting keeps the meaning and is done once.
+fn formatted(case: &Case, compiled: &Compiled, options: &Options) -> Checked {
+    let Ok(text) = syntax::format(&case.source) else { return failure("fmt: refused", "") };
+    if syntax::format(&text).as_ref() != Ok(&text) {
+        return failure("fmt: twice", text);
+    }
+    let program = checked("fmt", case, &text)?;
+    if program.to_string() != compiled.plan.program.to_string() && compiled.plan.program.mesh == program.mesh {
+        return failure("fmt: another program", format!("{text}\n{program}\n{}", compiled.plan.program));
+    }
+    let topology = compiler::machine(&program, options).or_else(|found| failure("fmt: machine", told(&found)))?;
+    let plan = compiler::plan(&program, &topology, options).or_else(|found| failure("fmt: plan", told(&found)))?;
+    if plan.to_string() != compiled.plan.to_string() {
+        return failure("fmt: another plan", format!("{text}\n{plan}\n{}", compiled.plan));
+    }
+    Ok(())
+}
+
+/// The numbers are the dense ones.
+fn numbers(stage: &str, schedule: &Schedule) -> Checked<Run> {
+    let wrong = |error: values::RunError| Failure { class: format!("{stage}: cannot run"), detail: error.to_string() };
+    let inputs = values::inputs(schedule, 1).map_err(wrong)?;
+    let dense = values::dense(schedule, &inputs).map_err(wrong)?;
+    let run = values::run(schedule, &inputs).map_err(wrong)?;
+    let numerics = values::compare(schedule, &inputs, &dense, &run).map_err(wrong)?;
+    if !numerics.equal && !numerics.within {
+        return failure(format!("{stage}: numbers differ"), format!("{numerics:?}"));
+    }
+    Ok(run)
+}
+
+/// There is a time in both orders, not below the bound, and what is expected holds.
+fn clocks(case: &Case, compiled: &Compiled) -> Checked {
+    let Compiled { topology, plan, schedule, .. } = compiled;
+    let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
+    let bound = report::plan_bound(plan, topology);
+    if timing.makespan < bound {
+        return failure("time: below the bound", format!("{:?} < {bound:?}", timing.makespan));
+    }
+    match clock::run_in(schedule, topology, Order::Arrival) {
+        Ok(_) => {}
+        Err(ClockError::KeptByArrival { .. }) if case.modes.keep_allgather => {}
+        Err(error) => return failure("time: by arrival", error.to_string()),
+    }
+    let breaches = expect::judge(plan, topology, Some(timing.makespan));
+    if breaches.has_errors() {
+        return failure("expect", told(&breaches));
+    }
+    Ok(())
+}
+
+/// A schedule in text and in JSON says the same.
+fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
+    let text = compiled.schedule.to_string();
+    let json = to_json(&compiled.schedule);
+    let from_text = from_text(&text).map(|written| written.schedule);
+    let from_text = from_text.or_else(|error| failure("text: cannot be read", format!("{error:?}\n{text}")))?;
+    let from_json = from_json(&json).or_else(|error| failure("json: cannot be read", format!("{error}\n{json}")))?;
+    for (form, again) in [("text", from_text), ("json", from_json)] {
+        if to_json(&again) != json || again.to_string() != text {
+            return failure(format!("{form}: another schedule"), format!("{text}\n{again}"));
+        }
+        let hardware = Some(compiled.topology.hardware.clone());
+        let options = Options { hardware, ..Options::default() };
+        let topology = compiler::machine_of(&again, &options).or_else(|error| failure(format!("{form}: machine"), error.to_string()))?;
+        // Schedules do not say which links are degraded.
+        if !case.degraded {
+            compiler::prove(&again, &topology).or_else(|flaw| failure(format!("{form}: proof"), flaw.to_string()))?;
+            let (one, two) = (clock::run(&again, &topology), clock::run(&compiled.schedule, &compiled.topology));
+            if one.as_ref().map(|timing| timing.makespan) != two.as_ref().map(|timing| timing.makespan) {
+                return failure(format!("{form}: another time"), text);
+            }
+        }
+        let run = self::numbers(form, &again)?;
+        for output in 0..again.outputs.len() {
+            let bytes = |run: &Run| -> Vec<_> {
+                run.blocks(output).iter().map(|block| block.as_ref().map(values::Tensor::to_le_bytes)).collect()
+            };
+            if bytes(&run) != bytes(numbers) {
+                return failure(format!("{form}: other numbers"), text);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reports are made without a panic.
+fn reports(case: &Case, compiled: &Compiled) -> Checked {
+    let Compiled { topology, plan, schedule, .. } = compiled;
+    let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
+    let texts = [
+        report::text::machine(topology, false),
+        report::text::steps(plan, topology, Some(schedule)),
+        report::text::proof(compiled),
+        report::text::timing(compiled, &timing),
+        report::text::methods(plan, topology, case.modes.options().lowering),
+        plan.to_string(),
+        plan.program.to_string(),
+    ];
+    if texts.iter().any(String::is_empty) {
+        return Ok(());
+    }
+    let document = report::document::plan("t.shard", &case.source, plan, topology, Some(schedule), &Diagnostics::default());
+    let document = document.timed(compiled, &timing);
+    serde_json::to_string(&document).or_else(|error| failure("plan: json", error.to_string()))?;
+    if let Some(floor) = costs::floor(plan, topology) {
+        let _ = format!("{floor:?}");
+    }
+    Ok(())
+}
+
+/// Exports do not panic; those that can be read are read and proven.
+fn exports(case: &Case, compiled: &Compiled) -> Checked {
+    let Compiled { topology, plan, schedule, .. } = compiled;
+    let steps = step_names(plan);
+    let (timing, record) = clock::run_recorded(schedule, topology).or_else(|error| failure("trace", error.to_string()))?;
+    let timeline = Timeline::new(schedule, topology, (&timing, &record), steps.clone(), Scope::Kinds);
+    let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
+    let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
+    let arrays: Vec<Named<'_>> = names.iter().zip(layouts).map(|(name, layout)| Named { name, layout }).collect();
+    let mut texts = vec![
+        Graph::of_plan(plan).dot(),
+        Graph::of_plan(plan).mermaid(),
+        Graph::of_schedule(schedule, &steps).dot(),
+        Graph::of_schedule(schedule, &steps).mermaid(),
+        svg::layouts(&arrays, &plan.program.mesh, &plan.program.dims),
+        svg::timeline(&timeline, topology.scale),
+        trace::trace(schedule, topology, &record, &steps),
+        jax::module(plan, "t.shard", &case.source, jax::Options { main: true }),
+        jax::constraints(plan, "t.shard", &case.source),
+    ];
+    let unrolled = unroll::unroll(plan).or_else(|error| failure("stablehlo: repeat", error.to_string()))?;
+    for manual in [false, true] {
+        texts.push(stablehlo::module(&unrolled, &case.source, stablehlo::Options { manual }));
+    }
+    if let Some(place) = texts.iter().position(String::is_empty) {
+        return failure("export: nothing", format!("{place}"));
+    }
+    for (id, collective) in collectives(plan).into_iter().take(3) {
+        of_runtimes(case, plan, topology, id, collective)?;
+    }
+    Ok(())
+}
+
+fn collectives(plan: &Plan) -> Vec<(StepId, &Collective)> {
+    let of = |id| match &plan.step(id).op {
+        StepOp::Collective(collective) if collective.kind().sends() => Some((id, collective)),
+        _ => None,
+    };
+    plan.ids().filter_map(of).collect()
+}
+
+/// The files of one collective for runtimes and simulators: what is not refused is right.
+fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collective: &Collective) -> Checked {
+    let from = &plan.step(plan.operands(id)[0]).layout;
+    let name = plan.program.name(plan.step(id).value);
+    let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
+    let lowering = Lowering { keep_all_gather: false, bitwise: case.modes.bitwise };
+    let method = plan.program.value(plan.step(id).user).method;
+    let Some((schedule, _)) = costs::alone(topology, lowering, (collective, from), (&name, dims), method) else {
+        return failure("export: alone", plan.op_name(id));
+    };
+    let Ok(algorithm) = ranks::algorithm(&schedule) else { return Ok(()) };
+    let options = msccl::Options { dialect: msccl::Dialect::default(), protocol: msccl::Protocol::default(), sizes: None };
+    if let Ok(program) = msccl::build(&algorithm, &name, &options) {
+        let text = msccl::write(&program, &options);
+        let back = msccl::read(&text).or_else(|error| failure("msccl: cannot be read", format!("{error}\n{text}")))?;
+        msccl::prove(&back.program, None).or_else(|flaw| failure("msccl: proof", format!("{flaw}\n{text}")))?;
+    }
+    if let Ok(plan) = mscclpp::build(&algorithm, &name) {
+        let text = mscclpp::write(&plan);
+        let back = mscclpp::read(&text).or_else(|error| failure("mscclpp: cannot be read", format!("{error}\n{text}")))?;
+        mscclpp::prove(&back, None).or_else(|flaw| failure("mscclpp: proof", format!("{flaw}\n{text}")))?;
+    }
+    let size = schedule.arrays.first().map_or(1, |array| array.dtype.size());
+    let messages = messages::messages(&algorithm, algorithm.chunk.saturating_mul(size));
+    messages::check(&messages, Some(algorithm.kind)).or_else(|flaw| failure("messages", flaw.to_string()))?;
+    let _ = goal::write(&messages, |bytes| bytes);
+    let traces = chakra::write(&messages, |bytes| bytes);
+    match chakra::read(&traces.files) {
+        Ok(back) if back == messages => Ok(()),
+        other => failure("chakra", format!("{:?}", other.is_ok())),
+    }
+}
+
+/// With the lines that are offered, a program says all that it communicates.
+fn strictly(case: &Case, program: &Program, compiled: &Compiled, options: &Options) -> Checked {
+    if !case.modes.strict {
+        return Ok(());
+    }
+    let (sizes, spelling) = (case.modes.sizes(), case.modes.spelling());
+    let Err(found) = compiler::check_strict(&case.source, &sizes, spelling, program, options) else { return Ok(()) };
+    let other: Vec<&str> = found.iter().map(|found| found.code.as_str()).filter(|code| *code != "unwritten-communication").collect();
+    if !other.is_empty() {
+        return failure(format!("strict: {}", other.join(" ")), told(&found));
+    }
+    let again = advice::apply_all(&case.source, &advice::unwritten(&compiled.plan));
+    if found.iter().any(|found| found.fixes.is_empty()) {
+        let problem = checked("strict: offered", case, &again).err().map_or_else(String::new, |failure| failure.class + &failure.detail);
+        return failure("strict: no lines", format!("{}\n{again}\n{problem}", told(&found)));
+    }
+    let changed = advice::apply_all(&case.source, &found);
+    let program = checked("strict: offered", case, &changed)?;
+    compiler::check_strict(&changed, &sizes, spelling, &program, options)
+        .or_else(|found| failure("strict: still not", format!("{}\n{changed}", told(&found))))
+}
