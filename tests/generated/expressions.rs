@@ -14,11 +14,13 @@ pub(crate) struct Expression {
     pub(crate) atom: bool,
     /// Sums that a written result may leave open.
     pub(crate) may_open: Vec<Open>,
+    /// Whether its layout is what it is: a result in brackets has to name that one.
+    pub(crate) by_hand: bool,
 }
 
 impl Expression {
     fn atom(text: String, kind: Type) -> Expression {
-        Expression { text, kind, atom: true, may_open: Vec::new() }
+        Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false }
     }
 
     fn inner(&self) -> String {
@@ -102,6 +104,8 @@ impl Writer<'_> {
             return Some(made);
         }
         let float = operand.kind.dtype.is_float();
+        // Integers wrap, and the least has no negative.
+        let order = matches!(open, Some(Operator::Max | Operator::Min));
         let negation = |writer: &mut Self| {
             let space = writer.choices.one(&["", " "]);
             let mut made = operand.becomes(format!("-{space}{}", operand.inner()), most, exact);
@@ -121,10 +125,12 @@ impl Writer<'_> {
         match open {
             Some(Operator::Sum | Operator::Mean) => Some(negation(self)),
             Some(Operator::SquareAdd | Operator::And | Operator::Or) => None,
-            Some(Operator::Mul) => simple("abs", most, exact),
+            // Integers wrap, so that signs of the pieces say nothing.
+            Some(Operator::Mul) if float => simple("abs", most, exact),
+            Some(Operator::Mul) => None,
             Some(Operator::Max | Operator::Min) => match self.choices.below(5) {
                 0 => simple("relu", most, exact),
-                1 => Some(negation(self)),
+                1 if float || !order => Some(negation(self)),
                 2 if float => simple("exp", exponent, false),
                 3 if float => simple("tanh", 1.0, false),
                 4 if float => simple("sigmoid", 1.0, false),
@@ -165,6 +171,10 @@ impl Writer<'_> {
         let scaled = |text: String, most: f64| not_atom(operand.becomes(text, most, exact && factor >= 1.0));
         let divided = |text: String| not_atom(operand.becomes(text, most / factor.min(1.0), false));
         let shifted = |text: String| not_atom(operand.becomes(text, most + factor, exact && factor >= 1.0));
+        // Integers wrap, which keeps no order.
+        if !float && matches!(open, Some(Operator::Max | Operator::Min)) {
+            return None;
+        }
         let linear = matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root | Operator::Max | Operator::Min));
         let adds = matches!(open, None | Some(Operator::Mean | Operator::Root | Operator::Max | Operator::Min));
         // Doing the same to the largest and to all needs no more than that order is kept: division is not listed there.
@@ -210,7 +220,7 @@ impl Writer<'_> {
         let made = |text: String, dtype: DType, open: Open, most: f64, exact: bool, atom: bool| {
             let range = Range { most, exact: exact && most <= integers(dtype) };
             let kind = Type { dtype, dims: dims.clone(), layout: None, open, range };
-            Some(Expression { text, kind, atom, may_open: Vec::new() })
+            Some(Expression { text, kind, atom, may_open: Vec::new(), by_hand: false })
         };
         if logic {
             if one.is_some() || two.is_some() {
@@ -259,7 +269,7 @@ impl Writer<'_> {
                     let range = Range { most, exact: exact && most <= integers(dtype) };
                     let kind = Type { dtype, dims, layout: None, open: None, range };
                     let text = format!("{} {sign} {}", operand.inner(), other.inner());
-                    Some(Expression { text, kind, atom: false, may_open: Vec::new() })
+                    Some(Expression { text, kind, atom: false, may_open: Vec::new(), by_hand: false })
                 }
             },
             // Both open alike.
@@ -296,6 +306,11 @@ impl Writer<'_> {
             Some(Operator::Root) => self.choices.one(&["sum", "max"]),
             Some(_) => return None,
         };
+        // Sums of small integers are wider.
+        let dtype = if name == "sum" && kind.dtype == DType::I8 { DType::I32 } else { kind.dtype };
+        if dtype != kind.dtype && kind.open.is_some() {
+            return None;
+        }
         let first = self.choices.below(kind.dims.len());
         let mut over = vec![first];
         if kind.dims.len() > 1 && self.choices.chance(1, 3) {
@@ -323,12 +338,13 @@ impl Writer<'_> {
                 "min" => Operator::Min,
                 _ => Operator::Mean,
             };
-            if !axes.is_empty() {
+            if !axes.is_empty() && sum != Operator::Mean {
                 may_open.push(Some((sum, axes)));
             }
         }
         let mut made = operand.becomes(format!("{name}{script}({})", operand.text), most, kind.range.exact && name != "mean");
         made.kind.dims = (0..kind.dims.len()).filter(|place| !over.contains(place)).map(|place| kind.dims[place]).collect();
+        made.kind.dtype = dtype;
         made.may_open = may_open;
         Some(made)
     }
@@ -409,7 +425,8 @@ impl Writer<'_> {
         let argument = self.used(place);
         let spelled = |script: String, name: &str| format!("{name}{script}({argument})");
         let made = |text: String, layout: Sharding, range: Range| {
-            Some(Expression::atom(text, Type { open: layout.open.clone(), layout: Some(layout), range, ..kind.clone() }))
+            let kind = Type { open: layout.open.clone(), layout: Some(layout), range, ..kind.clone() };
+            Some(Expression { by_hand: true, ..Expression::atom(text, kind) })
         };
         let range = kind.range;
         let inexact = Range { most: range.most, exact: range.exact && !kind.dtype.is_float() };
@@ -525,7 +542,7 @@ impl Writer<'_> {
         let sign = self.choices.one(&["*_LOCAL", "*_LOCAL", "·_LOCAL"]);
         let name = self.used(place);
         let kind = Type { dtype, dims, layout: Some(layout), open, range };
-        Some(Expression { text: format!("{name} {sign} {text}"), kind, atom: false, may_open: Vec::new() })
+        Some(Expression { text: format!("{name} {sign} {text}"), kind, atom: false, may_open: Vec::new(), by_hand: true })
     }
 
     /// Something of the dims and the dtype of a value that a body hands on, and no larger.

@@ -5,14 +5,28 @@ use super::properties::Failure;
 
 type Known = (&'static str, fn(&Case, &Failure) -> bool);
 
-const DEFECTS: [Known; 5] = [
+const DEFECTS: [Known; 11] = [
     ("scalars with a root panic", |_, failure| failure.class.starts_with("panic: src/schedule/builder.rs:2")),
     ("no plan with axes of one device", |case, failure| case.single && failure.class.ends_with(": no-plan")),
     ("sums of scalars, bitwise", |case, failure| case.modes.bitwise && failure.class == "compile: proof-malformed"),
     ("axes that a plan cuts cannot be read", |case, failure| {
         case.modes.costs == shardc::costs::CostModel::Bytes && failure.class == "text: cannot be read"
     }),
-    ("slow plans", |_, failure| failure.class == "slow"),
+    ("open sums of floats times integers are refused", |_, failure| {
+        failure.class == "check: open-sum-misuse" && failure.detail.contains("small integers that wrap")
+    }),
+    ("strict lines beside holes", |case, failure| failure.class == "strict: no lines" && case.source.contains("_?")),
+    ("strict lines bind a name that is used", |_, failure| {
+        failure.class == "strict: no lines" && failure.detail.contains("layout-mismatch")
+    }),
+    ("strict lines beside a way of a product", |case, failure| {
+        failure.class == "strict: no lines" && case.source.contains(" by ")
+    }),
+    ("strict lines above a repeat", |case, failure| {
+        failure.class == "strict: no lines" && case.source.contains("repeat ")
+    }),
+    ("JAX: an open sum is handed on", |_, failure| failure.class == "panic: src/export/jax/device.rs:177"),
+    ("slow plans", |_, failure| failure.class.starts_with("slow") && std::env::var_os("SHARDC_SHOW_SLOW").is_none()),
 ];
 
 /// The name of the known defect that a failure is due to.

@@ -16,8 +16,6 @@ pub(crate) struct Machine {
     pub(crate) leaves: Vec<Leaf>,
     /// Names of axes in parts, with the parts.
     pub(crate) words: Vec<(String, Vec<usize>)>,
-    /// The profile that is named.
-    pub(crate) hardware: &'static str,
     /// Whether an axis lies over a network that other profiles may not have.
     pub(crate) beyond: bool,
     /// Whether links are down or slow.
@@ -50,31 +48,34 @@ pub(crate) const HARDWARE: [(&str, &str); 8] = [
     ("tpu_v5p", "dcn"),
     ("h100", "ib"),
     ("furiosa", ""),
-    ("tpu_v3", "dcn"),
+    ("tpu_v3", ""),
     ("b200", "ib"),
     ("tpu7x", "dcn"),
     ("gb200_nvl72", "ib"),
 ];
 
 /// The most devices of a mesh.
-const MOST_DEVICES: u64 = 24;
-const MOST_LEAVES: usize = 5;
+const MOST_DEVICES: u64 = 16;
+const MOST_LEAVES: usize = 4;
 
 impl Machine {
     /// A random mesh with its statements.
     pub(crate) fn new(choices: &mut Choices) -> Machine {
         let (hardware, network) = choices.one(&HARDWARE);
-        let mut machine = Machine { hardware, ..Machine::default() };
+        let mut machine = Machine::default();
         let mut names = ["X", "Y", "Z", "data", "W", "m2"].into_iter();
         let (mut devices, mut axes, mut views, mut coordinates) = (1, Vec::new(), Vec::new(), Vec::new());
         for place in 0..4 {
             choices.group(|choices| {
-                if place > 0 && (machine.leaves.len() >= MOST_LEAVES || !choices.chance(3, 5)) {
+                if place > 0 && (machine.leaves.len() >= MOST_LEAVES || !choices.chance(1, 2)) {
+                    return;
+                }
+                let size = choices.one(&[2, 4, 3, 8, 2, 6, 5, 2, 4, 3, 2, 1]);
+                let size = if devices * size > MOST_DEVICES { 2 } else { size };
+                if devices * size > MOST_DEVICES {
                     return;
                 }
                 let name = names.next().expect("enough names");
-                let size = choices.one(&[2, 4, 3, 8, 2, 6, 5, 2, 4, 1]);
-                let size = if devices * size > MOST_DEVICES { 1 + u64::from(devices * 2 <= MOST_DEVICES) } else { size };
                 devices *= size;
                 let wiring = choices.one(&["", " ring", " line", " switch", " ring"]);
                 let over = !network.is_empty() && choices.chance(1, 10);

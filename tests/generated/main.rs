@@ -53,6 +53,7 @@ fn legal_programs_go_through_every_stage() {
     let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
     let mut failures: BTreeMap<String, String> = BTreeMap::new();
     for seed in first..first + count {
+        watch::stage("make");
         let (case, made) = of_seed(seed);
         let outcome = match watched(&case) {
             Ok(Outcome::Complete) => "complete".to_owned(),
@@ -76,6 +77,7 @@ fn legal_programs_go_through_every_stage() {
         }
     }
     eprintln!("{count} programs: {outcomes:#?}");
+    eprintln!("time in each stage: {:?}", watch::spent());
     assert!(failures.is_empty(), "{} kinds of failures, shown above", failures.len());
     let complete = outcomes.get("complete").copied().unwrap_or_default();
     assert!(complete as u64 > count / 2, "most programs are to come through every stage: {outcomes:#?}");

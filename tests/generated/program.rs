@@ -19,14 +19,16 @@ pub(crate) struct Case {
     pub(crate) modes: Modes,
     /// Whether links are down or slow, of which schedules do not speak.
     pub(crate) degraded: bool,
+    /// Whether what takes long is looked at as well: the plan of the formatted text, and bounds.
+    pub(crate) thorough: bool,
     /// Whether some axis has one device.
     pub(crate) single: bool,
 }
 
 /// The most statements of a program, those of bodies among them.
-const MOST_STATEMENTS: usize = 9;
+const MOST_STATEMENTS: usize = 8;
 /// The most elements of an array.
-const MOST_ELEMENTS: u64 = 4096;
+const MOST_ELEMENTS: u64 = 2048;
 
 /// A program that is being written.
 pub(crate) struct Writer<'c> {
@@ -45,6 +47,7 @@ pub(crate) struct Writer<'c> {
 /// The program that these choices make.
 pub(crate) fn case(choices: &mut Choices) -> Case {
     let mut modes = Modes::new(choices);
+    let thorough = choices.chance(1, 4);
     let set = choices.chance(1, 10);
     let machine = Machine::new(choices);
     let dims = Dims::new(choices, set);
@@ -68,7 +71,7 @@ pub(crate) fn case(choices: &mut Choices) -> Case {
     let Writer { machine, dims, lines, .. } = writer;
     let mut text = machine.lines.iter().chain(&dims.lines).chain(&lines).cloned().collect::<Vec<_>>().join("\n");
     text.push('\n');
-    Case { source: text, modes, degraded, single }
+    Case { source: text, modes, degraded, thorough, single }
 }
 
 impl Writer<'_> {
@@ -122,7 +125,7 @@ impl Writer<'_> {
 
     /// Dims for an array, no more elements than are wanted.
     pub(crate) fn some_dims(&mut self, least: usize) -> Vec<usize> {
-        let wanted = self.choices.one(&[2, 1, 2, 3, 0, 4]).max(least);
+        let wanted = self.choices.one(&[2, 1, 2, 3, 0, 2]).max(least);
         let mut dims: Vec<usize> = Vec::new();
         let mut elements = 1;
         for _ in 0..wanted {
@@ -282,6 +285,8 @@ impl Writer<'_> {
         let name = if rebound { value.name.clone() } else { self.name() };
         let layout = Sharding { axes, open: open.clone() };
         let holes = open.is_none() && !dims.is_empty() && self.choices.chance(1, 10);
+        // A hole leaves it to the compiler whether the sum stays open, so it may be.
+        let open = if holes { value.kind.open.clone() } else { open };
         let kind = Type { dims, open, layout: Some(layout), ..value.kind };
         self.bind(&source, name, kind, holes, false, rebound.then_some(place));
     }
@@ -378,8 +383,10 @@ impl Writer<'_> {
         if kind.open.is_some() {
             open.push(kind.open.clone());
         }
+        let closed = kind.open.is_none();
+        let inside = kind.open.clone();
         let mut result = self.result(kind, &open);
-        let typed = result.layout.is_some() && result.open.is_none() && self.choices.chance(1, 8);
+        let typed = closed && result.layout.is_some() && result.open.is_none() && self.choices.chance(1, 8);
         if typed {
             let wider: &[DType] = match result.dtype {
                 DType::Bool => &[DType::Bool],
@@ -392,17 +399,28 @@ impl Writer<'_> {
             result.dtype = dtype;
         }
         let holes = result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 8);
+        if holes {
+            result.open = inside;
+        }
         let name = self.name();
         self.bind(&text, name, result, holes, typed, None);
     }
 
     fn statement_expression(&mut self) {
         let expression = self.expression(0);
-        self.bind_expression(expression);
+        match expression.by_hand {
+            true => self.bind_collective(expression),
+            false => self.bind_expression(expression),
+        }
     }
 
     fn statement_collective(&mut self) {
         let Some(expression) = self.collective() else { return self.statement_expression() };
+        self.bind_collective(expression);
+    }
+
+    /// Binds what is said by hand, in the layout that it has.
+    fn bind_collective(&mut self, expression: Expression) {
         let name = self.name();
         let Expression { text, kind, .. } = expression;
         let line = match self.choices.below(3) {
@@ -431,6 +449,10 @@ impl Writer<'_> {
             }
         };
         let Some(dtype) = left.dtype.product(right.dtype) else { return self.statement_expression() };
+        if left.open.is_some() && dtype != left.dtype {
+            // Pieces of integers that wrap are not those of a wider product.
+            return self.statement_expression();
+        }
         let shared: Vec<usize> = left.dims.iter().copied().filter(|dim| right.dims.contains(dim)).collect();
         let kept: Vec<usize> = shared.iter().copied().filter(|_| self.choices.chance(1, 3)).collect();
         let all = left.dims.iter().chain(right.dims.iter().filter(|dim| !left.dims.contains(dim))).copied();

@@ -3,15 +3,41 @@
 use super::program::Case;
 use super::properties::{Failure, Outcome, hold};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Once, mpsc};
+use std::sync::{Mutex, Once, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// No program of this size may take longer, even unoptimised; `SHARDC_SLOW` says another number of seconds.
 const LONGEST: u64 = 20;
 /// As much as the main thread has.
 const STACK: usize = 8 << 20;
+
+/// What the program that is looked at is at: for those that do not come to an end.
+static STAGE: Mutex<&str> = Mutex::new("");
+
+/// Says which stage begins.
+pub(crate) fn stage(name: &'static str) {
+    let mut stage = STAGE.lock().expect("nobody panics with it");
+    let mut spent = SPENT.lock().expect("nobody panics with it");
+    if let Some((before, since)) = spent.0.replace((name, Instant::now())) {
+        *spent.1.entry(before).or_default() += since.elapsed();
+    }
+    *stage = name;
+}
+
+/// How long each stage took, of all programs, and which one has begun.
+type Spent = (Option<(&'static str, Instant)>, BTreeMap<&'static str, Duration>);
+
+static SPENT: Mutex<Spent> = Mutex::new((None, BTreeMap::new()));
+
+/// How long each stage took, of all programs.
+pub(crate) fn spent() -> BTreeMap<&'static str, Duration> {
+    stage("between");
+    SPENT.lock().expect("nobody panics with it").1.clone()
+}
 
 thread_local! {
     static PANIC: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
@@ -30,8 +56,10 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     });
     let longest = Duration::from_secs(super::number("SHARDC_SLOW").unwrap_or(LONGEST));
     let (sender, receiver) = mpsc::channel();
+    let (announce, announced) = mpsc::channel();
     let own = case.clone();
     let body = move || {
+        let _ = announce.send(std::fs::read_link("/proc/thread-self").ok());
         let result = catch_unwind(AssertUnwindSafe(|| hold(&own))).unwrap_or_else(|payload| {
             let (place, detail) = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();
             let text = payload.downcast_ref::<String>().cloned().unwrap_or_default();
@@ -43,7 +71,22 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     let Ok(_) = thread::Builder::new().stack_size(STACK).spawn(body) else {
         return Err(Failure { class: "no thread".to_owned(), detail: String::new() });
     };
-    receiver.recv_timeout(longest).unwrap_or_else(|_| {
-        Err(Failure { class: "slow".to_owned(), detail: format!("more than {} s", longest.as_secs()) })
-    })
+    let thread = announced.recv().ok().flatten();
+    let start = Instant::now();
+    loop {
+        match receiver.recv_timeout(Duration::from_millis(500)) {
+            Ok(result) => return result,
+            Err(_) if busy(thread.as_deref()).unwrap_or_else(|| start.elapsed()) > longest => {
+                let stage = *STAGE.lock().expect("nobody panics with it");
+                return Err(Failure { class: format!("slow: {stage}"), detail: format!("more than {} s", longest.as_secs()) });
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// How long a thread has run, whatever else the machine does; `None` where the system does not say.
+fn busy(thread: Option<&Path>) -> Option<Duration> {
+    let text = std::fs::read_to_string(Path::new("/proc").join(thread?).join("schedstat")).ok()?;
+    Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
 }
