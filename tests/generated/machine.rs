@@ -54,25 +54,39 @@ pub(crate) const HARDWARE: [(&str, &str); 8] = [
     ("gb200_nvl72", "ib"),
 ];
 
-/// The most devices of a mesh.
-const MOST_DEVICES: u64 = 16;
-const MOST_LEAVES: usize = 4;
+/// How large programs may become.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
+    /// Devices of a mesh.
+    pub(crate) devices: u64,
+    /// Axes, those in parts counted by their parts.
+    pub(crate) leaves: usize,
+    /// Statements, those of bodies among them.
+    pub(crate) statements: usize,
+}
+
+impl Size {
+    /// For every test run.
+    pub(crate) const SMALL: Size = Size { devices: 8, leaves: 2, statements: 3 };
+    /// For long runs.
+    pub(crate) const LARGE: Size = Size { devices: 16, leaves: 4, statements: 8 };
+}
 
 impl Machine {
     /// A random mesh with its statements.
-    pub(crate) fn new(choices: &mut Choices) -> Machine {
+    pub(crate) fn new(choices: &mut Choices, most: Size) -> Machine {
         let (hardware, network) = choices.one(&HARDWARE);
         let mut machine = Machine::default();
         let mut names = ["X", "Y", "Z", "data", "W", "m2"].into_iter();
         let (mut devices, mut axes, mut views, mut coordinates) = (1, Vec::new(), Vec::new(), Vec::new());
         for place in 0..4 {
             choices.group(|choices| {
-                if place > 0 && (machine.leaves.len() >= MOST_LEAVES || !choices.chance(1, 2)) {
+                if place > 0 && (machine.leaves.len() >= most.leaves || !choices.chance(1, 2)) {
                     return;
                 }
                 let size = choices.one(&[2, 4, 3, 8, 2, 6, 5, 2, 4, 3, 2, 1]);
-                let size = if devices * size > MOST_DEVICES { 2 } else { size };
-                if devices * size > MOST_DEVICES {
+                let size = if devices * size > most.devices { 2 } else { size };
+                if devices * size > most.devices {
                     return;
                 }
                 let name = names.next().expect("enough names");
@@ -81,7 +95,7 @@ impl Machine {
                 let over = !network.is_empty() && choices.chance(1, 10);
                 let over_words = if over { format!(" over {network}") } else { String::new() };
                 machine.beyond |= over;
-                let parts = Some(size).filter(|size| *size >= 4 && machine.leaves.len() + 1 < MOST_LEAVES);
+                let parts = Some(size).filter(|size| *size >= 4 && machine.leaves.len() + 1 < most.leaves);
                 let parts = parts.and_then(|size| {
                     let divisor = (2..size).find(|divisor| size % divisor == 0)?;
                     choices.chance(1, 3).then_some([divisor, size / divisor])

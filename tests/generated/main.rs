@@ -9,6 +9,7 @@
 #![expect(clippy::print_stderr, reason = "the program that fails is what one needs to see")]
 
 mod choices;
+mod command;
 mod expressions;
 mod known;
 mod machine;
@@ -21,17 +22,23 @@ mod watch;
 
 use choices::Choices;
 use program::Case;
-use properties::{Failure, Outcome};
-use std::collections::BTreeMap;
+use machine::Size;
+use properties::Outcome;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use watch::watched;
 
 /// Programs in every test run.
-const FIXED: u64 = 250;
+const FIXED: u64 = 120;
+/// Programs that are looked at at the same time.
+const WORKERS: usize = 2;
 
 /// The program of a seed, and what it is made of.
-fn of_seed(seed: u64) -> (Case, shrink::Made) {
+fn of_seed(seed: u64, most: Size) -> (Case, shrink::Made) {
     let mut choices = Choices::random(seed);
-    let case = program::case(&mut choices);
+    let case = program::case(&mut choices, most);
     (case, choices.into_made())
 }
 
@@ -39,45 +46,63 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
-/// The failure with the smallest program that was found for it.
-fn report(seed: u64, case: &Case, made: shrink::Made, failure: &Failure) -> String {
-    let (small, failure) = shrink::shrunk(made, failure).unwrap_or_else(|| (case.clone(), failure.clone()));
-    let command = ["shardc run t.shard".to_owned()].into_iter().chain(small.modes.words()).collect::<Vec<_>>().join(" ");
-    format!("== {}\nseed {seed}: {command}\n{}{}\n", failure.class, small.source, failure.detail)
+/// What came of the programs so far.
+#[derive(Debug, Default)]
+struct Found {
+    outcomes: BTreeMap<String, usize>,
+    failures: BTreeSet<String>,
+    programs: u64,
+}
+
+/// Looks at the program of a seed, and shrinks it if it is the first that fails so.
+fn look(seed: u64, most: Size, found: &Mutex<Found>) {
+    let (case, made) = of_seed(seed, most);
+    let result = watched(&case);
+    let outcome = match &result {
+        Ok(Outcome::Complete) => "complete".to_owned(),
+        Ok(Outcome::Refused(code)) => format!("refused: {code}"),
+        Err(failure) => match known::defect(&case, failure) {
+            Some(defect) => format!("known: {defect}"),
+            None => format!("FAILED: {}", failure.class),
+        },
+    };
+    let fails = outcome.starts_with("FAILED");
+    let first = {
+        let mut found = found.lock().expect("nobody panics with it");
+        *found.outcomes.entry(outcome.clone()).or_default() += 1;
+        found.programs += 1;
+        if found.programs % 1000 == 0 {
+            eprintln!("{} programs: {:#?}", found.programs, found.outcomes);
+        }
+        fails && found.failures.insert(outcome)
+    };
+    let Err(failure) = result else { return };
+    if first {
+        let (small, failure) = shrink::shrunk(most, made, &failure).unwrap_or((case, failure));
+        let words = ["shardc run t.shard".to_owned()].into_iter().chain(small.modes.words());
+        let command = words.collect::<Vec<_>>().join(" ");
+        eprintln!("== {}\nseed {seed}: {command}\n{}{}\n", failure.class, small.source, failure.detail);
+    }
 }
 
 #[test]
 fn legal_programs_go_through_every_stage() {
     let first = number("SHARDC_SEED").unwrap_or(0);
-    let count = number("SHARDC_PROGRAMS").unwrap_or(FIXED);
-    let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
-    let mut failures: BTreeMap<String, String> = BTreeMap::new();
-    for seed in first..first + count {
-        watch::stage("make");
-        let (case, made) = of_seed(seed);
-        let outcome = match watched(&case) {
-            Ok(Outcome::Complete) => "complete".to_owned(),
-            Ok(Outcome::Refused(code)) => format!("refused: {code}"),
-            Err(failure) => match known::defect(&case, &failure) {
-                Some(defect) => format!("known: {defect}"),
-                None => {
-                    let class = failure.class.clone();
-                    if !failures.contains_key(&class) {
-                        let report = report(seed, &case, made, &failure);
-                        eprintln!("{report}");
-                        failures.insert(class.clone(), report);
-                    }
-                    format!("FAILED: {class}")
-                }
-            },
-        };
-        *outcomes.entry(outcome).or_default() += 1;
-        if seed % 1000 == 999 && count > FIXED {
-            eprintln!("{} programs: {outcomes:#?}", seed + 1 - first);
+    let (count, most) = match number("SHARDC_PROGRAMS") {
+        Some(count) => (count, Size::LARGE),
+        None => (FIXED, Size::SMALL),
+    };
+    let (found, next) = (Mutex::new(Found::default()), AtomicU64::new(first));
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= first + count {
+            return;
         }
-    }
+        look(seed, most, &found);
+    };
+    thread::scope(|scope| (0..WORKERS).for_each(|_| drop(scope.spawn(work))));
+    let Found { outcomes, failures, .. } = found.into_inner().expect("nobody panics with it");
     eprintln!("{count} programs: {outcomes:#?}");
-    eprintln!("time in each stage: {:?}", watch::spent());
     assert!(failures.is_empty(), "{} kinds of failures, shown above", failures.len());
     let complete = outcomes.get("complete").copied().unwrap_or_default();
     assert!(complete as u64 > count / 2, "most programs are to come through every stage: {outcomes:#?}");

@@ -5,7 +5,7 @@
 
 use super::choices::Choices;
 use super::expressions::Expression;
-use super::machine::{Dims, HARDWARE, Machine};
+use super::machine::{Dims, HARDWARE, Machine, Size};
 use super::model::{Open, Range, Sharding, Type, Value, brackets, combines, integers, room};
 use super::modes::Modes;
 use shardc::dtype::DType;
@@ -25,8 +25,6 @@ pub(crate) struct Case {
     pub(crate) single: bool,
 }
 
-/// The most statements of a program, those of bodies among them.
-const MOST_STATEMENTS: usize = 8;
 /// The most elements of an array.
 const MOST_ELEMENTS: u64 = 2048;
 
@@ -45,11 +43,11 @@ pub(crate) struct Writer<'c> {
 }
 
 /// The program that these choices make.
-pub(crate) fn case(choices: &mut Choices) -> Case {
+pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
     let mut modes = Modes::new(choices);
     let thorough = choices.chance(1, 4);
     let set = choices.chance(1, 10);
-    let machine = Machine::new(choices);
+    let machine = Machine::new(choices, most);
     let dims = Dims::new(choices, set);
     if !machine.beyond && choices.chance(1, 10) {
         modes.hardware = Some(choices.one(&HARDWARE).0);
@@ -67,7 +65,7 @@ pub(crate) fn case(choices: &mut Choices) -> Case {
         statements: 0,
         outside: 0,
     };
-    writer.all();
+    writer.all(most);
     let Writer { machine, dims, lines, .. } = writer;
     let mut text = machine.lines.iter().chain(&dims.lines).chain(&lines).cloned().collect::<Vec<_>>().join("\n");
     text.push('\n');
@@ -75,9 +73,9 @@ pub(crate) fn case(choices: &mut Choices) -> Case {
 }
 
 impl Writer<'_> {
-    fn all(&mut self) {
+    fn all(&mut self, most: Size) {
         self.statement_input();
-        while self.statements < MOST_STATEMENTS {
+        while self.statements < most.statements {
             let open = self.choices.open();
             let more = self.choices.chance(7, 8);
             if more {
@@ -314,8 +312,9 @@ impl Writer<'_> {
                 let axes: Vec<_> =
                     layout.axes.iter().map(|axes| (!self.choices.chance(1, 2)).then(|| axes.clone())).collect();
                 let text = brackets(self.choices, (&self.machine, &self.dims), &kind.dims, &axes, &None);
-                if axes.iter().any(Option::is_none) {
-                    kind.layout = None;
+                match axes.iter().any(Option::is_none) {
+                    true => kind.layout = None,
+                    false => kind.open.clone_from(&layout.open),
                 }
                 text
             }

@@ -2,6 +2,7 @@
 
 use super::choices::Choices;
 use super::known;
+use super::machine::Size;
 use super::program::{Case, case};
 use super::properties::Failure;
 use super::watch::watched;
@@ -16,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The search for something smaller.
 struct Search {
+    most: Size,
     made: Made,
     best: Option<(Case, Failure)>,
     class: String,
@@ -23,10 +25,10 @@ struct Search {
 }
 
 /// The smallest program that was found for a failure, with how it fails; `None` if it does not fail again.
-pub(crate) fn shrunk(made: Made, failure: &Failure) -> Option<(Case, Failure)> {
+pub(crate) fn shrunk(most: Size, made: Made, failure: &Failure) -> Option<(Case, Failure)> {
     let list = made.0.clone();
     let until = Instant::now() + PATIENCE;
-    let mut search = Search { made, best: None, class: failure.class.clone(), until };
+    let mut search = Search { most, made, best: None, class: failure.class.clone(), until };
     search.try_list(&list);
     loop {
         let before = search.made.0.clone();
@@ -45,7 +47,7 @@ impl Search {
             return false;
         }
         let mut choices = Choices::given(list);
-        let small = case(&mut choices);
+        let small = case(&mut choices, self.most);
         let Err(failure) = watched(&small) else { return false };
         if failure.class != self.class || known::defect(&small, &failure).is_some() {
             return false;

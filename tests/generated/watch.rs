@@ -3,9 +3,8 @@
 use super::program::Case;
 use super::properties::{Failure, Outcome, hold};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, Once, mpsc};
+use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,31 +14,16 @@ const LONGEST: u64 = 20;
 /// As much as the main thread has.
 const STACK: usize = 8 << 20;
 
-/// What the program that is looked at is at: for those that do not come to an end.
-static STAGE: Mutex<&str> = Mutex::new("");
+/// What a program is at, for one that does not come to an end.
+type Stage = Arc<Mutex<&'static str>>;
 
-/// Says which stage begins.
+/// Says which stage of the program begins that this thread looks at.
 pub(crate) fn stage(name: &'static str) {
-    let mut stage = STAGE.lock().expect("nobody panics with it");
-    let mut spent = SPENT.lock().expect("nobody panics with it");
-    if let Some((before, since)) = spent.0.replace((name, Instant::now())) {
-        *spent.1.entry(before).or_default() += since.elapsed();
-    }
-    *stage = name;
-}
-
-/// How long each stage took, of all programs, and which one has begun.
-type Spent = (Option<(&'static str, Instant)>, BTreeMap<&'static str, Duration>);
-
-static SPENT: Mutex<Spent> = Mutex::new((None, BTreeMap::new()));
-
-/// How long each stage took, of all programs.
-pub(crate) fn spent() -> BTreeMap<&'static str, Duration> {
-    stage("between");
-    SPENT.lock().expect("nobody panics with it").1.clone()
+    STAGE.with(|stage| *stage.borrow().lock().expect("nobody panics with it") = name);
 }
 
 thread_local! {
+    static STAGE: RefCell<Stage> = RefCell::new(Arc::default());
     static PANIC: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
 }
 
@@ -58,7 +42,10 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     let (sender, receiver) = mpsc::channel();
     let (announce, announced) = mpsc::channel();
     let own = case.clone();
+    let at: Stage = Arc::default();
+    let told = at.clone();
     let body = move || {
+        STAGE.with(|stage| *stage.borrow_mut() = told);
         let _ = announce.send(std::fs::read_link("/proc/thread-self").ok());
         let result = catch_unwind(AssertUnwindSafe(|| hold(&own))).unwrap_or_else(|payload| {
             let (place, detail) = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();
@@ -77,7 +64,7 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
         match receiver.recv_timeout(Duration::from_millis(500)) {
             Ok(result) => return result,
             Err(_) if busy(thread.as_deref()).unwrap_or_else(|| start.elapsed()) > longest => {
-                let stage = *STAGE.lock().expect("nobody panics with it");
+                let stage = *at.lock().expect("nobody panics with it");
                 return Err(Failure { class: format!("slow: {stage}"), detail: format!("more than {} s", longest.as_secs()) });
             }
             Err(_) => {}
