@@ -60,9 +60,8 @@ fn the_command_says_what_the_library_says() {
         let words = modes.words().join(" ");
         let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
         let source = &case.source;
-        let program = |name: &str, more: &[&str], codes: &[i32]| {
-            ends(&[&[name, "-"], more, &words].concat(), source, codes)
-        };
+        let program =
+            |name: &str, more: &[&str], codes: &[i32]| ends(&[&[name, "-"], more, &words].concat(), source, codes);
         let looked: Vec<&str> = words.iter().copied().filter(|word| *word == "--lenient").collect();
         ends(&[&["check", "-"], looked.as_slice()].concat(), source, &[0, 1]);
         program("plan", &["--format", "json"], &[0]);
@@ -74,7 +73,8 @@ fn the_command_says_what_the_library_says() {
         }
         for format in ["text", "json"] {
             let schedule = program("compile", &["--format", format], &[0]);
-            let profile = source.lines().next().and_then(|line| line.rsplit(' ').next()).expect("the mesh is on hardware");
+            let profile =
+                source.lines().next().and_then(|line| line.rsplit(' ').next()).expect("the mesh is on hardware");
             let hardware = ["--hardware", case.modes.hardware.unwrap_or(profile)];
             // A schedule does not say which links are down, and messages go their own ways around those.
             let codes: &[i32] = if case.degraded { &[0, 1, 2] } else { &[0] };

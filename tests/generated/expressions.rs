@@ -150,7 +150,10 @@ impl Writer<'_> {
                 10 => Some(operand.becomes(format!("rsqrt(square({text}) + 1)"), most * most + 1.0, false)),
                 11 => Some(operand.becomes(format!("recip(1 + square({text}))"), most * most + 1.0, false)),
                 12 => Some(operand.becomes(format!("log(1 + square({text}))"), most * most + 1.0, false)),
-                13 => Some(operand.becomes(format!("1 / (2 + square({text}))"), most * most + 2.0, false)).map(not_atom),
+                13 => {
+                    let text = format!("1 / (2 + square({text}))");
+                    Some(not_atom(operand.becomes(text, most * most + 2.0, false)))
+                }
                 _ => simple("relu", most, exact),
             },
         }
@@ -166,7 +169,8 @@ impl Writer<'_> {
         let float = operand.kind.dtype.is_float();
         let open = operator(&operand.kind.open);
         let way = self.choices.below(8);
-        let scale = if float && way > 3 { self.choices.one(&["0.5", "4", "1e-2"]) } else { self.choices.one(&["2", "3", "1"]) };
+        let scale =
+            if float && way > 3 { self.choices.one(&["0.5", "4", "1e-2"]) } else { self.choices.one(&["2", "3", "1"]) };
         let factor: f64 = scale.parse().expect("a number");
         let scaled = |text: String, most: f64| not_atom(operand.becomes(text, most, exact && factor >= 1.0));
         let divided = |text: String| not_atom(operand.becomes(text, most / factor.min(1.0), false));
@@ -175,7 +179,10 @@ impl Writer<'_> {
         if !float && matches!(open, Some(Operator::Max | Operator::Min)) {
             return None;
         }
-        let linear = matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root | Operator::Max | Operator::Min));
+        let linear = matches!(
+            open,
+            None | Some(Operator::Sum | Operator::Mean | Operator::Root | Operator::Max | Operator::Min)
+        );
         let adds = matches!(open, None | Some(Operator::Mean | Operator::Root | Operator::Max | Operator::Min));
         // Doing the same to the largest and to all needs no more than that order is kept: division is not listed there.
         let divides = float && matches!(open, None | Some(Operator::Sum | Operator::Mean | Operator::Root));
@@ -273,9 +280,18 @@ impl Writer<'_> {
                 }
             },
             // Both open alike.
-            (Some(Operator::Sum | Operator::Mean | Operator::Root), _) if same_open(&left.open, &right.open) && same_dims => {
+            (Some(Operator::Sum | Operator::Mean | Operator::Root), _)
+                if same_open(&left.open, &right.open) && same_dims =>
+            {
                 let sign = self.choices.one(&["+", "-"]);
-                made(format!("{} {sign} {}", operand.inner(), other.inner()), dtype, left.open.clone(), sum, exact, false)
+                made(
+                    format!("{} {sign} {}", operand.inner(), other.inner()),
+                    dtype,
+                    left.open.clone(),
+                    sum,
+                    exact,
+                    false,
+                )
             }
             // What the first device has meets what all have.
             (Some(Operator::Root), None) => {
@@ -342,8 +358,10 @@ impl Writer<'_> {
                 may_open.push(Some((sum, axes)));
             }
         }
-        let mut made = operand.becomes(format!("{name}{script}({})", operand.text), most, kind.range.exact && name != "mean");
-        made.kind.dims = (0..kind.dims.len()).filter(|place| !over.contains(place)).map(|place| kind.dims[place]).collect();
+        let mut made =
+            operand.becomes(format!("{name}{script}({})", operand.text), most, kind.range.exact && name != "mean");
+        made.kind.dims =
+            (0..kind.dims.len()).filter(|place| !over.contains(place)).map(|place| kind.dims[place]).collect();
         made.kind.dtype = dtype;
         made.may_open = may_open;
         Some(made)
@@ -381,7 +399,8 @@ impl Writer<'_> {
         }
         let (place, dim) = self.choices.one(&pairs);
         let (old, new) = (self.dims.list[kind.dims[place]].name.clone(), self.dims.list[dim].name.clone());
-        let mut made = operand.becomes(format!("rename_{{{old}->{new}}}({})", operand.text), kind.range.most, kind.range.exact);
+        let mut made =
+            operand.becomes(format!("rename_{{{old}->{new}}}({})", operand.text), kind.range.most, kind.range.exact);
         made.kind.dims[place] = dim;
         Some(made)
     }
@@ -390,7 +409,11 @@ impl Writer<'_> {
     fn chosen(&mut self, operand: &Expression, depth: usize) -> Option<Expression> {
         let kind = &operand.kind;
         let mask = self.expression(depth + 1);
-        if kind.dtype == DType::Bool || mask.kind.dtype != DType::Bool || kind.open.is_some() || mask.kind.open.is_some() {
+        if kind.dtype == DType::Bool
+            || mask.kind.dtype != DType::Bool
+            || kind.open.is_some()
+            || mask.kind.open.is_some()
+        {
             return None;
         }
         let number = self.choices.one(&["0", "-2", "3"]);
@@ -542,7 +565,13 @@ impl Writer<'_> {
         let sign = self.choices.one(&["*_LOCAL", "*_LOCAL", "·_LOCAL"]);
         let name = self.used(place);
         let kind = Type { dtype, dims, layout: Some(layout), open, range };
-        Some(Expression { text: format!("{name} {sign} {text}"), kind, atom: false, may_open: Vec::new(), by_hand: true })
+        Some(Expression {
+            text: format!("{name} {sign} {text}"),
+            kind,
+            atom: false,
+            may_open: Vec::new(),
+            by_hand: true,
+        })
     }
 
     /// Something of the dims and the dtype of a value that a body hands on, and no larger.
@@ -552,7 +581,9 @@ impl Writer<'_> {
             .expect("the value itself");
         let base = self.values[base].name.clone();
         // An array that lacks some of the dims can be added.
-        let fits = |other: &Type| other.open.is_none() && other.dtype == kind.dtype && other.dims.iter().all(|dim| kind.dims.contains(dim));
+        let fits = |other: &Type| {
+            other.open.is_none() && other.dtype == kind.dtype && other.dims.iter().all(|dim| kind.dims.contains(dim))
+        };
         let other = self.pick(fits).expect("the value itself");
         let other = self.values[other].name.clone();
         match self.choices.below(4) {

@@ -154,7 +154,8 @@ fn link(choices: &mut Choices, coordinates: &[(u64, &str)], candidates: &[usize]
     let (size, wiring) = coordinates[axis];
     let from = choices.below(usize::try_from(size - 1).expect("small")) as u64;
     let place = |at: u64| {
-        let all: Vec<String> = (0..coordinates.len()).map(|other| if other == axis { at } else { 0 }.to_string()).collect();
+        let all: Vec<String> =
+            (0..coordinates.len()).map(|other| if other == axis { at } else { 0 }.to_string()).collect();
         format!("({})", all.join(","))
     };
     let state = match wiring == " ring" && choices.chance(1, 2) {
@@ -200,7 +201,8 @@ impl Dims {
             let other = choices.one(&[8, 3, 1]);
             words.iter_mut().filter(|(name, _)| *name == dim.name).for_each(|(_, text)| *text = other.to_string());
         }
-        let merged = dims.merged.iter().map(|(name, k, m)| format!("{name} = {}*{}", dims.list[*k].name, dims.list[*m].name));
+        let merged =
+            dims.merged.iter().map(|(name, k, m)| format!("{name} = {}*{}", dims.list[*k].name, dims.list[*m].name));
         let all: Vec<String> = words.iter().map(|(name, size)| format!("{name}: {size}")).chain(merged).collect();
         dims.lines = vec![format!("dims {{{}}}", all.join(", "))];
         dims

@@ -21,8 +21,8 @@ mod shrink;
 mod watch;
 
 use choices::Choices;
-use program::Case;
 use machine::Size;
+use program::Case;
 use properties::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -31,7 +31,7 @@ use std::thread;
 use watch::watched;
 
 /// Programs in every test run.
-const FIXED: u64 = 120;
+const FIXED: u64 = 200;
 /// Programs that are looked at at the same time.
 const WORKERS: usize = 2;
 
@@ -71,7 +71,7 @@ fn look(seed: u64, most: Size, found: &Mutex<Found>) {
         let mut found = found.lock().expect("nobody panics with it");
         *found.outcomes.entry(outcome.clone()).or_default() += 1;
         found.programs += 1;
-        if found.programs % 1000 == 0 {
+        if found.programs.is_multiple_of(1000) {
             eprintln!("{} programs: {:#?}", found.programs, found.outcomes);
         }
         fails && found.failures.insert(outcome)

@@ -144,12 +144,9 @@ pub(crate) fn brackets(
             // Where an axis of one device stands is nothing that the merged name can say.
             let clear = all.iter().all(|axis| machine.leaves[*axis].size > 1);
             let major_pieces = pieces(machine, &major);
-            if clear
-                && size % major_pieces == 0
-                && (minor.is_empty() || size == major_pieces)
-                && choices.chance(1, 2)
-            {
-                let text = if all.is_empty() { String::new() } else { format!("_{}", axes_text(choices, machine, &all)) };
+            if clear && size % major_pieces == 0 && (minor.is_empty() || size == major_pieces) && choices.chance(1, 2) {
+                let text =
+                    if all.is_empty() { String::new() } else { format!("_{}", axes_text(choices, machine, &all)) };
                 parts.push(format!("{name}{text}"));
                 at += 2;
                 continue;

@@ -206,11 +206,13 @@ impl Writer<'_> {
             None | Some(Operator::Root | Operator::And | Operator::Or) => 4.0,
             Some(_) => 64.0,
         };
-        let range = Range { most: if dtype == DType::Bool { 1.0 } else { most }, exact: sum.is_none() || !dtype.is_float() };
+        let range =
+            Range { most: if dtype == DType::Bool { 1.0 } else { most }, exact: sum.is_none() || !dtype.is_float() };
         let holes = sum.is_none() && !dims.is_empty() && self.choices.chance(1, 8);
         if holes {
             let all = self.choices.chance(1, 2);
-            let axes: Vec<_> = axes.into_iter().map(|axes| (!all && self.choices.chance(1, 2)).then_some(axes)).collect();
+            let axes: Vec<_> =
+                axes.into_iter().map(|axes| (!all && self.choices.chance(1, 2)).then_some(axes)).collect();
             let text = brackets(self.choices, (&self.machine, &self.dims), &dims, &axes, &None);
             let layout = axes.iter().cloned().collect::<Option<Vec<_>>>().map(|axes| Sharding { axes, open: None });
             return (format!("{word}{text}"), Type { dtype, dims, layout, open: None, range });
@@ -325,7 +327,7 @@ impl Writer<'_> {
         let arrow = layout.is_some() && !typed && self.choices.chance(1, 3);
         let line = match arrow {
             true => format!("{source} {} {name}{text}{tail}", self.choices.one(&["->", "→", "\\to"])),
-            false => format!("{name}{word}{}{text} = {source}{tail}", if typed && !text.is_empty() { "" } else { "" }),
+            false => format!("{name}{word}{text} = {source}{tail}"),
         };
         self.line(&line);
         let value = Value { name, kind, computed: true };
@@ -397,7 +399,8 @@ impl Writer<'_> {
             result.range.exact &= result.range.most <= integers(dtype);
             result.dtype = dtype;
         }
-        let holes = result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 8);
+        let holes =
+            result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 8);
         if holes {
             result.open = inside;
         }
@@ -434,14 +437,21 @@ impl Writer<'_> {
 
     /// A product whose result names its dims, of two factors or three.
     fn statement_product(&mut self) {
-        let number = |kind: &Type| kind.dtype != DType::Bool && matches!(kind.open, None | Some((Operator::Sum | Operator::Mean | Operator::Root, _)));
+        let number = |kind: &Type| {
+            kind.dtype != DType::Bool
+                && matches!(kind.open, None | Some((Operator::Sum | Operator::Mean | Operator::Root, _)))
+        };
         let Some(first) = self.pick(number) else { return self.statement_input() };
         let left = self.values[first].kind.clone();
         let closed = |kind: &Type| number(kind) && kind.open.is_none();
         let fits = |kind: &Type| closed(kind) && left.dtype.product(kind.dtype).is_some();
         let second = if self.choices.chance(4, 5) { self.pick(fits) } else { None };
         let (second_text, second_name, right) = match second {
-            Some(place) => (self.values[place].name.clone(), Some(self.values[place].name.clone()), self.values[place].kind.clone()),
+            Some(place) => (
+                self.values[place].name.clone(),
+                Some(self.values[place].name.clone()),
+                self.values[place].kind.clone(),
+            ),
             None => {
                 let (text, kind) = self.factor(&left);
                 (text, None, kind)
@@ -456,7 +466,8 @@ impl Writer<'_> {
         let kept: Vec<usize> = shared.iter().copied().filter(|_| self.choices.chance(1, 3)).collect();
         let all = left.dims.iter().chain(right.dims.iter().filter(|dim| !left.dims.contains(dim))).copied();
         let mut dims: Vec<usize> = all.filter(|dim| !shared.contains(dim) || kept.contains(dim)).collect();
-        let summed: u64 = shared.iter().filter(|dim| !kept.contains(dim)).map(|dim| self.dims.list[*dim].size).product();
+        let summed: u64 =
+            shared.iter().filter(|dim| !kept.contains(dim)).map(|dim| self.dims.list[*dim].size).product();
         #[expect(clippy::cast_precision_loss, reason = "small")]
         let most = left.range.most * right.range.most * summed as f64;
         let elements: u64 = dims.iter().map(|dim| self.dims.list[*dim].size).product();
@@ -468,7 +479,8 @@ impl Writer<'_> {
         if left.open.is_none() {
             for kind in [&left, &right] {
                 let Some(layout) = kind.layout.as_ref() else { continue };
-                let contracted = kind.dims.iter().zip(&layout.axes).filter(|(dim, _)| shared.contains(dim) && !kept.contains(dim));
+                let contracted =
+                    kind.dims.iter().zip(&layout.axes).filter(|(dim, _)| shared.contains(dim) && !kept.contains(dim));
                 let axes: Vec<usize> = contracted.flat_map(|(_, axes)| axes.clone()).collect();
                 if !axes.is_empty() {
                     may_open.push(Some((Operator::Sum, axes)));
@@ -486,7 +498,8 @@ impl Writer<'_> {
         let kind = Type { dtype, dims, layout: None, open: left.open.clone(), range: Range { most, exact } };
         // Brackets say which dims are contracted, so there are some.
         let mut result = self.result(kind.clone(), &may_open);
-        let mut holes = result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 6);
+        let mut holes =
+            result.layout.is_some() && result.open.is_none() && !result.dims.is_empty() && self.choices.chance(1, 6);
         if result.layout.is_none() {
             if result.dims.is_empty() || result.open.is_some() {
                 result.layout = Some(Sharding { axes: vec![Vec::new(); result.dims.len()], open: None });
@@ -549,9 +562,7 @@ impl Writer<'_> {
     }
 
     fn statement_repeat(&mut self, depth: usize) {
-        let carried = self.pick(|kind| {
-            kind.open.is_none() && kind.dtype.is_float() && kind.range.most >= 1.0
-        });
+        let carried = self.pick(|kind| kind.open.is_none() && kind.dtype.is_float() && kind.range.most >= 1.0);
         let times = self.choices.one(&[2, 1, 3]);
         let free = self.choices.chance(1, 2);
         self.line(&format!("repeat {times} {{"));

@@ -71,7 +71,11 @@ fn checked(stage: &str, case: &Case, source: &str) -> Checked<Program> {
     match program {
         Some(program) => Ok(program),
         None => {
-            let codes: Vec<&str> = found.iter().filter(|found| found.severity == shardc::diag::Severity::Error).map(|found| found.code.as_str()).collect();
+            let codes: Vec<&str> = found
+                .iter()
+                .filter(|found| found.severity == shardc::diag::Severity::Error)
+                .map(|found| found.code.as_str())
+                .collect();
             failure(format!("{stage}: {}", codes.join(" ")), told(&found))
         }
     }
@@ -172,7 +176,8 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
         }
         let hardware = Some(compiled.topology.hardware.clone());
         let options = Options { hardware, ..Options::default() };
-        let topology = compiler::machine_of(&again, &options).or_else(|error| failure(format!("{form}: machine"), error.to_string()))?;
+        let topology = compiler::machine_of(&again, &options)
+            .or_else(|error| failure(format!("{form}: machine"), error.to_string()))?;
         // Schedules do not say which links are degraded.
         if !case.degraded {
             compiler::prove(&again, &topology).or_else(|flaw| failure(format!("{form}: proof"), flaw.to_string()))?;
@@ -209,7 +214,8 @@ fn reports(case: &Case, compiled: &Compiled) -> Checked {
     if let Some(place) = texts.iter().position(String::is_empty) {
         return failure("report: nothing", format!("{place}"));
     }
-    let document = report::document::plan("t.shard", &case.source, plan, topology, Some(schedule), &Diagnostics::default());
+    let document =
+        report::document::plan("t.shard", &case.source, plan, topology, Some(schedule), &Diagnostics::default());
     let document = document.timed(compiled, &timing);
     serde_json::to_string(&document).or_else(|error| failure("plan: json", error.to_string()))?;
     if case.thorough {
@@ -223,7 +229,8 @@ fn reports(case: &Case, compiled: &Compiled) -> Checked {
 fn exports(case: &Case, compiled: &Compiled) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let steps = step_names(plan);
-    let (timing, record) = clock::run_recorded(schedule, topology).or_else(|error| failure("trace", error.to_string()))?;
+    let (timing, record) =
+        clock::run_recorded(schedule, topology).or_else(|error| failure("trace", error.to_string()))?;
     let timeline = Timeline::new(schedule, topology, (&timing, &record), steps.clone(), Scope::Kinds);
     let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
     let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
@@ -271,7 +278,8 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
         return failure("export: alone", plan.op_name(id));
     };
     let Ok(algorithm) = ranks::algorithm(&schedule) else { return Ok(()) };
-    let options = msccl::Options { dialect: msccl::Dialect::default(), protocol: msccl::Protocol::default(), sizes: None };
+    let options =
+        msccl::Options { dialect: msccl::Dialect::default(), protocol: msccl::Protocol::default(), sizes: None };
     if let Ok(program) = msccl::build(&algorithm, &name, &options) {
         let text = msccl::write(&program, &options);
         let back = msccl::read(&text).or_else(|error| failure("msccl: cannot be read", format!("{error}\n{text}")))?;
@@ -279,7 +287,8 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
     }
     if let Ok(plan) = mscclpp::build(&algorithm, &name) {
         let text = mscclpp::write(&plan);
-        let back = mscclpp::read(&text).or_else(|error| failure("mscclpp: cannot be read", format!("{error}\n{text}")))?;
+        let back =
+            mscclpp::read(&text).or_else(|error| failure("mscclpp: cannot be read", format!("{error}\n{text}")))?;
         mscclpp::prove(&back, None).or_else(|flaw| failure("mscclpp: proof", format!("{flaw}\n{text}")))?;
     }
     let size = schedule.arrays.first().map_or(1, |array| array.dtype.size());
@@ -300,13 +309,16 @@ fn strictly(case: &Case, program: &Program, compiled: &Compiled, options: &Optio
     }
     let (sizes, spelling) = (case.modes.sizes(), case.modes.spelling());
     let Err(found) = compiler::check_strict(&case.source, &sizes, spelling, program, options) else { return Ok(()) };
-    let other: Vec<&str> = found.iter().map(|found| found.code.as_str()).filter(|code| *code != "unwritten-communication").collect();
+    let other: Vec<&str> =
+        found.iter().map(|found| found.code.as_str()).filter(|code| *code != "unwritten-communication").collect();
     if !other.is_empty() {
         return failure(format!("strict: {}", other.join(" ")), told(&found));
     }
     let again = advice::apply_all(&case.source, &advice::unwritten(&compiled.plan));
     if found.iter().any(|found| found.fixes.is_empty()) {
-        let problem = checked("strict: offered", case, &again).err().map_or_else(String::new, |failure| failure.class + &failure.detail);
+        let problem = checked("strict: offered", case, &again)
+            .err()
+            .map_or_else(String::new, |failure| failure.class + &failure.detail);
         return failure("strict: no lines", format!("{}\n{again}\n{problem}", told(&found)));
     }
     let changed = advice::apply_all(&case.source, &found);

@@ -66,7 +66,8 @@ impl Search {
         let mut skipped = 0;
         loop {
             let (list, groups) = &self.made;
-            let mut groups: Vec<Range<usize>> = groups.iter().filter(|group| group.end <= list.len() && !group.is_empty()).cloned().collect();
+            let mut groups: Vec<Range<usize>> =
+                groups.iter().filter(|group| group.end <= list.len() && !group.is_empty()).cloned().collect();
             groups.sort_by_key(|group| std::cmp::Reverse((group.len(), group.end)));
             let Some(group) = groups.get(skipped) else { return };
             let mut without = list.clone();

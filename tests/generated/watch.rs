@@ -4,12 +4,13 @@ use super::program::Case;
 use super::properties::{Failure, Outcome, hold};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::{Arc, Mutex, Once, mpsc};
 use std::thread;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// No program of this size may take longer, even unoptimised; `SHARDC_SLOW` says another number of seconds.
+/// It is time of the processor, where the system tells it: what else the machine does is nothing to a program.
 const LONGEST: u64 = 20;
 /// As much as the main thread has.
 const STACK: usize = 8 << 20;
@@ -33,7 +34,8 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
     HOOK.call_once(|| {
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
-            let trace = std::env::var_os("RUST_BACKTRACE").map(|_| std::backtrace::Backtrace::force_capture().to_string());
+            let trace =
+                std::env::var_os("RUST_BACKTRACE").map(|_| std::backtrace::Backtrace::force_capture().to_string());
             let text = format!("{info}\n{}", trace.unwrap_or_default());
             PANIC.with(|panic| *panic.borrow_mut() = Some((place, text)));
         }));
@@ -65,7 +67,10 @@ pub(crate) fn watched(case: &Case) -> Result<Outcome, Failure> {
             Ok(result) => return result,
             Err(_) if busy(thread.as_deref()).unwrap_or_else(|| start.elapsed()) > longest => {
                 let stage = *at.lock().expect("nobody panics with it");
-                return Err(Failure { class: format!("slow: {stage}"), detail: format!("more than {} s", longest.as_secs()) });
+                return Err(Failure {
+                    class: format!("slow: {stage}"),
+                    detail: format!("more than {} s", longest.as_secs()),
+                });
             }
             Err(_) => {}
         }
