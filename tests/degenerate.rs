@@ -210,7 +210,7 @@ fn axes_of_one_device_are_labels() {
         ("A: f32[I_XD, J]\nB[I, J] = A", "[I, J]", "AllGather_DX"),
         ("A: f32[I_XD, J]\nB[I, J_X] = A", "[I, J_X]", "AllToAll_{XD,J}"),
         ("A: f32[I, J]{U_D}\nB[I, J] = A", "[I, J]", ""),
-        ("A: f32[I, J]{U_DX}\nB[I_D, J_X] = A", "[I_D, J_X]", "ReduceScatter_{X,J}"),
+        ("A: f32[I, J]{U_DX}\nB[I_D, J_X] = A", "[I_D, J_X]", "ReduceScatter_{XD,J}"),
         ("A: f32[I, J]{SQUARE_ADD_D}\nB[J, I] = A", "[J, I]", ""),
         ("A: f32[I_?, J_D]\nB[I, J] = A\nlimit memory 1GiB", "[I, J_D]", ""),
         ("A: f32[I, J]{ROOT_D}\nB[I_E, J] = A", "[I_E, J]", ""),

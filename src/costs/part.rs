@@ -37,7 +37,7 @@ pub fn alone(
     let input = builder.input(ArrayId(0), from.sharding.clone());
     let mut lowerer = Lowerer::new(&part.topology, lowering);
     let value = lowerer.collective(&mut builder, &collective, &from, input, method);
-    if !lowerer.applies() {
+    if lowerer.is_too_large() {
         return None;
     }
     schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });

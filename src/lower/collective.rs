@@ -97,6 +97,11 @@ impl<'a> Lowerer<'a> {
         self.flaw.is_none()
     }
 
+    /// Whether a stage so far has more operations than can be proven, by every method.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.flaw, Some(StageFlaw::TooLarge { .. }))
+    }
+
     /// Adds the operations that turn a value of layout `from` into the collective's result.
     ///
     /// With a `method` every stage that it can do is done by it; else each takes the one that is simulated fastest.

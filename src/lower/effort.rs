@@ -62,6 +62,6 @@ mod tests {
         use Wiring::{Line, Ring, Switch};
         assert!(!gather(&[(1 << 12, Line)]) && gather(&[(1 << 13, Line)]));
         assert!(!gather(&[(1 << 19, Switch)]) && gather(&[(1 << 20, Switch)]));
-        assert!(!gather(&[(1 << 12, Ring), (1 << 8, Ring)]) && gather(&[(1 << 12, Ring), (1 << 14, Line)]));
+        assert!(!gather(&[(1 << 12, Ring), (1 << 8, Ring)]) && !gather(&[(1 << 10, Ring), (1 << 9, Line), (2, Line)]));
     }
 }

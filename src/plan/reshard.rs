@@ -339,9 +339,10 @@ impl Space {
         }
         let from = self.layout(node);
         let before = from.local_bytes(mesh).0;
+        let added = added(&from.sharding, &self.written, mesh);
         let all = if self.budget.is_restricted() { None } else { moves(&from.sharding, &self.dims, mesh) };
         let edges = all.and_then(|moves| self.edges_of(moves, &from, before, false, mesh, costs));
-        let edges = edges.unwrap_or_else(|| {
+        let mut edges = edges.unwrap_or_else(|| {
             self.budget.restrict();
             let moves = match self.budget.is_exhausted() {
                 true => few::last(&from.sharding, &self.written),
@@ -349,6 +350,7 @@ impl Space {
             };
             self.edges_of(moves, &from, before, true, mesh, costs).unwrap_or_default()
         });
+        edges.extend(self.edges_of(added, &from, before, false, mesh, costs).unwrap_or_default());
         self.budget.add(edges.len());
         self.edges[node] = Some(edges);
     }
@@ -403,6 +405,16 @@ const MOST_ORDERED: usize = 6;
 const MOST_PERMUTES: usize = 6_000;
 /// After so many moves the clock is looked at.
 const MOVES_PER_LOOK: usize = 64;
+
+/// Slices by axes of one device, where a layout that is written has them: nothing else is won by such an axis.
+fn added(from: &Sharding, written: &[Sharding], mesh: &Mesh) -> Vec<Collective> {
+    let next = |(dim, (from, to)): (usize, (&Axes, &Axes))| {
+        let axis = to.strip_prefix(*from)?.iter().next().filter(|axis| mesh.size(*axis) == 1)?;
+        Some(Collective::Slice { axes: Axes::one(axis), dim })
+    };
+    let slices = written.iter().flat_map(|to| from.dims.iter().zip(&to.dims).enumerate().filter_map(next));
+    slices.unique().collect()
+}
 
 /// The moves out of a sharding; `None` if they are too many. Some of them cannot be applied; the caller asks
 /// [`Collective::apply`].

@@ -28,15 +28,17 @@ pub(super) fn plan_without(
     }
 }
 
-/// The axes of one device.
-fn unit_axes(mesh: &Mesh) -> AxisSet {
-    mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1).collect()
+/// The axes of one device, but for those that matter.
+fn unit_axes(program: &Program) -> AxisSet {
+    let mesh = &program.mesh;
+    let squared = program.values.iter().map(squared).fold(AxisSet::NONE, AxisSet::union);
+    mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1 && !squared.contains(*axis)).collect()
 }
 
 /// The program with no axis of one device in its layouts; `None` if the mesh has none, or they matter.
 pub(super) fn without(program: &Program) -> Option<Program> {
-    let units = unit_axes(&program.mesh);
-    if units.is_empty() || program.values.iter().any(|value| squares(value, units)) {
+    let units = unit_axes(program);
+    if units.is_empty() {
         return None;
     }
     let mut reduced = program.clone();
@@ -85,15 +87,20 @@ fn stripped(sharding: &Sharding, units: AxisSet) -> Sharding {
     left
 }
 
-/// Whether an array is open over such axes by sums of squares: closing these changes it, by however many devices.
-fn squares(value: &Value, units: AxisSet) -> bool {
-    let is_open =
-        |sharding: &Sharding| sharding.operator == Operator::SquareAdd && !sharding.open.intersection(units).is_empty();
-    let from = match &value.definition {
-        Definition::Collective { from, .. } => Some(from),
-        _ => None,
+/// The axes over which an array is open by a sum of squares: to close these changes it, by however many devices.
+fn squared(value: &Value) -> AxisSet {
+    let open = |sharding: &Sharding| match sharding.operator {
+        Operator::SquareAdd => sharding.open,
+        _ => AxisSet::NONE,
     };
-    matches!(&value.wanted, Wanted::Exact(sharding) if is_open(sharding)) || from.is_some_and(is_open)
+    let wanted = match &value.wanted {
+        Wanted::Exact(sharding) => open(sharding),
+        Wanted::Partly(_) | Wanted::Free => AxisSet::NONE,
+    };
+    match &value.definition {
+        Definition::Collective { from, .. } => wanted.union(open(from)),
+        _ => wanted,
+    }
 }
 
 /// A collective without some axes of one device; `None` if nothing is left of it.
@@ -123,14 +130,14 @@ fn labelled(program: &Program, mut plan: Plan) -> Plan {
         true => program.clone(),
         false => parts::in_parts(program).expect("the plan has its axes in parts"),
     };
-    let units = unit_axes(&written.mesh);
+    let units = unit_axes(&written);
     let own = plan.own_layouts();
     for id in plan.ids() {
         let step = plan.step(id);
         let operands: Vec<Sharding> =
             plan.operands(id).iter().map(|id| plan.step(*id).layout.sharding.clone()).collect();
-        let asked = Some(&written.value(step.value).wanted).filter(|_| own.contains(&id));
-        let (op, sharding) = labels(step, &operands, asked, &written.mesh, units);
+        let labels = Labels { mesh: &written.mesh, units, value: written.value(step.value), is_own: own.contains(&id) };
+        let (op, sharding) = labels.of(step, &operands);
         let step = &mut plan.steps[id];
         (step.op, step.layout.sharding) = (op, sharding);
     }
@@ -147,43 +154,81 @@ fn labelled(program: &Program, mut plan: Plan) -> Plan {
     plan
 }
 
-/// What a step does and the sharding of its result, with axes of one device.
-fn labels(
-    step: &Step,
-    operands: &[Sharding],
-    asked: Option<&Wanted>,
-    mesh: &Mesh,
+/// What is known of the value that a step makes or moves.
+struct Labels<'a> {
+    mesh: &'a Mesh,
     units: AxisSet,
-) -> (StepOp, Sharding) {
-    let bare = &step.layout.sharding;
-    let same = |sharding: &Sharding| stripped(sharding, units) == *bare;
-    let (op, passed) = match &step.op {
-        StepOp::Input => (StepOp::Input, bare.clone()),
-        StepOp::Carry => (StepOp::Carry, operands[0].clone()),
-        StepOp::Collective(collective) => {
-            let widened = widened(collective, &operands[0], units);
-            match widened.apply(&operands[0], mesh).filter(same) {
-                Some(mut to) => {
-                    to.set_open(bare.open);
-                    (StepOp::Collective(widened), to)
+    value: &'a Value,
+    /// Whether the step is the one in whose layout the value leaves its statement.
+    is_own: bool,
+}
+
+impl Labels<'_> {
+    /// What a step does and the sharding of its result, with axes of one device.
+    fn of(&self, step: &Step, operands: &[Sharding]) -> (StepOp, Sharding) {
+        let bare = &step.layout.sharding;
+        let same = |sharding: &Sharding| stripped(sharding, self.units) == *bare;
+        let (op, passed) = match &step.op {
+            StepOp::Input => (StepOp::Input, bare.clone()),
+            StepOp::Carry => (StepOp::Carry, operands[0].clone()),
+            StepOp::Collective(collective) => {
+                let from = &operands[0];
+                let wider = widened(collective, from, (bare, self.open()), self.units);
+                let mut candidates = self.written(collective).into_iter().chain([wider]);
+                let applied = candidates.find_map(|wider| Some((wider.apply(from, self.mesh).filter(same)?, wider)));
+                match applied {
+                    Some((to, wider)) => (StepOp::Collective(wider), to),
+                    None => (step.op.clone(), bare.clone()),
                 }
-                None => (step.op.clone(), bare.clone()),
             }
+            StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
+                let mut sharding = passed(einsum, operands, bare, self.units);
+                let operator = if bare.open.is_empty() { self.operator() } else { bare.operator };
+                if operator == self.operator() {
+                    sharding.operator = operator;
+                    sharding.set_open(sharding.open.union(self.open()));
+                }
+                (step.op.clone(), sharding)
+            }
+        };
+        let asked = match &self.value.wanted {
+            _ if !self.is_own => None,
+            Wanted::Exact(sharding) => Some(sharding.clone()),
+            Wanted::Partly(dims) => {
+                let dims = dims.iter().zip(&passed.dims).map(|(asked, axes)| asked.unwrap_or(*axes)).collect();
+                Some(Sharding { dims, ..passed.clone() })
+            }
+            Wanted::Free => None,
+        };
+        let fits = |sharding: &Sharding| same(sharding) && spends_once(sharding);
+        let passed = if fits(&passed) { passed } else { bare.clone() };
+        (op, asked.filter(fits).unwrap_or(passed))
+    }
+
+    /// The collective that the statement writes, if this is what is left of it.
+    fn written(&self, collective: &Collective) -> Option<Collective> {
+        match &self.value.definition {
+            Definition::Collective { collective: written, .. } if self.is_own => {
+                Some(written.clone()).filter(|written| narrowed(written, self.units).as_ref() == Some(collective))
+            }
+            _ => None,
         }
-        StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
-            (step.op.clone(), passed(einsum, operands, bare, units))
+    }
+
+    /// The axes of one device over which the value is to stay open, and how.
+    fn open(&self) -> AxisSet {
+        match &self.value.wanted {
+            Wanted::Exact(sharding) => sharding.open.intersection(self.units),
+            Wanted::Partly(_) | Wanted::Free => AxisSet::NONE,
         }
-    };
-    let asked = match asked {
-        Some(Wanted::Exact(sharding)) => Some(sharding.clone()),
-        Some(Wanted::Partly(dims)) => {
-            let dims = dims.iter().zip(&passed.dims).map(|(asked, axes)| asked.unwrap_or(*axes)).collect();
-            Some(Sharding { dims, ..passed.clone() })
+    }
+
+    fn operator(&self) -> Operator {
+        match &self.value.wanted {
+            Wanted::Exact(sharding) => sharding.operator,
+            Wanted::Partly(_) | Wanted::Free => Operator::Sum,
         }
-        Some(Wanted::Free) | None => None,
-    };
-    let fits = |sharding: &Sharding| same(sharding) && spends_once(sharding);
-    (op, asked.filter(fits).unwrap_or(passed))
+    }
 }
 
 fn spends_once(sharding: &Sharding) -> bool {
@@ -191,8 +236,13 @@ fn spends_once(sharding: &Sharding) -> bool {
     spent == sharding.used().len()
 }
 
-/// A collective that takes along what stands behind its axes: only suffixes of a dim leave it.
-fn widened(collective: &Collective, from: &Sharding, units: AxisSet) -> Collective {
+/// A collective that takes axes of one device along: those behind its axes, as only suffixes leave a dim, and the last
+/// ones of an open sum that it closes.
+///
+/// - `bare`: the sharding after it, without such axes, and those that stay open.
+fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, AxisSet), units: AxisSet) -> Collective {
+    let last = if bare.open.is_empty() { from.open.intersection(units) } else { AxisSet::NONE };
+    let closed = last.without(kept);
     let behind = |dim: &Axes, axes: AxisSet| -> AxisSet {
         let first = dim.iter().position(|axis| axes.contains(axis)).unwrap_or(dim.len());
         dim.iter().skip(first).filter(|axis| units.contains(*axis)).collect()
@@ -206,12 +256,16 @@ fn widened(collective: &Collective, from: &Sharding, units: AxisSet) -> Collecti
             let more = from.dims.get(*source).map(|dim| behind(dim, axes.set())).unwrap_or_default();
             Collective::AllToAll { axes: axes.then(more.in_order()), from: *source, to: *to }
         }
-        Collective::ReduceScatter { .. }
-        | Collective::AllReduce { .. }
-        | Collective::Permute { .. }
-        | Collective::Broadcast { .. }
-        | Collective::Slice { .. }
-        | Collective::Open { .. } => collective.clone(),
+        Collective::AllReduce { axes } => Collective::AllReduce { axes: axes.union(closed) },
+        Collective::Broadcast { axes } => Collective::Broadcast { axes: axes.union(closed) },
+        Collective::ReduceScatter { dims } => {
+            let mut dims = dims.clone();
+            if let Some(dim) = dims.iter_mut().find(|axes| !axes.is_empty()) {
+                *dim = dim.then(closed.in_order());
+            }
+            Collective::ReduceScatter { dims }
+        }
+        Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => collective.clone(),
     }
 }
 

@@ -39,7 +39,7 @@ impl Modes {
             costs: self.costs,
             lowering: Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise },
             strict: false,
-            alternatives: false,
+            ..Options::default()
         }
     }
 

@@ -278,12 +278,13 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
         return failure("export: alone", plan.op_name(id));
     };
     let Ok(algorithm) = ranks::algorithm(&schedule) else { return Ok(()) };
-    let options =
-        msccl::Options { dialect: msccl::Dialect::default(), protocol: msccl::Protocol::default(), sizes: None };
+    let (dialect, protocol) = (msccl::Dialect::default(), msccl::Protocol::default());
+    let options = msccl::Options { dialect, protocol, sizes: None, steps: None };
     if let Ok(program) = msccl::build(&algorithm, &name, &options) {
         let text = msccl::write(&program, &options);
         let back = msccl::read(&text).or_else(|error| failure("msccl: cannot be read", format!("{error}\n{text}")))?;
-        msccl::prove(&back.program, None).or_else(|flaw| failure("msccl: proof", format!("{flaw}\n{text}")))?;
+        msccl::prove(&back.program, None, msccl::Room::of(dialect))
+            .or_else(|flaw| failure("msccl: proof", format!("{flaw}\n{text}")))?;
     }
     if let Ok(plan) = mscclpp::build(&algorithm, &name) {
         let text = mscclpp::write(&plan);
