@@ -1,6 +1,6 @@
 //! The stages wired together.
 
-use crate::advice;
+use crate::advice::{self, Extent};
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
@@ -192,19 +192,27 @@ pub fn check_strict(
     program: &Program,
     options: &Options,
 ) -> Result<(), Diagnostics> {
-    let options = Options { strict: true, ..options.clone() };
-    let planned = |program: &Program| plan(program, &machine(program, &options)?, &options);
-    let Err(mut found) = planned(program) else { return Ok(()) };
-    let changed = advice::apply_all(source, &found);
-    let clean = check_with(&changed, sizes, spelling).ok().and_then(|(program, _)| program);
-    let clean = clean.is_some_and(|program| planned(&program).is_ok());
-    for found in found.iter_mut() {
-        if clean {
-            advice::word(found, source);
-        } else {
-            found.fixes.clear();
+    let strict = Options { strict: true, ..options.clone() };
+    let planned = |program: &Program, options: &Options| plan(program, &machine(program, options)?, options);
+    let Err(mut found) = planned(program, &strict) else { return Ok(()) };
+    let received = planned(program, options).map(|plan| plan.totals().received).ok();
+    let is_right = |found: &Diagnostics| {
+        let changed = advice::apply_all(source, found);
+        let clean = check_with(&changed, sizes, spelling).ok().and_then(|(program, _)| program);
+        let plan = clean.and_then(|program| planned(&program, &strict).ok());
+        plan.is_some_and(|plan| Some(plan.totals().received) == received)
+    };
+    let is_unwritten = found.iter().any(|found| found.code == "unwritten-communication");
+    if is_unwritten
+        && !is_right(&found)
+        && let Ok(plan) = planned(program, options)
+    {
+        found = advice::unwritten(&plan, Extent::All);
+        if !is_right(&found) {
+            found.iter_mut().for_each(|found| found.fixes.clear());
         }
     }
+    found.iter_mut().for_each(|found| advice::word(found, source));
     Err(found)
 }
 
@@ -220,7 +228,7 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         false => ordinary()?,
         true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }) {
             Ok(plan) => plan,
-            Err(_) => return Err(advice::unwritten(&ordinary()?)),
+            Err(_) => return Err(advice::unwritten(&ordinary()?, Extent::Needed)),
         },
     };
     let machine = machine_as_planned(&plan, topology);

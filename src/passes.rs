@@ -42,8 +42,7 @@ const ANY_OF_THREE: &[&[usize]] = &[&[0, 1, 2], &[0, 1], &[0, 2], &[1, 2], &[0],
 
 /// How a function of elements of the types `from`, which gives elements of the type `to`, passes an operator.
 pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
-    // A sum of small integers that wraps in their own type does not wrap in a wider one.
-    let exact = from.iter().all(|from| *from == to || from.is_float());
+    let exact = from.iter().all(|from| is_exact(*from, to));
     let passage = |operands, result| Some(Passage { operands, result });
     match (operator, function) {
         // What the first device does is right, and nobody asks the others.
@@ -56,7 +55,9 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         (Operator::Sum | Operator::Mean, Function::ByNumber(ByNumber::Scale, Scalar(c))) => {
             (to.is_float() || c.fract() == 0.0).then_some(Passage { operands: ONE, result: operator })
         }
-        (Operator::Sum | Operator::Mean, Function::Binary(Binary::Div)) => passage(ONE, operator),
+        (Operator::Sum | Operator::Mean, Function::Binary(Binary::Div)) if is_exact(from[0], to) => {
+            passage(ONE, operator)
+        }
         (Operator::Sum, Function::Binary(Binary::Add | Binary::Sub)) if exact => passage(BOTH, operator),
         (Operator::Mean, Function::Binary(Binary::Add | Binary::Sub)) => passage(ANY, operator),
         (Operator::Mean, Function::ByNumber(ByNumber::Shift, _)) => passage(ONE, operator),
@@ -78,6 +79,12 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
             None
         }
     }
+}
+
+/// Whether pieces that become another type are combined to the same: integers that wrap in their own type do not wrap
+/// in a wider one.
+fn is_exact(from: DType, to: DType) -> bool {
+    from == to || from.is_float()
 }
 
 /// All choices of so many operands.
@@ -129,7 +136,7 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
 
 /// A choice by a closed mask: of what is open alike, or of a closed value that combines with itself to itself.
 fn chosen(operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
-    let exact = from.iter().all(|from| *from == to || from.is_float());
+    let exact = from.iter().all(|from| is_exact(*from, to));
     let operands = match operator {
         Operator::Max | Operator::Min | Operator::And | Operator::Or => ANY_CHOICE,
         Operator::Sum | Operator::Mean | Operator::Mul if exact => CHOICES,
@@ -175,12 +182,17 @@ pub fn widens(from: DType, to: DType) -> bool {
 }
 
 /// How a product passes an operator; `contracts` if it sums any index away.
-pub fn product(operator: Operator, from: &[DType], to: DType, contracts: bool) -> Option<Passage> {
-    let exact = from.iter().all(|from| *from == to || from.is_float());
+///
+/// - `from`: the types of the two factors.
+pub fn product(operator: Operator, from: [DType; 2], to: DType, contracts: bool) -> Option<Passage> {
+    let [left, right] = from.map(|from| is_exact(from, to));
     let operands = match operator {
-        Operator::Sum if exact => EITHER,
+        // The partner is closed: its type does not matter.
+        Operator::Sum if left && right => EITHER,
+        Operator::Sum if left => ONE,
+        Operator::Sum if right => SECOND,
         Operator::Mean => EITHER,
-        Operator::Mul if exact && !contracts => BOTH,
+        Operator::Mul if left && right && !contracts => BOTH,
         Operator::Root => ANY,
         Operator::Sum
         | Operator::Mul

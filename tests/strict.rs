@@ -45,7 +45,7 @@ fn the_lines_that_are_offered_make_programs_strict() {
         };
         assert!(unwritten, "{}", short_name(&path));
         if found.iter().any(|found| found.fixes.is_empty()) {
-            let changed = advice::apply_all(&source, &advice::unwritten(&plan));
+            let changed = advice::apply_all(&source, &advice::unwritten(&plan, advice::Extent::Needed));
             failures.push(format!("{}\n{changed}\n{:?}", short_name(&path), compiler::check(&changed).1));
             continue;
         }
@@ -98,5 +98,38 @@ fn every_form_is_spelled() {
         let changed = advice::apply_all(&source, &found);
         let (strict, plan) = (planned(&checked(&changed), true), planned(&program, false));
         assert_eq!(communication(&strict.expect("strict")), communication(&plan.expect("a plan")), "{changed}");
+    }
+}
+
+#[test]
+fn dbg() {
+    for path in std::fs::read_dir("/tmp/f").unwrap() {
+        let path = path.unwrap().path();
+        let source = std::fs::read_to_string(&path).unwrap();
+        let program = checked(&source);
+        let plan = planned(&program, false).expect("a plan");
+        println!("=== {}\n{}", path.display(), plan.program);
+        for id in plan.ids() {
+            let s = plan.step(id);
+            println!("  {id:?} {} value {} user {} {}", plan.op_name(id), s.value.0, s.user.0, plan.array(id));
+        }
+        println!("outputs {:?} carried {:?}", plan.outputs, plan.carried);
+        let changed = advice::apply_all(&source, &advice::unwritten(&plan, advice::Extent::Needed));
+        let found = compiler::check(&changed).1;
+        println!("{changed}\n-- all\n{}", advice::apply_all(&source, &advice::unwritten(&plan, advice::Extent::All)));
+        for f in found.iter() { println!("!! {} {:?}", f.message, f.labels); }
+        match compiler::check_strict(&source, &[], Spelling::Exact, &program, &Options::default()) {
+            Ok(()) => println!("STRICT ALREADY"),
+            Err(found) => {
+                let ok = found.iter().all(|f| !f.fixes.is_empty());
+                println!("OFFERED {ok}");
+                for f in found.iter() { println!("{}", f.help.clone().unwrap_or_default()); }
+                if ok {
+                    let strict = planned(&checked(&changed), true).expect("a strict plan");
+                    let (a, b) = (communication(&strict), communication(&plan));
+                    println!("SAME {} {a:?} {b:?}", a == b);
+                }
+            }
+        }
     }
 }

@@ -4,20 +4,33 @@ use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
-use crate::layout::Layout;
+use crate::layout::{Dim, Layout, Sharding};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
-use crate::program::{Definition, ValueId};
+use crate::program::{Alias, Definition, ValueId, Wanted};
 use crate::span::Span;
 use std::collections::{BTreeSet, HashMap};
 
-/// Writes statements of a plan anew.
+/// Writes statements of a plan anew, in the order of the source.
+///
+/// Each statement is either written anew ([`Speller::lines`]) or left as it is ([`Speller::keep`]); the speller follows
+/// what each name means in between, so that lines refer to an array by a name that means it there.
 pub(super) struct Speller<'a> {
     plan: &'a Plan,
     /// The statement of each value.
     statements: Vec<Span>,
-    /// What a step is called in the lines so far, and as which value.
-    names: HashMap<StepId, (ValueId, String)>,
+    /// The statement in whose lines each step is: the first one that rests on it.
+    places: HashMap<StepId, Span>,
+    /// The step that leaves each value in its own layout.
+    finals: HashMap<ValueId, StepId>,
+    /// What a step has been called, and as which value.
+    names: HashMap<StepId, Vec<(ValueId, String)>>,
+    /// What each name means at this place.
+    meaning: HashMap<String, StepId>,
+    /// The body that is being written, and what names mean before it.
+    block: Option<(usize, HashMap<String, StepId>)>,
+    /// The arrays that only the lines of this statement use.
+    temporary: BTreeSet<StepId>,
     /// All names of arrays.
     taken: BTreeSet<String>,
 }
@@ -28,27 +41,106 @@ impl<'a> Speller<'a> {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|value| (values[*value].span.start, std::cmp::Reverse(values[*value].span.end)));
         // Spans nest or lie apart: the outermost is the statement.
+        let named: Vec<Span> = plan.program.aliases.iter().map(|alias| alias.span).collect();
         let mut statements = vec![Span::default(); values.len()];
         let mut outer = Span::default();
         for value in order {
             let own = values[value].span;
             if own.end > outer.end {
-                outer = own;
+                outer = named.iter().copied().find(|span| span.start <= own.start && own.end <= span.end).unwrap_or(own);
             }
             statements[value] = outer;
         }
-        let taken = values.iter().filter_map(|value| value.name.clone()).collect();
-        Speller { plan, statements, names: HashMap::new(), taken }
+        let names = values.iter().filter_map(|value| value.name.as_ref());
+        let taken = names.chain(plan.program.aliases.iter().map(|alias| &alias.name)).cloned().collect();
+        let own = plan.ids().filter(|id| plan.step(*id).user == plan.step(*id).value);
+        let mut finals: HashMap<ValueId, StepId> = own.map(|id| (plan.step(id).value, id)).collect();
+        // An output of a free layout is closed by its own statement.
+        for (value, id) in plan.program.outputs.iter().zip(&plan.outputs) {
+            if plan.step(*id).value == *value && plan.program.value(*value).wanted.is_open() {
+                finals.insert(*value, *id);
+            }
+        }
+        let mut speller = Speller {
+            plan,
+            statements,
+            places: HashMap::new(),
+            finals,
+            names: HashMap::new(),
+            meaning: HashMap::new(),
+            block: None,
+            temporary: BTreeSet::new(),
+            taken,
+        };
+        speller.places = speller.first_users();
+        speller
     }
 
-    /// The statements that do something, in order.
+    /// The first statement that rests on each step.
+    fn first_users(&self) -> HashMap<StepId, Span> {
+        let plan = self.plan;
+        let mut places: HashMap<StepId, Span> =
+            plan.ids().map(|id| (id, self.statements[plan.step(id).user.index()])).collect();
+        for (value, id) in &self.finals {
+            places.insert(*id, self.statements[value.index()]);
+        }
+        for value in plan.program.value_ids().filter(|id| self.is_alias(*id)) {
+            if let Some(id) = self.resolved(value) {
+                let place = places.entry(id).or_insert(self.statements[value.index()]);
+                *place = (*place).min(self.statements[value.index()]);
+            }
+        }
+        for id in plan.ids().collect::<Vec<_>>().into_iter().rev() {
+            if matches!(plan.step(id).op, StepOp::Collective(_)) {
+                let users = plan.steps.neighbors(id).filter(|user| plan.is_done(*user)).map(|user| places[&user]);
+                let first = users.chain([places[&id]]).min();
+                places.extend(first.map(|first| (id, first)));
+            }
+        }
+        places
+    }
+
+    /// Whether a statement makes the value of another without a step: it moves what is moved already, or renames dims.
+    fn is_alias(&self, value: ValueId) -> bool {
+        let definition = &self.plan.program.value(value).definition;
+        !self.finals.contains_key(&value)
+            && matches!(definition, Definition::Move { written: true, .. } | Definition::Rename { .. })
+    }
+
+    /// The step that a value is in its own layout.
+    fn resolved(&self, value: ValueId) -> Option<StepId> {
+        let (plan, program) = (self.plan, &self.plan.program);
+        if let Some(id) = self.finals.get(&value) {
+            return Some(*id);
+        }
+        if let Some(place) = program.outputs.iter().position(|output| *output == value) {
+            return plan.outputs.get(place).copied();
+        }
+        let mut source = value;
+        while let (false, Definition::Move { operand, .. } | Definition::Rename { operand }) =
+            (self.finals.contains_key(&source), &program.value(source).definition)
+        {
+            source = *operand;
+        }
+        match &program.value(value).wanted {
+            Wanted::Exact(wanted) => {
+                let dims = &program.value(value).dims;
+                plan.ids().find(|id| plan.step(*id).value == source && is_laid_out(&plan.step(*id).layout, dims, wanted))
+            }
+            Wanted::Partly(_) | Wanted::Free => self.finals.get(&source).copied(),
+        }
+    }
+
+    /// All statements that make or take arrays, in order.
     pub(super) fn statements(&self) -> BTreeSet<Span> {
-        self.plan.ids().filter_map(|id| self.statement(id)).collect()
+        let named = self.plan.program.aliases.iter().map(|alias| alias.span);
+        self.statements.iter().copied().chain(named).collect()
     }
 
-    /// The statement that needs a step.
-    pub(super) fn statement(&self, id: StepId) -> Option<Span> {
-        self.plan.is_done(id).then(|| self.statements[self.plan.step(id).user.index()])
+    /// The steps in the lines of a statement, in order.
+    pub(super) fn steps(&self, statement: Span) -> Vec<StepId> {
+        let plan = self.plan;
+        plan.ids().filter(|id| plan.is_done(*id) && self.places[id] == statement).collect()
     }
 
     /// The moves that a step is or rests on, and that no line says: its own, or one that was done for another statement.
@@ -57,28 +149,179 @@ impl<'a> Speller<'a> {
             return vec![id];
         }
         let others = self.plan.operands(id).into_iter().filter(|operand| {
-            let step = self.plan.step(*operand);
-            step.user != step.value && self.statement(*operand) != self.statement(id)
+            self.finals.get(&self.plan.step(*operand).value) != Some(operand)
+                && self.plan.step(*operand).user != self.plan.step(*operand).value
+                && self.places[operand] != self.places[&id]
         });
         others.flat_map(|operand| self.needs(operand)).collect()
     }
 
-    /// The lines of a statement, given its steps, and those that belong before the block it stands in.
+    /// The statements whose results have holes that are taken by these steps.
+    pub(super) fn holes(&self, steps: &[StepId]) -> BTreeSet<Span> {
+        let operands = steps.iter().flat_map(|id| self.plan.operands(*id));
+        let values = operands.map(|id| self.plan.step(id).value);
+        let has_hole = |value: &ValueId| matches!(self.plan.program.value(*value).wanted, Wanted::Partly(_));
+        values.filter(has_hole).map(|value| self.statements[value.index()]).collect()
+    }
+
+    /// Whether a statement that is left as it is takes other arrays than the plan has for it, as its names mean others
+    /// or what it moves is moved already.
+    pub(super) fn is_misled(&self, statement: Span) -> bool {
+        let plan = self.plan;
+        let misled = |id: &StepId| {
+            let operands = plan.operands(*id);
+            let others = operands.iter().filter(|operand| plan.is_done(**operand) && self.places[operand] != statement);
+            others.into_iter().any(|operand| !self.is_meant(plan.step(*id).user, *operand))
+        };
+        let aliases = self.results(statement).filter(|value| self.is_alias(*value));
+        let named = self.aliases(statement);
+        let is_lost = |alias: &Alias| {
+            let name = plan.program.value(self.written(alias.value)).name.as_ref();
+            name.is_some_and(|name| self.meaning.get(name).copied() != self.resolved(alias.value))
+        };
+        named.iter().any(is_lost)
+            || self.steps(statement).iter().any(misled)
+            || aliases.into_iter().any(|value| self.resolved(value).is_some_and(|id| !self.is_meant(value, id)))
+    }
+
+    /// Whether a name in the text of a value means a step, or what it is cut out of.
+    fn is_meant(&self, user: ValueId, step: StepId) -> bool {
+        let program = &self.plan.program;
+        let operands = program.value(user).definition.operands();
+        let written: Vec<ValueId> = operands.iter().map(|operand| self.written(*operand)).collect();
+        let own = written.iter().filter_map(|value| program.value(*value).name.as_ref());
+        let further = program.aliases.iter().filter(|alias| written.contains(&alias.value)).map(|alias| &alias.name);
+        let meant: Vec<StepId> = own.chain(further).filter_map(|name| self.meaning.get(name).copied()).collect();
+        let mut step = Some(step);
+        while let Some(id) = step {
+            if meant.contains(&id) {
+                return true;
+            }
+            step = self.silent_source(id);
+        }
+        false
+    }
+
+    /// What an operand is in the text: without what the compiler does to it.
+    fn written(&self, value: ValueId) -> ValueId {
+        let value_of = |id: ValueId| self.plan.program.value(id);
+        let mut value = value;
+        while let (
+            None,
+            Definition::Move { operand, .. } | Definition::Rename { operand } | Definition::Collective { operand, .. },
+        ) = (&value_of(value).name, &value_of(value).definition)
+        {
+            value = *operand;
+        }
+        while let (None, Definition::Map { function: Function::Fill { .. }, operands }) =
+            (&value_of(value).name, &value_of(value).definition)
+        {
+            value = operands[0];
+        }
+        value
+    }
+
+    /// What a step is made of without a message, if it is the same array: the compiler does that again.
+    fn silent_source(&self, id: StepId) -> Option<StepId> {
+        let is_silent = match &self.plan.step(id).op {
+            StepOp::Collective(_) => !self.plan.communicates(id),
+            StepOp::Map { function, .. } => matches!(function, Function::Fill { .. }),
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } => false,
+        };
+        if is_silent { self.plan.operands(id).first().copied() } else { None }
+    }
+
+    /// The named values that a statement makes.
+    fn results(&self, statement: Span) -> impl Iterator<Item = ValueId> {
+        let program = &self.plan.program;
+        let is_first = move |id: ValueId| program.carried().any(|carried| carried.first == id);
+        let is_result = move |id: &ValueId| program.value(*id).name.is_some() && program.value(*id).span == statement;
+        program.value_ids().filter(is_result).filter(move |id| !is_first(*id))
+    }
+
+    /// The further names of values that a statement gives.
+    fn aliases(&self, statement: Span) -> Vec<Alias> {
+        self.plan.program.aliases.iter().filter(|alias| alias.span == statement).cloned().collect()
+    }
+
+    /// Goes into the body in which a statement stands, or out of the one before.
+    pub(super) fn enter(&mut self, statement: Span) {
+        let (plan, program) = (self.plan, &self.plan.program);
+        let body = program.repeats.iter().position(|repeat| {
+            repeat.span.start <= statement.start && statement.end <= repeat.span.end && repeat.span != statement
+        });
+        if self.block.as_ref().map(|(body, _)| *body) == body {
+            return;
+        }
+        let ended = self.block.take();
+        if let Some((ended, outside)) = ended {
+            self.meaning = outside;
+            for (carry, end) in plan.carried.iter().filter(|(carry, _)| plan.body(*carry) == Some(ended)) {
+                let last = program.carried().find(|carried| carried.first == plan.step(*carry).value);
+                last.into_iter().for_each(|carried| self.bind_own(*end, carried.last));
+            }
+        }
+        if let Some(body) = body {
+            self.block = Some((body, self.meaning.clone()));
+            for (carry, _) in plan.carried.iter().filter(|(carry, _)| plan.body(*carry) == Some(body)) {
+                self.bind_own(*carry, plan.step(*carry).value);
+            }
+        }
+    }
+
+    fn bind(&mut self, id: StepId, value: ValueId, name: String) {
+        self.meaning.insert(name.clone(), id);
+        self.names.entry(id).or_default().push((value, name));
+    }
+
+    /// Gives a step the name that its value has in the program.
+    fn bind_own(&mut self, id: StepId, value: ValueId) {
+        if let Some(name) = self.plan.program.value(value).name.clone() {
+            self.bind(id, value, name);
+        }
+    }
+
+    /// Leaves a statement as it is.
+    pub(super) fn keep(&mut self, statement: Span) {
+        self.enter(statement);
+        for value in self.results(statement).collect::<Vec<_>>() {
+            if let Some(id) = self.resolved(value) {
+                self.bind_own(id, value);
+            }
+        }
+        for alias in self.aliases(statement) {
+            if let Some(id) = self.resolved(alias.value) {
+                self.bind(id, alias.value, alias.name);
+            }
+        }
+    }
+
+    /// The lines of a statement, and those that belong before the block it stands in.
     ///
     /// `None` where an operand has no name.
-    pub(super) fn lines(&mut self, statement: Span, steps: &[StepId]) -> Option<Vec<Fix>> {
+    pub(super) fn lines(&mut self, statement: Span) -> Option<Vec<Fix>> {
+        self.enter(statement);
+        self.temporary.clear();
+        let steps = self.steps(statement);
         let (mut own, mut before): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        let block = steps.iter().find_map(|id| {
-            let body = self.plan.program.body_of(self.plan.step(*id).user)?;
-            Some(self.plan.program.repeats[body].span)
-        });
+        let block = self.block.as_ref().map(|(body, _)| self.plan.program.repeats[*body].span);
         own.extend(self.inputs(statement));
-        for id in steps {
-            let outside = block.is_some() && self.plan.body(*id).is_none();
-            let lines = self.step(*id, statement)?;
-            if outside { &mut before } else { &mut own }.extend(lines);
+        for id in &steps {
+            if block.is_some() && self.plan.body(*id).is_none() {
+                before.extend(self.outside(*id, statement)?);
+            } else {
+                own.extend(self.step(*id, statement)?);
+            }
         }
-        own.extend(self.renamed(statement, steps));
+        own.extend(self.renamed(statement));
+        for alias in self.aliases(statement) {
+            let id = self.resolved(alias.value)?;
+            let text = self.name(alias.value, id, statement)?;
+            if text != alias.name {
+                own.push(format!("{} = {text}", alias.name));
+                self.bind(id, alias.value, alias.name);
+            }
+        }
         let mut fixes = Vec::new();
         if let Some(block) = block.filter(|_| !before.is_empty()) {
             let start = Span { end: block.start, ..block };
@@ -88,21 +331,38 @@ impl<'a> Speller<'a> {
         Some(fixes)
     }
 
-    /// The name that a statement gives to a result of its steps by renaming its dims, which is no step.
-    fn renamed(&mut self, statement: Span, steps: &[StepId]) -> Option<String> {
-        let program = &self.plan.program;
-        let is_result = |id: &ValueId| program.value(*id).name.is_some() && program.value(*id).span == statement;
-        let result = program.value_ids().filter(is_result).last()?;
-        let step_of = |id: ValueId| steps.iter().rfind(|step| self.plan.step(**step).value == id).copied();
-        let mut value = result;
-        while let (None, Definition::Rename { operand }) = (step_of(value), &program.value(value).definition) {
-            value = *operand;
+    /// A step that belongs before the block, where names have other meanings.
+    fn outside(&mut self, id: StepId, statement: Span) -> Option<Vec<String>> {
+        let swap = |speller: &mut Self| {
+            if let Some((_, outside)) = &mut speller.block {
+                std::mem::swap(outside, &mut speller.meaning);
+            }
+        };
+        swap(self);
+        let lines = self.step(id, statement);
+        swap(self);
+        // A name that the lines have found is known inside, too.
+        if let Some((_, name)) = self.names.get(&id).and_then(|names| names.last()) {
+            self.meaning.insert(name.clone(), id);
         }
-        let step = step_of(value).filter(|_| value != result)?;
+        lines
+    }
+
+    /// The line of a result that is another array under other dims, or moved already, which is no step.
+    fn renamed(&mut self, statement: Span) -> Option<String> {
+        let result = self.results(statement).filter(|value| self.is_alias(*value)).last()?;
+        let step = self.resolved(result)?;
         let text = self.name(result, step, statement)?;
-        let name = self.result_name(result);
-        let line = format!("{name}{} = {text}", self.brackets(result, step));
-        self.names.insert(step, (result, name));
+        let program = &self.plan.program;
+        let name = program.value(result).name.clone()?;
+        let line = match &program.value(result).wanted {
+            Wanted::Exact(wanted) => {
+                let brackets = program.layout(result, wanted.clone()).brackets(&program.mesh, &program.dims);
+                format!("{name}{brackets} = {text}")
+            }
+            Wanted::Partly(_) | Wanted::Free => format!("{name}{} = {text}", self.brackets(result, step)),
+        };
+        self.bind(step, result, name);
         Some(line)
     }
 
@@ -116,11 +376,9 @@ impl<'a> Speller<'a> {
         for id in inputs {
             let value = plan.step(id).value;
             let known = plan.program.value(value).name.clone();
-            let name = known.unwrap_or_else(|| {
-                let name = self.fresh("A");
-                self.names.insert(id, (value, name.clone()));
-                name
-            });
+            let alias = self.aliases(statement).into_iter().find(|alias| alias.value == value);
+            let name = known.or(alias.map(|alias| alias.name)).unwrap_or_else(|| self.fresh("A"));
+            self.bind(id, value, name.clone());
             lines.push(format!("{name}: {}{}", plan.program.value(value).dtype, self.brackets(value, id)));
         }
         lines
@@ -131,22 +389,17 @@ impl<'a> Speller<'a> {
         match &step.op {
             StepOp::Input | StepOp::Carry => Some(Vec::new()),
             StepOp::Collective(collective) => self.collective(id, collective, statement),
-            StepOp::Map { function: Function::Fill { .. }, .. } => {
-                // The compiler fills again.
-                let operand = *self.plan.program.value(step.value).definition.operands().first()?;
-                let name = self.name(operand, *self.plan.operands(id).first()?, statement)?;
-                self.names.insert(id, (step.value, name));
-                Some(Vec::new())
-            }
+            // The compiler fills again.
+            StepOp::Map { function: Function::Fill { .. }, .. } => Some(Vec::new()),
             StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
                 let operands = self.plan.operands(id);
                 let values = self.plan.program.value(step.value).definition.operands().to_vec();
                 let names = values.iter().zip(&operands).map(|(value, step)| self.name(*value, *step, statement));
                 let names: Vec<String> = names.collect::<Option<_>>()?;
                 let text = self.operation(step.value, &names)?;
-                let name = self.result_name(step.value);
+                let name = self.result_name(step.value, id, statement);
                 let line = self.assignment(id, step.value, &name, &text);
-                self.names.insert(id, (step.value, name));
+                self.bind(id, step.value, name);
                 Some(vec![line])
             }
         }
@@ -156,22 +409,22 @@ impl<'a> Speller<'a> {
         let step = self.plan.step(id);
         let operand = *self.plan.operands(id).first()?;
         let mut lines = Vec::new();
-        let mut name = self.name(step.value, operand, statement)?;
         let users = |step: StepId| self.plan.steps.neighbors(step).count();
         let is_slice = matches!(collective, Collective::Slice { .. });
         let computes = |user: StepId| !matches!(self.plan.step(user).op, StepOp::Collective(_));
         if is_slice && self.plan.steps.neighbors(id).all(computes) && users(id) > 0 && step.user != step.value {
             // Who computes with it slices it again.
-            self.names.insert(id, (step.value, name));
             return Some(lines);
         }
+        let mut name = self.name(step.value, operand, statement)?;
         let from =
             Layout { dims: self.plan.program.value(step.value).dims.clone(), ..self.plan.step(operand).layout.clone() };
         let brackets = self.brackets(step.value, operand);
         if name.contains('(') {
-            let plain = self.result_name(step.value);
+            let plain = self.fresh("T");
             lines.push(format!("{plain}{brackets} = {name}"));
-            self.names.insert(operand, (step.value, plain.clone()));
+            self.bind(operand, step.value, plain.clone());
+            self.temporary.insert(operand);
             name = plain;
         }
         let (mesh, dims) = (&self.plan.program.mesh, &self.plan.program.dims);
@@ -185,36 +438,36 @@ impl<'a> Speller<'a> {
             | Collective::Broadcast { .. }
             | Collective::Open { .. } => format!("{called}({name}{brackets})"),
         };
-        // A name of its own lines can be bound again; that of an array from elsewhere keeps its meaning.
-        let ours = self.names.contains_key(&operand) && users(operand) == 1;
-        let own = self.is_root(step.value) && step.user == step.value;
-        let new = if ours || own { self.result_or(step.value, &name, own) } else { self.fresh(&name) };
+        let new = if self.is_own(id) {
+            self.result_name(step.value, id, statement)
+        } else if self.temporary.contains(&operand) && users(operand) == 1 {
+            name
+        } else {
+            self.fresh(&name)
+        };
         let using = self.plan.program.value(step.user).method;
         let using = using.map_or_else(String::new, |method| format!(" using {}", method.name()));
         lines.push(format!("{head} -> {new}{}{using}", self.brackets(step.value, id)));
-        self.names.insert(id, (step.value, new));
+        if self.uses(id).all(|user| user == statement) && !self.is_own(id) {
+            self.temporary.insert(id);
+        }
+        self.bind(id, step.value, new);
         Some(lines)
-    }
-
-    fn result_or(&mut self, value: ValueId, name: &str, own: bool) -> String {
-        if own { self.result_name(value) } else { name.to_owned() }
     }
 
     /// What an operand is called, or what it is made of by renaming.
     fn name(&self, value: ValueId, step: StepId, statement: Span) -> Option<String> {
-        let known = self.names.get(&step);
         let dims = |value: ValueId| &self.plan.program.value(value).dims;
-        if let Some((_, name)) = known.filter(|(as_value, _)| dims(*as_value) == dims(value)) {
-            return Some(name.clone());
+        let mut known = Some(step);
+        while let Some(id) = known {
+            let names = self.names.get(&id).into_iter().flatten().rev();
+            let mut meant = names.filter(|(_, name)| self.meaning.get(name) == Some(&id));
+            if let Some((_, name)) = meant.find(|(as_value, _)| dims(*as_value) == dims(value)) {
+                return Some(name.clone());
+            }
+            known = self.silent_source(id);
         }
         let definition = &self.plan.program.value(value).definition;
-        let elsewhere = self.statements[value.index()] != statement || *definition == Definition::Input;
-        if elsewhere
-            && known.is_none()
-            && let Some(name) = self.bound(value, statement)
-        {
-            return Some(name);
-        }
         match definition {
             Definition::Rename { operand } => {
                 let inner = self.name(*operand, step, statement)?;
@@ -230,25 +483,35 @@ impl<'a> Speller<'a> {
         }
     }
 
-    /// The name of a value, if it means that value at the statement.
-    fn bound(&self, value: ValueId, statement: Span) -> Option<String> {
-        let values = &self.plan.program.values;
-        let name = values[value.index()].name.clone()?;
-        let before = |id: &usize| values[*id].span.start < statement.start || *id <= value.index();
-        let last = (0..values.len()).filter(before).rfind(|id| values[*id].name.as_ref() == Some(&name));
-        (last == Some(value.index())).then_some(name)
-    }
-
     /// Whether the value is what its statement is about.
     fn is_root(&self, value: ValueId) -> bool {
         self.plan.program.value(value).span == self.statements[value.index()]
     }
 
-    fn result_name(&mut self, value: ValueId) -> String {
-        match &self.plan.program.value(value).name {
-            Some(name) if self.is_root(value) => name.clone(),
-            Some(_) | None => self.fresh("T"),
-        }
+    /// Whether a step is on the way of the result of a statement into its own layout.
+    fn is_own(&self, id: StepId) -> bool {
+        let step = self.plan.step(id);
+        self.is_root(step.value) && (step.user == step.value || self.finals.get(&step.value) == Some(&id))
+    }
+
+    /// The statements that take the result of a step.
+    fn uses(&self, id: StepId) -> impl Iterator<Item = Span> {
+        let users = self.plan.steps.neighbors(id).map(|user| self.places[&user]);
+        let aliases = self.plan.program.value_ids().filter(|value| self.is_alias(*value));
+        let aliases = aliases.filter(move |value| self.resolved(*value) == Some(id));
+        users.chain(aliases.map(|value| self.statements[value.index()]))
+    }
+
+    /// A name for the result of a step in the lines of a statement: that of its value, unless the value gets another
+    /// layout under that name and other statements take this one.
+    fn result_name(&mut self, value: ValueId, id: StepId, statement: Span) -> String {
+        let Some(name) = self.plan.program.value(value).name.clone().filter(|_| self.is_root(value)) else {
+            self.temporary.insert(id);
+            return self.fresh("T");
+        };
+        let is_final = self.finals.get(&value).is_none_or(|last| *last == id);
+        let is_taken = self.uses(id).any(|user| user != statement);
+        if !is_final && is_taken { self.fresh(&name) } else { name }
     }
 
     /// A name that nothing has.
@@ -344,4 +607,15 @@ impl<'a> Speller<'a> {
             (_, _) => return None,
         })
     }
+}
+
+/// Whether a layout has these axes on these dims, whatever their order; dims of other names line up by place.
+fn is_laid_out(layout: &Layout, dims: &[Dim], wanted: &Sharding) -> bool {
+    let by_name = dims.iter().all(|dim| layout.dims.contains(dim));
+    let place = |at: usize| if by_name { layout.dims.iter().position(|dim| *dim == dims[at]) } else { Some(at) };
+    let axes = |at: usize| place(at).and_then(|at| layout.sharding.dims.get(at));
+    let same = wanted.dims.iter().enumerate().all(|(at, wanted)| axes(at) == Some(wanted));
+    same && layout.dims.len() == dims.len()
+        && layout.sharding.open == wanted.open
+        && layout.sharding.operator == wanted.operator
 }

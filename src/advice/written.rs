@@ -10,8 +10,9 @@
 
 use super::spell::Speller;
 use crate::diag::{Diagnostic, Diagnostics, Edit, Fix};
-use crate::plan::Plan;
+use crate::plan::{Plan, StepId};
 use crate::span::Span;
+use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// A statement that needs communication which no collective and no move says.
@@ -27,29 +28,70 @@ struct Unwritten {
     at: miette::SourceSpan,
 }
 
+/// How many statements are written anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Those that communicate without saying so, and those that these change.
+    Needed,
+    /// All, each with the layouts of the plan: what is left out of a text may be chosen otherwise next time.
+    All,
+}
+
 /// What each statement of a plan communicates without saying so, with the lines that would say it.
-pub fn unwritten(plan: &Plan) -> Diagnostics {
+///
+/// Other statements may have to change with it: a hole in a result is filled, a name that means another array by then
+/// is replaced. These changes stand beside those of the finding before, or of the first.
+pub fn unwritten(plan: &Plan, extent: Extent) -> Diagnostics {
     let mut speller = Speller::new(plan);
-    let mut diagnostics = Diagnostics::default();
-    for statement in speller.statements() {
-        let steps: Vec<_> = plan.ids().filter(|id| speller.statement(*id) == Some(statement)).collect();
-        let needs: Vec<_> = steps.iter().flat_map(|id| speller.needs(*id)).collect();
-        if needs.is_empty() {
+    let statements = speller.statements();
+    let needs = |speller: &Speller<'_>, statement: Span| -> Vec<StepId> {
+        speller.steps(statement).iter().flat_map(|id| speller.needs(*id)).collect()
+    };
+    let faults: BTreeSet<Span> =
+        statements.iter().copied().filter(|statement| !needs(&speller, *statement).is_empty()).collect();
+    let holes: BTreeSet<Span> =
+        faults.iter().flat_map(|statement| speller.holes(&speller.steps(*statement))).collect();
+    let mut found: Vec<(Unwritten, Vec<Fix>)> = Vec::new();
+    let mut ahead: Vec<Fix> = Vec::new();
+    for statement in statements {
+        let is_fault = faults.contains(&statement);
+        speller.enter(statement);
+        if !is_fault && !holes.contains(&statement) && extent == Extent::Needed && !speller.is_misled(statement) {
+            speller.keep(statement);
             continue;
         }
-        let mut moves: Vec<String> = Vec::new();
-        for id in needs {
-            let source = plan.operands(id).first().map(|operand| speller.array(*operand)).unwrap_or_default();
-            let name = format!("`{}({source})`", plan.op_name(id));
-            if !moves.contains(&name) {
-                moves.push(name);
+        let mut fixes = speller.lines(statement).unwrap_or_default();
+        if is_fault {
+            fixes.append(&mut ahead);
+            let moves = listed(&moves(plan, &speller, needs(&speller, statement)));
+            found.push((Unwritten { moves, at: statement.into() }, fixes));
+            continue;
+        }
+        for fix in &mut fixes {
+            if fix.edit == Edit::Statement {
+                fix.edit = Edit::Replace(statement);
             }
         }
-        let fixes = speller.lines(statement, &steps).unwrap_or_default();
-        let error = Unwritten { moves: listed(&moves), at: statement.into() };
+        found.last_mut().map_or(&mut ahead, |(_, fixes)| fixes).append(&mut fixes);
+    }
+    let mut diagnostics = Diagnostics::default();
+    for (error, fixes) in found {
         diagnostics.push_with_fixes(&error, fixes);
     }
     diagnostics
+}
+
+/// Moves as they would be written, each once.
+fn moves(plan: &Plan, speller: &Speller<'_>, needs: Vec<StepId>) -> Vec<String> {
+    let mut moves: Vec<String> = Vec::new();
+    for id in needs {
+        let source = plan.operands(id).first().map(|operand| speller.array(*operand)).unwrap_or_default();
+        let name = format!("`{}({source})`", plan.op_name(id));
+        if !moves.contains(&name) {
+            moves.push(name);
+        }
+    }
+    moves
 }
 
 /// `a`, `a and b`, `a, b and c`
@@ -87,7 +129,11 @@ pub fn word(found: &mut Diagnostic, source: &str) {
         let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
         let lines = fix.text.trim_end().replace('\n', "\n  ");
         help.push(match fix.edit {
-            Edit::Replace(_) => format!("write before the block\n  {lines}"),
+            Edit::Replace(at) if at.start == at.end => format!("write before the block\n  {lines}"),
+            Edit::Replace(at) => {
+                let old = at.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
+                format!("write for `{old}`\n  {lines}")
+            }
             Edit::Before | Edit::Statement => format!("write\n  {lines}"),
         });
         fix.text = fix.text.replace('\n', &format!("\n{indent}"));

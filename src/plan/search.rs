@@ -313,6 +313,9 @@ impl<'a> Search<'a> {
             None if one_user || relaxed && (uses > 1 || is_carried) && further.is_empty() => {
                 let parts = if uses > 1 { u32::try_from(uses).unwrap_or(u32::MAX) } else { 1 };
                 let output = if leaves { self.cheapest(id, &made, true, true) } else { None };
+                if leaves && output.is_none() {
+                    return Err(self.unreachable(id));
+                }
                 return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward });
             }
             None if further.is_empty() => self.cheapest(id, &made, leaves || is_carried, uses > 0),
@@ -351,6 +354,9 @@ impl<'a> Search<'a> {
                     self.cheapest(id, found.offered(), true, false)
                 }
             };
+            if found.output.is_none() {
+                return Err(self.unreachable(id));
+            }
         }
         Ok(found)
     }
@@ -663,9 +669,10 @@ impl<'a> Search<'a> {
         let operands = value.definition.operands();
         let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
         let passage = match &value.definition {
-            Definition::Product { .. } => {
+            Definition::Product { operands, .. } => {
                 let contracts = !self.einsum(id).contracted().is_empty();
-                passes::product(operator, &from, value.dtype, contracts)
+                let from = operands.map(|id| self.program.value(id).dtype);
+                passes::product(operator, from, value.dtype, contracts)
             }
             Definition::Map { function, .. } => passes::map(*function, operator, &from, value.dtype),
             Definition::Reduce { operator: own, .. } => passes::reduce(*own, operator, from[0], value.dtype),

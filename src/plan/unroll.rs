@@ -93,7 +93,13 @@ struct Values {
 
 impl Values {
     fn new(program: &Program, most: u64) -> Values {
-        let empty = Program { values: Vec::new(), outputs: Vec::new(), repeats: Vec::new(), ..program.clone() };
+        let empty = Program {
+            values: Vec::new(),
+            aliases: Vec::new(),
+            outputs: Vec::new(),
+            repeats: Vec::new(),
+            ..program.clone()
+        };
         let images = vec![Vec::new(); program.values.len()];
         let times = program.repeats.iter().map(|repeat| repeat.times.min(most)).collect();
         let mut values = Values { program: empty, images, times };

@@ -4,7 +4,7 @@ use super::declarations::Ground;
 use super::dtypes::ToldDTypes;
 use super::error::{CheckError, Checked};
 use super::grid::Views;
-use super::{Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
+use super::{Alias, Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::layout::{Dim, DimId, Dims, Sharding};
@@ -46,6 +46,7 @@ pub(super) struct Checker {
     /// Where each value was used last.
     pub(super) uses: BTreeMap<ValueId, Span>,
     /// What `output` lines name.
+    pub(super) aliases: Vec<Alias>,
     pub(super) outputs: Vec<ValueId>,
     /// The blocks that were checked.
     pub(super) repeats: Vec<Repeat>,
@@ -129,6 +130,7 @@ impl Checker {
             scope: BTreeMap::new(),
             bindings: Vec::new(),
             uses: BTreeMap::new(),
+            aliases: Vec::new(),
             outputs: Vec::new(),
             repeats: Vec::new(),
             written_out: 0,

@@ -92,6 +92,8 @@ pub struct Program {
     pub dims: Dims,
     /// Every value.
     pub values: Vec<Value>,
+    /// Further names of values, in order: `B = A`.
+    pub aliases: Vec<Alias>,
     /// What the program is for, in order; at least one.
     pub outputs: Vec<ValueId>,
     /// The values that are made several times, in order and apart from each other.
@@ -100,6 +102,17 @@ pub struct Program {
     pub expectations: Vec<Expectation>,
     /// What no plan of it may exceed.
     pub limits: Vec<Limit>,
+}
+
+/// A name that a statement gives to a value which is there without it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The name.
+    pub name: String,
+    /// What has it from here on.
+    pub value: ValueId,
+    /// The statement.
+    pub span: Span,
 }
 
 impl Program {

@@ -168,13 +168,19 @@ impl Checker {
         // Of more than two factors the intermediate types follow from the same rules.
         let dtypes = self.dtypes(factors);
         let product = dtypes[1..].iter().try_fold(dtypes[0], |left, right| left.product(*right));
-        let Some(passage) = passes::product(operator, &dtypes, product.unwrap_or(dtypes[0]), contracts) else {
+        let product = product.unwrap_or(dtypes[0]);
+        let passage = |id: ValueId| passes::product(operator, [self.value(id).dtype; 2], product, contracts);
+        // Products that are open have to be open in all factors, sums in one of them.
+        let has_to_be_open = |id: &ValueId| operator == Operator::Mul || !self.open(*id).0.is_empty();
+        let refused = factors.iter().copied().filter(has_to_be_open).find(|id| passage(*id).is_none());
+        let Some(passage) = refused.map_or_else(|| passage(first), |_| None) else {
             let reason = match operator {
                 Operator::Sum => "sums of small integers that wrap are not those of the wider product".to_owned(),
                 Operator::Mul if contracts => "a * b + c * d is not (a + c) * (b + d)".to_owned(),
                 _ => format!("a product does not pass an open {operator}"),
             };
-            return Err(self.misuse(first, reason));
+            let open = refused.filter(|id| !self.open(*id).0.is_empty()).unwrap_or(first);
+            return Err(self.misuse(open, reason));
         };
         if passage.operands.iter().any(|choice| choice.len() == 1)
             && passage.operands.iter().any(|choice| choice.len() > 1)
@@ -259,8 +265,9 @@ impl Checker {
         };
         let from = self.dtypes(operands);
         let (passage, made) = match &value.definition {
-            Definition::Product { .. } => {
-                (passes::product(operator, &from, value.dtype, !gone.is_empty()), made(Operator::Sum))
+            Definition::Product { operands, .. } => {
+                let from = operands.map(|id| self.value(id).dtype);
+                (passes::product(operator, from, value.dtype, !gone.is_empty()), made(Operator::Sum))
             }
             Definition::Reduce { operator: own, .. } => {
                 (passes::reduce(*own, operator, from[0], value.dtype), made(*own))

@@ -12,7 +12,7 @@
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
-use super::{Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
+use super::{Alias, Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use crate::layout::{Dim, DimId};
@@ -135,6 +135,7 @@ impl Padder {
     fn run(mut self) -> Program {
         while self.copy() {}
         let new = |id: ValueId| self.renumbered[id.index()];
+        let aliases = self.old.aliases.iter().map(|alias| Alias { value: new(alias.value), ..alias.clone() }).collect();
         let outputs = self.old.outputs.iter().map(|output| new(*output)).collect();
         let repeats = self.old.repeats.iter().zip(&self.bodies).map(|(repeat, body)| {
             let carried = repeat.carried.iter().map(|Carried { entry, first, last }| Carried {
@@ -145,7 +146,7 @@ impl Padder {
             Repeat { body: body.clone(), carried: carried.collect(), ..repeat.clone() }
         });
         let repeats = repeats.collect();
-        Program { values: self.values, outputs, repeats, ..self.old }
+        Program { values: self.values, aliases, outputs, repeats, ..self.old }
     }
 
     /// Copies all values; whether a repeat hands on padding that its first iteration does not begin with, so that they

@@ -6,7 +6,7 @@ use super::expr::Operand;
 use super::layouts::{Wish, Written};
 use super::names::nearest;
 use super::pad::pad;
-use super::{Definition, Limit, Program, Value, ValueId, Wanted};
+use super::{Alias, Definition, Limit, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Dim;
@@ -227,6 +227,8 @@ impl Checker {
             let value = &mut self.values[id.index()];
             value.name = target.name.as_ref().map(|name| name.node.clone());
             value.span = span;
+        } else if let Some(name) = &target.name {
+            self.aliases.push(Alias { name: name.node.clone(), value: id, span });
         }
         let place = target.name.as_ref().map_or(target.span, |name| name.span);
         self.bind(target.name.as_ref().map(|name| name.node.as_str()), Some(id), place, false);
@@ -383,7 +385,9 @@ impl Checker {
         let Checker { mesh, hardware, networks, links, dims, values, outputs, places, .. } = self;
         let (repeats, expectations, limits) = (self.repeats, self.expectations, self.limits);
         let mut diagnostics = self.diagnostics;
-        let program = Program { mesh, hardware, networks, links, dims, values, outputs, repeats, expectations, limits };
+        let aliases = self.aliases;
+        let program =
+            Program { mesh, hardware, networks, links, dims, values, aliases, outputs, repeats, expectations, limits };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)

@@ -144,14 +144,17 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
             false if plan.is_slowed() => "collectives are done by the methods that are asked for",
             false => "the search for a cheaper one was given up",
         };
-        let gap = match plan.lower_bound {
-            Time::ZERO => String::new(),
-            bound => format!(", this one {:.2}x of that", totals.time().ratio(bound)),
+        let bound = match plan.lower_bound {
+            bound if is_next_to_nothing(bound, topology) => "no lower bound is known".to_owned(),
+            bound => {
+                let ratio = totals.time().ratio(bound);
+                format!("no plan takes less than {}, this one {ratio:.2}x of that", show(bound))
+            }
         };
-        format!("no plan takes less than {}{gap}; {why}", show(plan.lower_bound))
+        format!("{bound}; {why}")
     };
     writeln!(text, "{optimal}").expect("a string");
-    if let Some(floor) = costs::floor(plan, topology) {
+    if let Some(floor) = costs::floor(plan, topology).filter(|floor| !is_next_to_nothing(floor.time, topology)) {
         let busy = match floor.unit {
             Unit::Engine(_) if topology.hardware.engines.names().len() == 1 => "each device computes for".to_owned(),
             Unit::Engine(_) => format!("the engine `{}` of each device is busy for", floor.unit.name(topology)),
@@ -161,6 +164,12 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
         writeln!(text, "whatever the plan, {busy} {time}; the total is {ratio:.2}x of that").expect("a string");
     }
     text
+}
+
+/// Whether a time would be shown as `0.00 ns`: to be so many times of it says nothing.
+fn is_next_to_nothing(time: Time, topology: &Topology) -> bool {
+    const LEAST_SHOWN: f64 = 0.005e-9;
+    topology.scale.seconds(time) < LEAST_SHOWN
 }
 
 fn alternatives(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
@@ -186,7 +195,7 @@ fn beside(chosen: &Alternative, best: &Alternative, topology: &Topology) -> Stri
     }
     let moves = if best.moves.is_empty() { "no move".to_owned() } else { best.moves.join(", ") };
     let factor = match best.time {
-        Time::ZERO => return format!("the best takes no time, with {moves}"),
+        time if is_next_to_nothing(time, topology) => return format!("the best takes no time, with {moves}"),
         time => format!("{:.2}x", chosen.time.ratio(time)),
     };
     format!("{factor} of the best, which is {} with {moves}", topology.scale.show(best.time))

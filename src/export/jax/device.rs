@@ -9,7 +9,7 @@ use crate::export::words::{Vocabulary, pieces, words};
 use crate::function::Function;
 use crate::plan::{Plan, StepId, StepOp};
 use itertools::Itertools;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The lines of the function, without its head.
 pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, String>) -> String {
@@ -136,17 +136,34 @@ impl Device<'_> {
         let plan = self.plan;
         let carried: Vec<(StepId, StepId)> =
             plan.carried.iter().copied().filter(|(carry, _)| plan.body(*carry) == Some(body)).collect();
+        let mut before = BTreeSet::new();
         for (carry, _) in &carried {
-            let entry = plan.operands(*carry).first().and_then(|id| self.called.get(id)).cloned().unwrap_or_default();
-            let name = self.named(*carry);
-            if name != entry {
-                self.lines.add(&format!("{name} = {entry}"));
+            // What the first iteration begins with may still have to be brought into the layout of the head.
+            let ways = std::iter::successors(Some(*carry), |id| {
+                let operand = plan.operands(*id).first().copied();
+                operand.filter(|_| plan.step(*id).op != StepOp::Carry)
+            });
+            let ways: Vec<StepId> = ways.collect();
+            let first = ways[ways.len() - 1];
+            let entry = plan.operands(first).first().and_then(|id| self.called.get(id)).cloned().unwrap_or_default();
+            if first == *carry {
+                let name = self.named(first);
+                if name != entry {
+                    self.lines.add(&format!("{name} = {entry}"));
+                }
+            } else {
+                self.called.insert(first, entry);
+            }
+            for id in ways.into_iter().rev() {
+                self.step(id);
+                before.insert(id);
             }
         }
+        let steps: Vec<StepId> = steps.iter().copied().filter(|id| !before.contains(id)).collect();
         self.body = Some(body);
         self.lines.open(&format!("for layer in range({}):", plan.program.repeats[body].times));
         for id in steps {
-            self.step(*id);
+            self.step(id);
         }
         // All at once: one may be what another was.
         let handed: Vec<(String, String)> = carried

@@ -137,9 +137,9 @@ pub(super) fn product(
 ) -> Result<Option<Block>, Flaw> {
     let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
     let (from, dtype) = dtypes(run, id);
-    let contracts = !einsum.contracted().is_empty();
+    let (factors, contracts) = ([from[0], from[1]], !einsum.contracted().is_empty());
     let passed =
-        pass(run, id, device, "a product", &operands, |operator| passes::product(operator, &from, dtype, contracts))?;
+        pass(run, id, device, "a product", &operands, |operator| passes::product(operator, factors, dtype, contracts))?;
     let done = passed.take_pending(&mut operands);
     meet(run, id, device, einsum, &operands)?;
     let made = run.terms.product(einsum, [operands[0].term, operands[1].term], dtype);
