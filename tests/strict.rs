@@ -117,13 +117,17 @@ fn dbg() {
         let changed = advice::apply_all(&source, &advice::unwritten(&plan, advice::Extent::Needed));
         let found = compiler::check(&changed).1;
         println!("{changed}\n-- all\n{}", advice::apply_all(&source, &advice::unwritten(&plan, advice::Extent::All)));
-        for f in found.iter() { println!("!! {} {:?}", f.message, f.labels); }
+        for f in found.iter() {
+            println!("!! {} {:?}", f.message, f.labels);
+        }
         match compiler::check_strict(&source, &[], Spelling::Exact, &program, &Options::default()) {
             Ok(()) => println!("STRICT ALREADY"),
             Err(found) => {
                 let ok = found.iter().all(|f| !f.fixes.is_empty());
                 println!("OFFERED {ok}");
-                for f in found.iter() { println!("{}", f.help.clone().unwrap_or_default()); }
+                for f in found.iter() {
+                    println!("{}", f.help.clone().unwrap_or_default());
+                }
                 if ok {
                     let strict = planned(&checked(&changed), true).expect("a strict plan");
                     let (a, b) = (communication(&strict), communication(&plan));

@@ -13,6 +13,7 @@ use shardc::report::step_bound;
 use shardc::schedule::{from_json, from_text, to_json};
 use shardc::sim::{clock, proof, values};
 use shardc::topology::LinkSide;
+use shardc::units::Time;
 use std::collections::BTreeMap;
 
 const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
@@ -65,6 +66,11 @@ fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
                     let compiled = compile(&source);
                     equals_the_dense_result(&source, &compiled);
                     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+                    // A part of one device has nobody to send to.
+                    if (axes, split[0]) == ("Q", 1) || (axes, split[1]) == ("P", 1) {
+                        assert_eq!(timing.makespan, Time::ZERO, "{source}");
+                        continue;
+                    }
                     let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
                     assert!(timing.makespan >= bound, "beats its bound: {source}");
                 }

@@ -47,7 +47,8 @@ impl<'a> Speller<'a> {
         for value in order {
             let own = values[value].span;
             if own.end > outer.end {
-                outer = named.iter().copied().find(|span| span.start <= own.start && own.end <= span.end).unwrap_or(own);
+                outer =
+                    named.iter().copied().find(|span| span.start <= own.start && own.end <= span.end).unwrap_or(own);
             }
             statements[value] = outer;
         }
@@ -125,7 +126,8 @@ impl<'a> Speller<'a> {
         match &program.value(value).wanted {
             Wanted::Exact(wanted) => {
                 let dims = &program.value(value).dims;
-                plan.ids().find(|id| plan.step(*id).value == source && is_laid_out(&plan.step(*id).layout, dims, wanted))
+                plan.ids()
+                    .find(|id| plan.step(*id).value == source && is_laid_out(&plan.step(*id).layout, dims, wanted))
             }
             Wanted::Partly(_) | Wanted::Free => self.finals.get(&source).copied(),
         }

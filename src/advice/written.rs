@@ -49,8 +49,7 @@ pub fn unwritten(plan: &Plan, extent: Extent) -> Diagnostics {
     };
     let faults: BTreeSet<Span> =
         statements.iter().copied().filter(|statement| !needs(&speller, *statement).is_empty()).collect();
-    let holes: BTreeSet<Span> =
-        faults.iter().flat_map(|statement| speller.holes(&speller.steps(*statement))).collect();
+    let holes: BTreeSet<Span> = faults.iter().flat_map(|statement| speller.holes(&speller.steps(*statement))).collect();
     let mut found: Vec<(Unwritten, Vec<Fix>)> = Vec::new();
     let mut ahead: Vec<Fix> = Vec::new();
     for statement in statements {
