@@ -136,6 +136,33 @@ fn mlir_reads_nothing_but_the_module() {
     }
 }
 
+/// The same by MLIR's own parser: each module is the one without the text.
+#[test]
+fn mlir_parses_nothing_but_the_module() {
+    const PARSE: &str = "import json, sys\n\
+        from jax._src.interpreters import mlir\n\
+        from jax._src.lib.mlir import ir\n\
+        def parsed(text):\n\
+        \x20   with mlir.make_ir_context():\n\
+        \x20       return str(ir.Module.parse(text))\n\
+        plain, *others = json.load(sys.stdin)\n\
+        plain = parsed(plain)\n\
+        assert 'func' in plain\n\
+        for text in others:\n\
+        \x20   assert parsed(text) == plain, text\n";
+    let Some(python) = common::python::python() else { return };
+    let compiled = compile(PROGRAM);
+    let plan = unroll::unroll(&compiled.plan).expect("a plan");
+    for manual in [false, true] {
+        let module = |text: &str| stablehlo::module(&plan, &format!("{PROGRAM}{text}"), stablehlo::Options { manual });
+        let modules: Vec<String> =
+            ["plain".to_owned()].into_iter().chain(hostile()).map(|text| module(&text)).collect();
+        let input = serde_json::to_vec(&modules).expect("texts");
+        let output = given(python.to_str().expect("a path"), &["-c", PARSE], &input);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 fn labelled(text: &str) -> Graph {
     let node = |lines: &[&str]| Node {
         lines: lines.iter().map(|line| (*line).to_owned()).collect(),

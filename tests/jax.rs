@@ -7,6 +7,7 @@
 
 mod common;
 
+use common::python::python;
 use common::{programs, short_name};
 use itertools::Itertools;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use shardc::mesh::{AxisSet, Mesh};
 use shardc::operator::Operator;
 use shardc::plan::{Plan, StepOp, unroll};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Longer dims are halved while they are even.
@@ -26,21 +27,6 @@ const LONGEST: u64 = 32;
 
 /// One collective: its kind in StableHLO, who takes part, and the bytes that a device receives at least.
 type Seen = (String, BTreeSet<BTreeSet<u64>>, u64);
-
-/// Python that has JAX.
-fn python() -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
-    let named = std::env::var_os("SHARDC_PYTHON").map(PathBuf::from);
-    let has_jax = |python: &PathBuf| {
-        Command::new(python).args(["-c", "import jax"]).output().is_ok_and(|output| output.status.success())
-    };
-    let found = named.into_iter().chain([own, PathBuf::from("python3")]).find(has_jax);
-    if found.is_none() {
-        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
-        println!("skipped: there is no Python with JAX");
-    }
-    found
-}
 
 /// The plan of a program with its long dims shortened.
 fn small_plan(source: &str, costs: CostModel) -> Plan {

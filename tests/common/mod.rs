@@ -1,8 +1,9 @@
 //! What several integration tests share.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(clippy::print_stdout, dead_code, missing_docs, unreachable_pub)]
 
 pub mod mutants;
 pub mod numeric;
+pub mod python;
 pub mod schedules;
 pub mod single;
 pub mod timed;
