@@ -1,6 +1,6 @@
 //! The stages wired together.
 
-use crate::advice::{self, Extent};
+use crate::advice;
 use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
@@ -207,7 +207,7 @@ pub fn check_strict(
         && !is_right(&found)
         && let Ok(plan) = planned(program, options)
     {
-        found = advice::unwritten(&plan, Extent::All);
+        found = advice::spelled_out(&plan);
         if !is_right(&found) {
             found.iter_mut().for_each(|found| found.fixes.clear());
         }
@@ -228,7 +228,7 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         false => ordinary()?,
         true => match plan::plan_as(program, costs.as_ref(), Request { written: true, ..request }) {
             Ok(plan) => plan,
-            Err(_) => return Err(advice::unwritten(&ordinary()?, Extent::Needed)),
+            Err(_) => return Err(advice::unwritten(&ordinary()?)),
         },
     };
     let machine = machine_as_planned(&plan, topology);

@@ -315,6 +315,26 @@ fn a_module_is_a_script() {
     assert!(text.contains("us on 8 devices") && text.contains("Out: as without a mesh"), "{text}");
 }
 
+/// A body begins with a closed array, and what comes in is an open sum: it is closed before the loop, once.
+#[test]
+fn what_a_body_begins_with_is_moved_before_its_loop() {
+    let ground = "mesh {Z: 2} on tpu_v5e\ndims {I: 4, J: 4}\nD: f32[J, I_Z]\nD * D -> F[J_?]\n";
+    let mut cases = Cases::default();
+    for (name, costs) in [("bytes", CostModel::Bytes), ("book", CostModel::Book), ("exact", CostModel::Exact)] {
+        for times in 1..3 {
+            let source = format!("{ground}repeat {times} {{\n    F = tanh(F)\n}}\noutput F\n");
+            let plan = small_plan(&source, costs);
+            let module = jax::module(&plan, name, &source, jax::Options::default());
+            let (before, body) = module.split_once("    for layer in range(").expect("a loop");
+            let looped = body.split("return").next().unwrap_or_default();
+            assert!(before.contains("lax.") && !looped.contains("lax."), "{module}");
+            cases.add_python(&format!("{name}_{times}"), &source, &plan);
+        }
+    }
+    let Some(python) = python() else { return };
+    cases.run(&python, "bodies");
+}
+
 #[test]
 fn rules_and_reshards_run_in_jax() {
     let Some(python) = python() else { return };

@@ -254,7 +254,7 @@ fn every_product_and_operator() {
         for (to, open) in
             [from, from.product(from).expect("numbers")].into_iter().cartesian_product([&[0][..], &[1], &[0, 1]])
         {
-            let passage = passes::product(operator, &[from, from], to, false);
+            let passage = passes::product(operator, [from, from], to, false);
             let right = holds(&|x| wrap(to, x[0] * x[1]), 2, open, [operator, operator], [from, to]);
             let passes = passage.is_some_and(|passage| passage.operands.contains(&open));
             // A product of -128 and 1 fits everywhere; sums that wrap do not.
@@ -262,14 +262,41 @@ fn every_product_and_operator() {
             let conservative = matches!(operator, Operator::Max | Operator::Min);
             assert!(passes || !right || conservative, "product of {operator} {from} {to} {open:?} could pass");
         }
-        let contracted = passes::product(operator, &[from, from], from, true);
+        let contracted = passes::product(operator, [from, from], from, true);
         if let Some(passage) = contracted {
             let alone = passage.operands.iter().all(|open| open.len() == 1);
             assert!(operator != Operator::Mul && (alone || operator == Operator::Root));
         }
     }
     // (a * b) + (c * d) is not (a + c) * (b + d).
-    assert_eq!(passes::product(Operator::Mul, &[DType::F32; 2], DType::F32, true), None);
+    assert_eq!(passes::product(Operator::Mul, [DType::F32; 2], DType::F32, true), None);
+}
+
+/// Products and quotients of an open sum and a closed array of another type: only what is open must not wrap.
+#[test]
+fn factors_of_two_types() {
+    let types = [DType::F32, DType::I8, DType::I32];
+    for (open, closed) in types.into_iter().cartesian_product(types) {
+        let product = open.product(closed).expect("numbers");
+        let numbers = |dtype: DType| values(dtype).into_iter().filter(move |x| dtype.is_float() || x.fract() == 0.0);
+        for to in [product, open, closed].into_iter().filter(|to| to.is_float() == product.is_float()) {
+            let right = numbers(open).cartesian_product(numbers(open).collect::<Vec<_>>()).all(|(a, b)| {
+                numbers(closed).all(|c| {
+                    let whole = wrap(to, combine(Operator::Sum, open, &[a, b]) * c);
+                    same(whole, combine(Operator::Sum, to, &[wrap(to, a * c), wrap(to, b * c)]))
+                })
+            });
+            // The numbers that are tried do not make an i32 wrap.
+            let right = right && (open == to || open.is_float());
+            for (from, place) in [([open, closed], 0), ([closed, open], 1)] {
+                let passage = passes::product(Operator::Sum, from, to, true);
+                let passes = passage.is_some_and(|passage| passage.operands.contains(&[place].as_slice()));
+                assert_eq!(passes, right, "{open}{{U}} * {closed} -> {to}, open at {place}");
+            }
+            let quotient = passes::map(Function::Binary(Binary::Div), Operator::Sum, &[open, closed], to);
+            assert_eq!(quotient.is_some(), right, "{open}{{U}} / {closed} -> {to}");
+        }
+    }
 }
 
 /// A reduction over two elements of each piece.

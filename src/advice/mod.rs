@@ -13,7 +13,7 @@
 mod spell;
 mod written;
 
-pub use written::{Extent, apply_all, unwritten, word};
+pub use written::{apply_all, spelled_out, unwritten, word};
 
 use crate::costs::CostModel;
 use crate::diag::{Diagnostic, Diagnostics, Edit, Fix, Severity};

@@ -101,11 +101,15 @@ impl<'a> Speller<'a> {
         places
     }
 
-    /// Whether a statement makes the value of another without a step: it moves what is moved already, or renames dims.
+    /// Whether a statement makes its value of another without a step: it moves what is moved already, or along axes of
+    /// one device, or renames dims.
     fn is_alias(&self, value: ValueId) -> bool {
         let definition = &self.plan.program.value(value).definition;
         !self.finals.contains_key(&value)
-            && matches!(definition, Definition::Move { written: true, .. } | Definition::Rename { .. })
+            && matches!(
+                definition,
+                Definition::Move { written: true, .. } | Definition::Rename { .. } | Definition::Collective { .. }
+            )
     }
 
     /// The step that a value is in its own layout.
@@ -118,19 +122,21 @@ impl<'a> Speller<'a> {
             return plan.outputs.get(place).copied();
         }
         let mut source = value;
-        while let (false, Definition::Move { operand, .. } | Definition::Rename { operand }) =
-            (self.finals.contains_key(&source), &program.value(source).definition)
+        while let (
+            false,
+            Definition::Move { operand, .. } | Definition::Rename { operand } | Definition::Collective { operand, .. },
+        ) = (self.finals.contains_key(&source), &program.value(source).definition)
         {
             source = *operand;
         }
-        match &program.value(value).wanted {
-            Wanted::Exact(wanted) => {
-                let dims = &program.value(value).dims;
-                plan.ids()
-                    .find(|id| plan.step(*id).value == source && is_laid_out(&plan.step(*id).layout, dims, wanted))
-            }
-            Wanted::Partly(_) | Wanted::Free => self.finals.get(&source).copied(),
-        }
+        let dims = &program.value(value).dims;
+        let moved = match &program.value(value).wanted {
+            Wanted::Exact(wanted) => plan
+                .ids()
+                .find(|id| plan.step(*id).value == source && is_laid_out(&plan.step(*id).layout, dims, wanted)),
+            Wanted::Partly(_) | Wanted::Free => None,
+        };
+        moved.or_else(|| self.finals.get(&source).copied())
     }
 
     /// All statements that make or take arrays, in order.
@@ -231,6 +237,13 @@ impl<'a> Speller<'a> {
             StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } => false,
         };
         if is_silent { self.plan.operands(id).first().copied() } else { None }
+    }
+
+    /// Whether two steps of one array leave the same on each device: their layouts differ in axes of one device.
+    fn is_alike(&self, one: StepId, other: StepId) -> bool {
+        let (mesh, layout) = (&self.plan.program.mesh, |id: StepId| &self.plan.step(id).layout);
+        let pieces = |id: StepId| layout(id).sharding.open.group_size(mesh);
+        pieces(one) == pieces(other) && layout(one).local_extents(mesh) == layout(other).local_extents(mesh)
     }
 
     /// The named values that a statement makes.
@@ -449,7 +462,18 @@ impl<'a> Speller<'a> {
         };
         let using = self.plan.program.value(step.user).method;
         let using = using.map_or_else(String::new, |method| format!(" using {}", method.name()));
-        lines.push(format!("{head} -> {new}{}{using}", self.brackets(step.value, id)));
+        let made =
+            collective.apply(&from.sharding, mesh).filter(|made| head.contains('(') && *made != step.layout.sharding);
+        let to = self.brackets(step.value, id);
+        match made {
+            // The layout has axes of one device besides, which is a move of its own.
+            Some(made) => {
+                let made = self.plan.program.layout(step.value, made).brackets(mesh, dims);
+                lines.push(format!("{head} -> {new}{made}{using}"));
+                lines.push(format!("{new}{made} -> {new}{to}"));
+            }
+            None => lines.push(format!("{head} -> {new}{to}{using}")),
+        }
         if self.uses(id).all(|user| user == statement) && !self.is_own(id) {
             self.temporary.insert(id);
         }
@@ -460,11 +484,21 @@ impl<'a> Speller<'a> {
     /// What an operand is called, or what it is made of by renaming.
     fn name(&self, value: ValueId, step: StepId, statement: Span) -> Option<String> {
         let dims = |value: ValueId| &self.plan.program.value(value).dims;
+        let own = self.plan.program.value(value).name.as_ref().filter(|name| {
+            self.meaning
+                .get(*name)
+                .is_some_and(|meant| self.silent_source(*meant) == Some(step) && self.is_alike(*meant, step))
+        });
+        if let Some(name) = own {
+            return Some(name.clone());
+        }
         let mut known = Some(step);
         while let Some(id) = known {
             let names = self.names.get(&id).into_iter().flatten().rev();
-            let mut meant = names.filter(|(_, name)| self.meaning.get(name) == Some(&id));
-            if let Some((_, name)) = meant.find(|(as_value, _)| dims(*as_value) == dims(value)) {
+            let meant =
+                names.filter(|(as_value, name)| self.meaning.get(name) == Some(&id) && dims(*as_value) == dims(value));
+            // One array may have several names, with brackets that differ in axes of one device.
+            if let Some((_, name)) = meant.min_by_key(|(as_value, _)| *as_value != value) {
                 return Some(name.clone());
             }
             known = self.silent_source(id);

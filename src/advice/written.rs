@@ -30,10 +30,10 @@ struct Unwritten {
 
 /// How many statements are written anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+enum Extent {
     /// Those that communicate without saying so, and those that these change.
     Needed,
-    /// All, each with the layouts of the plan: what is left out of a text may be chosen otherwise next time.
+    /// All: a layout that is left out of a text may be another one in the plan of the changed program.
     All,
 }
 
@@ -41,7 +41,16 @@ pub enum Extent {
 ///
 /// Other statements may have to change with it: a hole in a result is filled, a name that means another array by then
 /// is replaced. These changes stand beside those of the finding before, or of the first.
-pub fn unwritten(plan: &Plan, extent: Extent) -> Diagnostics {
+pub fn unwritten(plan: &Plan) -> Diagnostics {
+    found(plan, Extent::Needed)
+}
+
+/// The same with all other statements written anew beside it, each with the layouts that it has in the plan.
+pub fn spelled_out(plan: &Plan) -> Diagnostics {
+    found(plan, Extent::All)
+}
+
+fn found(plan: &Plan, extent: Extent) -> Diagnostics {
     let mut speller = Speller::new(plan);
     let statements = speller.statements();
     let needs = |speller: &Speller<'_>, statement: Span| -> Vec<StepId> {
