@@ -301,3 +301,28 @@ pub(super) fn engines(timing: &Timing, topology: &Topology) -> String {
     let engines = names.iter().zip(&timing.engines).map(engine).join(", ");
     format!("         engines are busy for at most: {engines}\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::totals;
+    use crate::compiler::{self, Options};
+    use crate::units::Time;
+
+    #[test]
+    fn a_bound_of_next_to_nothing_is_not_told() {
+        let (program, found) = compiler::check("mesh {X: 2} on tpu_v5e\nA: f32[4_X]\nC = AllGather_X(A)\n");
+        let program = program.unwrap_or_else(|| panic!("{found:?}"));
+        let mut compiled = compiler::preview(&program, &Options::default()).expect("a plan");
+        compiled.plan.exact = false;
+        // A tick of the machine is far below what is shown.
+        for bound in [Time::ZERO, Time::from_ticks(1)] {
+            compiled.plan.lower_bound = bound;
+            let text = totals(&compiled.plan, &compiled.topology);
+            let line = "no lower bound is known; the search for a cheaper one was given up\n";
+            assert!(text.contains(line) && !text.contains("0.00 ns"), "{text}");
+        }
+        compiled.plan.lower_bound = compiled.plan.totals().time();
+        let text = totals(&compiled.plan, &compiled.topology);
+        assert!(text.contains("this one 1.00x of that; the search"), "{text}");
+    }
+}
