@@ -500,21 +500,12 @@ impl<'a> Search<'a> {
     fn relabelled(&mut self, id: ValueId, operand: ValueId) -> Vec<(Node, Score, Origin)> {
         let einsum = self.einsum(id);
         let found = &self.found[operand.index()];
-        // Squares are taken when a sum of them is closed, and of the elements where they stand then.
-        let space = self.space(operand);
-        let squares = |node: &Node| {
-            let sharding = space.sharding(*node);
-            sharding.operator == Operator::SquareAdd && einsum.operands[0] != einsum.result
-        };
         // Where moves before are cheaper than after, they come before.
-        let before = found.is_open()
-            || self.program.times(id) != self.program.times(operand)
-            || found.offered().sources().any(|(node, _)| squares(&node));
+        let before = found.is_open() || self.program.times(id) != self.program.times(operand);
         let offered: Vec<Node> = match before {
             true => found.offered().iter().map(|(node, _)| node).collect(),
             false => found.offered().sources().map(|(node, _)| node).collect(),
         };
-        let offered: Vec<Node> = offered.into_iter().filter(|node| !squares(node)).collect();
         let mut sources = Vec::new();
         for node in offered {
             let Some(score) = self.through(operand, node, (id, 0)) else { continue };

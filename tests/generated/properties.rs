@@ -315,7 +315,7 @@ fn strictly(case: &Case, program: &Program, compiled: &Compiled, options: &Optio
     if !other.is_empty() {
         return failure(format!("strict: {}", other.join(" ")), told(&found));
     }
-    let again = advice::apply_all(&case.source, &advice::unwritten(&compiled.plan, advice::Extent::All));
+    let again = advice::apply_all(&case.source, &advice::unwritten(&compiled.plan));
     if found.iter().any(|found| found.fixes.is_empty()) {
         let problem = checked("strict: offered", case, &again)
             .err()

@@ -29,8 +29,14 @@ impl Operand {
     fn operator(&self, terms: &Terms) -> Operator {
         match self.of {
             Some((_, Pending::Over(n))) if self.parts.is_share(n, terms) => Operator::Mean,
+            Some((_, Pending::Square)) => Operator::SquareAdd,
             Some(_) | None => self.parts.operator(),
         }
+    }
+
+    /// Whether it is not what its array is: contributions are missing, or it is still to be squared.
+    fn is_open(&self) -> bool {
+        !self.parts.is_closed() || matches!(self.of, Some((_, Pending::Square)))
     }
 
     /// What it is once a pending square or division is done.
@@ -246,7 +252,7 @@ fn pass(
     operands: &[Operand],
     passage: impl Fn(Operator) -> Option<Passage>,
 ) -> Result<Passed, Flaw> {
-    let open: Vec<usize> = (0..operands.len()).filter(|place| !operands[*place].parts.is_closed()).collect();
+    let open: Vec<usize> = (0..operands.len()).filter(|place| operands[*place].is_open()).collect();
     let Some(first) = open.first() else {
         return Ok(Passed { open, pending: None, result: Operator::Sum, shares: false });
     };
