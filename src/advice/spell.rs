@@ -9,7 +9,7 @@ use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Alias, Definition, ValueId, Wanted};
 use crate::span::Span;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Writes statements of a plan anew, in the order of the source.
 ///
@@ -22,7 +22,7 @@ pub(super) struct Speller<'a> {
     /// The statement in whose lines each step is: the first one that rests on it.
     places: HashMap<StepId, Span>,
     /// The step that leaves each value in its own layout.
-    finals: HashMap<ValueId, StepId>,
+    finals: BTreeMap<ValueId, StepId>,
     /// What a step has been called, and as which value.
     names: HashMap<StepId, Vec<(ValueId, String)>>,
     /// What each name means at this place.
@@ -55,7 +55,7 @@ impl<'a> Speller<'a> {
         let names = values.iter().filter_map(|value| value.name.as_ref());
         let taken = names.chain(plan.program.aliases.iter().map(|alias| &alias.name)).cloned().collect();
         let own = plan.ids().filter(|id| plan.step(*id).user == plan.step(*id).value);
-        let mut finals: HashMap<ValueId, StepId> = own.map(|id| (plan.step(id).value, id)).collect();
+        let mut finals: BTreeMap<ValueId, StepId> = own.map(|id| (plan.step(id).value, id)).collect();
         // An output of a free layout is closed by its own statement.
         for (value, id) in plan.program.outputs.iter().zip(&plan.outputs) {
             if plan.step(*id).value == *value && plan.program.value(*value).wanted.is_open() {
@@ -331,7 +331,7 @@ impl<'a> Speller<'a> {
         own.extend(self.renamed(statement));
         for alias in self.aliases(statement) {
             let id = self.resolved(alias.value)?;
-            let text = self.name(alias.value, id, statement)?;
+            let text = self.name(alias.value, id)?;
             if text != alias.name {
                 own.push(format!("{} = {text}", alias.name));
                 self.bind(id, alias.value, alias.name);
@@ -367,7 +367,7 @@ impl<'a> Speller<'a> {
     fn renamed(&mut self, statement: Span) -> Option<String> {
         let result = self.results(statement).filter(|value| self.is_alias(*value)).last()?;
         let step = self.resolved(result)?;
-        let text = self.name(result, step, statement)?;
+        let text = self.name(result, step)?;
         let program = &self.plan.program;
         let name = program.value(result).name.clone()?;
         let line = match &program.value(result).wanted {
@@ -409,7 +409,7 @@ impl<'a> Speller<'a> {
             StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
                 let operands = self.plan.operands(id);
                 let values = self.plan.program.value(step.value).definition.operands().to_vec();
-                let names = values.iter().zip(&operands).map(|(value, step)| self.name(*value, *step, statement));
+                let names = values.iter().zip(&operands).map(|(value, step)| self.name(*value, *step));
                 let names: Vec<String> = names.collect::<Option<_>>()?;
                 let text = self.operation(step.value, &names)?;
                 let name = self.result_name(step.value, id, statement);
@@ -431,7 +431,7 @@ impl<'a> Speller<'a> {
             // Who computes with it slices it again.
             return Some(lines);
         }
-        let mut name = self.name(step.value, operand, statement)?;
+        let mut name = self.name(step.value, operand)?;
         let from =
             Layout { dims: self.plan.program.value(step.value).dims.clone(), ..self.plan.step(operand).layout.clone() };
         let brackets = self.brackets(step.value, operand);
@@ -482,7 +482,7 @@ impl<'a> Speller<'a> {
     }
 
     /// What an operand is called, or what it is made of by renaming.
-    fn name(&self, value: ValueId, step: StepId, statement: Span) -> Option<String> {
+    fn name(&self, value: ValueId, step: StepId) -> Option<String> {
         let dims = |value: ValueId| &self.plan.program.value(value).dims;
         let own = self.plan.program.value(value).name.as_ref().filter(|name| {
             self.meaning
@@ -506,15 +506,13 @@ impl<'a> Speller<'a> {
         let definition = &self.plan.program.value(value).definition;
         match definition {
             Definition::Rename { operand } => {
-                let inner = self.name(*operand, step, statement)?;
+                let inner = self.name(*operand, step)?;
                 let changed = dims(*operand).iter().zip(dims(value)).find(|(old, new)| old != new)?;
                 let [old, new] = [changed.0, changed.1].map(|dim| self.plan.program.dims.name(dim.id));
                 Some(format!("rename_{{{old}->{new}}}({inner})"))
             }
             // The step before a collective that stands inside an expression.
-            Definition::Move { operand, .. } | Definition::Collective { operand, .. } => {
-                self.name(*operand, step, statement)
-            }
+            Definition::Move { operand, .. } | Definition::Collective { operand, .. } => self.name(*operand, step),
             Definition::Input | Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => None,
         }
     }
