@@ -21,8 +21,6 @@ pub(crate) struct Case {
     pub(crate) degraded: bool,
     /// Whether what takes long is looked at as well: the plan of the formatted text, and bounds.
     pub(crate) thorough: bool,
-    /// Whether some axis has one device.
-    pub(crate) single: bool,
 }
 
 /// The most elements of an array.
@@ -53,7 +51,7 @@ pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
         modes.hardware = Some(choices.one(&HARDWARE).0);
     }
     modes.set.clone_from(&dims.set);
-    let (degraded, single) = (machine.degraded, machine.leaves.iter().any(|leaf| leaf.size == 1));
+    let degraded = machine.degraded;
     let mut writer = Writer {
         choices,
         machine,
@@ -69,7 +67,7 @@ pub(crate) fn case(choices: &mut Choices, most: Size) -> Case {
     let Writer { machine, dims, lines, .. } = writer;
     let mut text = machine.lines.iter().chain(&dims.lines).chain(&lines).cloned().collect::<Vec<_>>().join("\n");
     text.push('\n');
-    Case { source: text, modes, degraded, thorough, single }
+    Case { source: text, modes, degraded, thorough }
 }
 
 impl Writer<'_> {
