@@ -226,6 +226,38 @@ fn mermaid_shows_the_text() {
     }
 }
 
+/// The same by Mermaid itself, in a browser: each label is the text, and there is nothing else.
+#[test]
+fn mermaid_draws_the_text() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/browser/node_modules");
+    let has_mermaid = folder.join("mermaid/dist/mermaid.min.js").exists();
+    if !has_mermaid {
+        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "Mermaid is required");
+        eprintln!("skipped: there is no Mermaid in target/browser");
+    }
+    if !has_mermaid || !there("node", "--version") || !there("chromium", "--version") {
+        return;
+    }
+    let texts = hostile();
+    let graphs: Vec<String> = texts.iter().map(|text| labelled(text).mermaid()).collect();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/mermaid.mjs");
+    let chromium = String::from_utf8(given("which", &["chromium"], b"").stdout).expect("a path");
+    let arguments = [script.to_str().expect("a path"), folder.to_str().expect("a path"), chromium.trim()];
+    let output = given("node", &arguments, &serde_json::to_vec(&graphs).expect("texts"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let drawn: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    // At the ends of a label even these are white space to it.
+    let plain = |text: &str| text.replace(['\u{A0}', '\u{FEFF}'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    for (text, drawn) in texts.iter().zip(drawn.as_array().expect("a list")) {
+        let labels = |kind: &str| -> Vec<String> {
+            drawn[kind].as_array().expect("labels").iter().map(|label| plain(label.as_str().expect("text"))).collect()
+        };
+        let shown = plain(&escape::line(text));
+        assert_eq!(labels("nodes"), [plain(&format!("first{}", escape::line(text))), shown.clone()], "{text:?}");
+        assert_eq!((labels("groups"), &drawn["scripts"]), (vec![shown], &Value::from(0)), "{text:?}");
+    }
+}
+
 /// SVG: read back as XML, the text is text and there are as many elements as without it.
 #[test]
 fn svg_shows_the_text() {
