@@ -1,7 +1,7 @@
 //! How much a command may take: `--time-limit 10s`, `--max-memory 2GB`.
 //!
-//! The planner keeps within them and answers with the best plan that it found. What comes after it cannot do with less,
-//! so a watch ends the command when all of the time has passed, or the process has more memory than it may.
+//! The planner stops early and returns the best plan that it found. Lowering, proof and clock cannot stop early, so a
+//! watch ends the command with an error when the time has passed or the memory is exceeded.
 
 use super::Failure;
 use crate::plan::Budget;
@@ -73,11 +73,11 @@ impl Effort {
     fn watch(self, begin: Instant) {
         loop {
             if let Some(limit) = self.time_limit.filter(|limit| begin.elapsed() >= *limit) {
-                end("time-limit", &format!("not done after {limit:?}; `plan` alone takes less, or give it more time"));
+                end("time-limit", &format!("not done after {limit:?}; raise `--time-limit`"));
             }
             let memory = resident().zip(self.max_memory).filter(|(resident, limit)| resident > limit);
             if let Some((resident, limit)) = memory {
-                let more = format!("{resident} of memory, more than {limit}; `plan` alone takes less, or give it more");
+                let more = format!("{resident} of memory, more than {limit}; raise `--max-memory`");
                 end("memory-limit", &more);
             }
             std::thread::sleep(TICK);
@@ -90,7 +90,7 @@ fn end(limit: &str, message: &str) -> ! {
     super::interrupt::exit(1)
 }
 
-/// The memory that the process has, where the system tells.
+/// Resident memory of this process; `None` without `/proc`.
 fn resident() -> Option<Bytes> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let kibibytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?;

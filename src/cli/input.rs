@@ -197,7 +197,7 @@ pub(super) fn summary(diagnostics: &Diagnostics) -> String {
     if counts.is_empty() { String::new() } else { format!("{}\n", counts.join(", ")) }
 }
 
-/// Words for people to standard error; a closed pipe is nobody's fault.
+/// Prints a message to standard error; a closed pipe is ignored.
 pub(super) fn say(text: &str) {
     std::io::stderr().write_all(escape::prose(text).as_bytes()).ok();
 }

@@ -173,7 +173,7 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 ///
 /// # Errors
 /// As for [`plan`]; if only what is written may communicate, also if no such plan is found. Then [`Plan::is_unwritten`]
-/// tells the steps of an ordinary plan that nobody wrote.
+/// finds the steps of an ordinary plan that no statement writes.
 pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
     let Request { written, alternatives, budget } = request;
     let options = |allowed| SearchOptions { alternatives, budget, ..SearchOptions::new(allowed) };

@@ -57,7 +57,7 @@ pub(super) fn without(program: &Program) -> Option<Program> {
         value.wanted = wanted;
         if let Definition::Collective { collective, from, operand } = &value.definition {
             let (from, operand) = (stripped(from, units), *operand);
-            value.definition = match narrowed(collective, units).filter(|moved| !sends_nothing(moved, &from, program)) {
+            value.definition = match narrowed(collective, units) {
                 Some(collective) => Definition::Collective { collective, from, operand },
                 None => Definition::Move { operand, written: true },
             };
@@ -72,11 +72,6 @@ pub(super) fn without(program: &Program) -> Option<Program> {
         }
     }
     Some(reduced)
-}
-
-/// Whether a collective leaves the layout as it is.
-fn sends_nothing(collective: &Collective, from: &Sharding, program: &Program) -> bool {
-    collective.apply(from, &program.mesh).is_some_and(|to| to == *from)
 }
 
 /// A sharding without some axes of one device.
@@ -114,8 +109,10 @@ fn narrowed(collective: &Collective, units: AxisSet) -> Option<Collective> {
         Collective::AllReduce { axes } => Collective::AllReduce { axes: of_set(*axes)? },
         Collective::ReduceScatter { dims } => {
             let dims: Vec<Axes> = dims.iter().map(|axes| axes.without(units)).collect();
-            Some(Collective::ReduceScatter { dims: dims.clone() })
-                .filter(|_| dims.iter().any(|axes| !axes.is_empty()))?
+            if dims.iter().all(|axes| axes.is_empty()) {
+                return None;
+            }
+            Collective::ReduceScatter { dims }
         }
         Collective::AllToAll { axes, from, to } => Collective::AllToAll { axes: of_list(*axes)?, from: *from, to: *to },
         Collective::Slice { axes, dim } => Collective::Slice { axes: of_list(*axes)?, dim: *dim },

@@ -102,7 +102,7 @@ pub enum Flaw {
     /// An operation that cannot be read.
     #[error("{at}: {what}")]
     Operation {
-        /// Where.
+        /// Rank, thread block and place of the operation.
         at: At,
         /// In words.
         what: String,
@@ -110,7 +110,7 @@ pub enum Flaw {
     /// A contribution is added twice.
     #[error("{at}: the input of rank {rank} is added twice to chunk {chunk}")]
     Doubled {
-        /// Where.
+        /// Rank, thread block and place of the operation.
         at: At,
         /// Whose.
         rank: u32,
