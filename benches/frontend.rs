@@ -121,6 +121,6 @@ fn lowered(bencher: Bencher<'_, '_>, example: &str, costs: CostModel) {
         let program = compiler::check(text).0.expect("a sound example");
         let topology = compiler::machine(&program, &options).expect("shipped hardware");
         let plan = compiler::plan(&program, &topology, &options).expect("a plan");
-        lower::lower(&plan, &topology, options.lowering).expect("a schedule")
+        lower::lower(&plan).expect("a schedule")
     });
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{lowered, planned};
-use shardc::compiler::{self, Options};
+use shardc::compiler;
 use shardc::schedule::Schedule;
 use shardc::sim::{clock, proof};
 use shardc::topology::Topology;
@@ -60,7 +60,7 @@ fn limits() {
     let whole = |sizes: &[u64], kind: &str| {
         let planned = planned(sizes, "ring", kind);
         least(|| {
-            let (schedule, _) = compiler::schedule(&planned.0, &planned.1, &Options::default()).expect("proven");
+            let (schedule, _) = compiler::schedule(&planned.0, &planned.1).expect("proven");
             clock::run(&schedule, &planned.1).expect("a time")
         })
         .1
@@ -70,7 +70,7 @@ fn limits() {
     println!("| its memory | 500 MB | {} |", most_memory().unwrap_or_else(|| "not known here".to_owned()));
     println!("| AllGather on 32x32: the same | 1 s | {} |", show_seconds(whole(&[32, 32], "AllGather")));
     let planned = planned(&[128], "ring", "AllReduce");
-    let seconds = least(|| compiler::schedule(&planned.0, &planned.1, &Options::default()).expect("proven")).1;
+    let seconds = least(|| compiler::schedule(&planned.0, &planned.1).expect("proven")).1;
     println!("| AllReduce on a ring of 128: chosen and proven | 10 ms | {} |", show_seconds(seconds));
 }
 

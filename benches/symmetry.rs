@@ -7,7 +7,7 @@ mod common;
 
 use common::{lowered, planned};
 use divan::{AllocProfiler, Bencher};
-use shardc::compiler::{self, Options};
+use shardc::compiler;
 use shardc::sim::{clock, proof};
 
 #[global_allocator]
@@ -43,7 +43,7 @@ const CASES: [Case; 5] = [
 fn lowered_proven_and_timed(bencher: Bencher<'_, '_>, case: Case) {
     let planned = planned(case.axes, "ring", case.kind);
     bencher.bench_local(|| {
-        let (schedule, _) = compiler::schedule(&planned.0, &planned.1, &Options::default()).expect("proven");
+        let (schedule, _) = compiler::schedule(&planned.0, &planned.1).expect("proven");
         clock::run(&schedule, &planned.1).expect("a time")
     });
 }

@@ -5,9 +5,10 @@ use crate::costs::CostModel;
 use crate::diag::Diagnostics;
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
-use crate::lower::{self, Lowering};
+use crate::lower;
 use crate::plan::{self, Budget, Plan, Request, unroll};
 use crate::program::{self, Program};
+use crate::recipe::{self, Chooser, Lowering};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
@@ -15,6 +16,7 @@ use crate::syntax::{self, Ast, SetError};
 use crate::topology::{Hardware, Topology, TopologyError};
 use itertools::Itertools;
 use miette::SourceSpan;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// What a compilation can be told.
@@ -232,18 +234,41 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         },
     };
     let machine = machine_as_planned(&plan, topology);
-    let plan = plan.by_methods(options.costs.on(&machine, options.lowering).as_ref());
+    let by_clock = costs.is_by_clock();
+    let fastest = match costs.chooser() {
+        Some(chooser) if machine.mesh == topology.mesh => plan.with_recipes(chooser, by_clock),
+        Some(_) | None => plan.with_recipes(&Chooser::new(Cow::Borrowed(&machine), options.lowering), by_clock),
+    };
+    let plan = match is_larger_than_proven(&fastest) {
+        false => fastest,
+        true => fastest.with_recipes(&Chooser::frugal(&machine, options.lowering), by_clock),
+    };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
     Ok(plan)
+}
+
+/// Whether the operations of a plan together are more than the proof takes. They are put together only where it may be so.
+fn is_larger_than_proven(plan: &Plan) -> bool {
+    let work = |id| match &plan.step(id).recipe {
+        Some(Ok(chosen)) => u64::try_from(chosen.work).unwrap_or(u64::MAX).saturating_mul(plan.times(id)),
+        Some(Err(_)) | None => 0,
+    };
+    let work = plan.ids().map(work).fold(0u64, u64::saturating_add);
+    let devices = plan.program.mesh.device_count() as u64;
+    if work.saturating_mul(devices) <= recipe::MOST_WORK as u64 {
+        return false;
+    }
+    let unrolled = unroll::unroll(plan).unwrap_or_else(|_| unroll::once(plan));
+    lower::lower(&unrolled).is_ok_and(|schedule| recipe::is_larger_than_proven(&schedule))
 }
 
 /// Plan to schedule, proven. No schedule leaves the compiler unproven.
 ///
 /// # Errors
 /// If a method that is asked for does not apply, there are too many steps, or the proof finds a flaw, which would be ours.
-pub fn schedule(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
+pub fn schedule(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
     let unrolled = unroll::unroll(plan).map_err(|error| Diagnostics::of(&error))?;
-    spelled_out(&unrolled, topology, options)
+    spelled_out(&unrolled, topology)
 }
 
 /// The machine as a plan speaks of it: the plan may have cut axes in parts.
@@ -251,9 +276,9 @@ pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
     topology.seen_as(&plan.program.mesh)
 }
 
-fn spelled_out(plan: &Plan, topology: &Topology, options: &Options) -> Result<(Schedule, Proof), Diagnostics> {
+fn spelled_out(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
     let topology = &machine_as_planned(plan, topology);
-    let schedule = lower::lower(plan, topology, options.lowering).map_err(|error| Diagnostics::of(&error))?;
+    let schedule = lower::lower(plan).map_err(|error| Diagnostics::of(&error))?;
     let proof = prove(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }
@@ -266,7 +291,7 @@ pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnos
     let topology = machine(program, options)?;
     let plan = plan(program, &topology, options)?;
     let unrolled = unroll::unroll(&plan).unwrap_or_else(|_| unroll::once(&plan));
-    let (schedule, proof) = spelled_out(&unrolled, &topology, options)?;
+    let (schedule, proof) = spelled_out(&unrolled, &topology)?;
     let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }
@@ -278,7 +303,7 @@ pub fn preview(program: &Program, options: &Options) -> Result<Compiled, Diagnos
 pub fn compile(program: &Program, options: &Options) -> Result<Compiled, Diagnostics> {
     let topology = machine(program, options)?;
     let plan = plan(program, &topology, options)?;
-    let (schedule, proof) = schedule(&plan, &topology, options)?;
+    let (schedule, proof) = schedule(&plan, &topology)?;
     let topology = machine_as_planned(&plan, &topology);
     Ok(Compiled { topology, plan, schedule, proof })
 }

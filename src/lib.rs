@@ -44,6 +44,7 @@ pub mod costs;
 pub mod lower;
 pub mod plan;
 pub mod program;
+pub mod recipe;
 pub mod schedule;
 pub mod sim;
 pub mod syntax;

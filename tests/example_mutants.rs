@@ -13,10 +13,10 @@ use common::{
 };
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
-use shardc::lower::Lowering;
 use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
+use shardc::recipe::Lowering;
 use shardc::schedule::methods::{Colour, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};

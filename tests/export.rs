@@ -17,10 +17,10 @@ use shardc::export::messages::{self, What};
 use shardc::export::msccl::{self, Dialect, Room};
 use shardc::export::ranks;
 use shardc::export::{chakra, goal, mscclpp};
-use shardc::lower::Lowering;
 use shardc::mesh::Wiring;
 use shardc::method::Method;
 use shardc::plan::StepOp;
+use shardc::recipe::Lowering;
 use shardc::schedule::{from_text, verify};
 use shardc::sim;
 use std::io::Write;
@@ -314,7 +314,7 @@ fn collectives_of_examples_come_back() {
             let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
             let method = plan.program.value(plan.step(id).user).method;
             let lowering = Lowering::default();
-            let alone = costs::alone(&compiled.topology, lowering, (collective, from), ("A", dims), method);
+            let alone = shardc::recipe::alone(&compiled.topology, lowering, (collective, from), ("A", dims), method);
             let (schedule, _) = alone.expect("a collective of the plan");
             match ranks::algorithm(&schedule) {
                 Err(_) => refused += 1,

@@ -8,17 +8,18 @@ use shardc::compiler::Compiled;
 use shardc::costs::CostModel;
 use shardc::dtype::DType;
 use shardc::layout::{Dims, Layout, Sharding};
-use shardc::lower::{Lowerer, Lowering};
 use shardc::mesh::{Axes, AxisId, AxisSet, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
 use shardc::plan::StepOp;
+use shardc::recipe::{Chooser, Lowering};
 use shardc::schedule::{Array, ArrayId, Builder, CoordMap, Cut, Dense, Output, Route, Schedule, Sources};
 use shardc::sim::values::Tensor;
 use shardc::sim::{clock, proof, values};
 use shardc::span::Span;
 use shardc::topology::{Hardware, LinkSide, Topology};
 use shardc::units::Bytes;
+use std::borrow::Cow;
 
 /// The golden cases are those of the book.
 fn compile(source: &str) -> Compiled {
@@ -322,7 +323,8 @@ fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>
     } else {
         Collective::AllReduce { axes: AxisSet::one(axis) }
     };
-    let value = Lowerer::new(&topology, Lowering::default()).collective(&mut builder, &collective, &from, value, None);
+    let chosen = Chooser::new(Cow::Borrowed(&topology), Lowering::default()).choose(&collective, &from, None);
+    let value = chosen.expect("a recipe").recipe.emit(&mut builder, value);
     schedule.outputs.push(Output { value, array: ArrayId(u32::from(scatter)), sharding: rows });
     let elements = pieces.concat();
     let inputs = [(ArrayId(0), Tensor::from_integers(DType::F32, &[devices, n], &elements).expect("small"))].into();

@@ -5,7 +5,7 @@ mod common;
 use common::{compile, first_collective, programs};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
-use shardc::lower::Lowering;
+use shardc::recipe::Lowering;
 use shardc::report::{plan_bound, step_bound};
 use shardc::sim::clock;
 use shardc::topology::Hardware;

@@ -8,7 +8,7 @@ use common::{compile, compile_with, first_collective};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
-use shardc::lower::Lowering;
+use shardc::recipe::Lowering;
 use shardc::report::{step_bound, step_method_times, step_methods};
 use shardc::sim::{clock, proof, values};
 use shardc::topology::{HopRule, Topology};

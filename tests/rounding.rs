@@ -7,8 +7,8 @@ use common::compile;
 use itertools::{Itertools, iproduct};
 use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
-use shardc::lower::Lowering;
 use shardc::method::Method;
+use shardc::recipe::Lowering;
 use shardc::schedule::{ArrayId, Dense, OpKind, Schedule};
 use shardc::sim::values::{self, Inputs, Numerics, Tensor};
 

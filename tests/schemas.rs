@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
-use shardc::lower::Lowering;
+use shardc::recipe::Lowering;
 use shardc::report::document;
 use shardc::report::given::{Findings, Given};
 use shardc::report::why::{self, Asked};

@@ -25,6 +25,6 @@ pub(crate) fn planned(sizes: &[u64], wiring: &str, kind: &str) -> (Plan, Topolog
 }
 
 /// The schedule of a plan, not proven yet.
-pub(crate) fn lowered((plan, topology): &(Plan, Topology)) -> Schedule {
-    shardc::lower::lower(plan, topology, Options::default().lowering).expect("a schedule")
+pub(crate) fn lowered((plan, _): &(Plan, Topology)) -> Schedule {
+    shardc::lower::lower(plan).expect("a schedule")
 }

@@ -17,9 +17,9 @@ pub use written::{apply_all, spelled_out, unwritten, word};
 
 use crate::costs::CostModel;
 use crate::diag::{Diagnostic, Diagnostics, Edit, Fix, Severity};
-use crate::lower::Lowering;
 use crate::plan;
 use crate::program::{self, Program};
+use crate::recipe::Lowering;
 use crate::span::Span;
 use crate::syntax::{self, Ast, StatementKind};
 use crate::topology::{Hardware, Topology};

@@ -54,7 +54,7 @@ impl Compile {
                 input::json(&document)? + "\n"
             }
             (Emit::Schedule, format) => {
-                let (schedule, _) = compiler::schedule(&plan()?, &topology, &options).map_err(fault)?;
+                let (schedule, _) = compiler::schedule(&plan()?, &topology).map_err(fault)?;
                 match format {
                     Format::Text => schedule.to_string(),
                     Format::Json => schedule::to_json(&schedule) + "\n",

@@ -32,7 +32,7 @@ mod snapshot;
 
 use crate::compiler::Options;
 use crate::costs::CostModel;
-use crate::lower::Lowering;
+use crate::recipe::Lowering;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pictures::Pictures;
 use std::process::ExitCode;

@@ -5,48 +5,56 @@ use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::recipe::{Chooser, Lowering};
 use crate::topology::{self, ClosedForm, Topology};
 use crate::units::{Bytes, Time};
 use std::borrow::Cow;
 
 /// The book's formulas on one machine.
 pub(super) struct Book<'a> {
-    topology: Cow<'a, Topology>,
+    chooser: Chooser<'a>,
 }
 
 impl<'a> Book<'a> {
-    pub(super) fn new(topology: &'a Topology) -> Book<'a> {
-        Book { topology: Cow::Borrowed(topology) }
+    pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Book<'a> {
+        Book { chooser: Chooser::new(Cow::Borrowed(topology), lowering) }
     }
 
     /// The same on the machine spoken of by another mesh.
     pub(super) fn on(&self, mesh: &Mesh) -> Book<'static> {
-        Book { topology: Cow::Owned(self.topology.seen_as(mesh)) }
+        let topology = self.chooser.topology().seen_as(mesh);
+        Book { chooser: Chooser::new(Cow::Owned(topology), self.chooser.lowering()) }
     }
 }
 
 impl Costs for Book<'_> {
+    fn chooser(&self) -> Option<&Chooser<'_>> {
+        Some(&self.chooser)
+    }
+
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        let mesh = &self.topology.mesh;
+        let topology = self.chooser.topology();
+        let mesh = &topology.mesh;
         let axes = collective.axes(&from.sharding, mesh);
         let local = from.local_bytes(mesh);
         // The full form of one group member; the checker has kept all sizes below 2^60 elements.
         let full = Bytes(local.0.saturating_mul(axes.group_size(mesh)));
         let form = match collective {
-            Collective::AllGather { .. } => self.topology.all_gather(axes.iter(), full),
-            Collective::ReduceScatter { .. } => self.topology.reduce_scatter(axes.iter(), local),
-            Collective::AllReduce { .. } => self.topology.all_reduce(axes.iter(), local),
-            Collective::AllToAll { .. } => self.topology.all_to_all(axes.iter(), full),
-            Collective::Permute { .. } => self.topology.permute(axes.iter(), local),
-            Collective::Broadcast { .. } => self.topology.broadcast(axes.iter(), local),
+            Collective::AllGather { .. } => topology.all_gather(axes.iter(), full),
+            Collective::ReduceScatter { .. } => topology.reduce_scatter(axes.iter(), local),
+            Collective::AllReduce { .. } => topology.all_reduce(axes.iter(), local),
+            Collective::AllToAll { .. } => topology.all_to_all(axes.iter(), full),
+            Collective::Permute { .. } => topology.permute(axes.iter(), local),
+            Collective::Broadcast { .. } => topology.broadcast(axes.iter(), local),
             Collective::Slice { .. } | Collective::Open { .. } => return limited(Time::ZERO, Limit::Free),
         };
         limited(form.time, limit(&form))
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
-        let rate = self.topology.hardware.flops(work.dtype);
-        limited(self.topology.scale.at_rate(work.flops, rate), Limit::Compute)
+        let topology = self.chooser.topology();
+        let rate = topology.hardware.flops(work.dtype);
+        limited(topology.scale.at_rate(work.flops, rate), Limit::Compute)
     }
 
     fn map(&self, _: &LocalWork) -> Cost {

@@ -5,6 +5,7 @@ use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, LocalWork, Objective};
+use crate::recipe::{Chooser, Lowering};
 use crate::topology::Topology;
 
 /// The book's times, but the plan with the fewest bytes.
@@ -13,12 +14,16 @@ pub(super) struct ReceivedBytes<'a> {
 }
 
 impl<'a> ReceivedBytes<'a> {
-    pub(super) fn new(topology: &'a Topology) -> ReceivedBytes<'a> {
-        ReceivedBytes { book: Book::new(topology) }
+    pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> ReceivedBytes<'a> {
+        ReceivedBytes { book: Book::new(topology, lowering) }
     }
 }
 
 impl Costs for ReceivedBytes<'_> {
+    fn chooser(&self) -> Option<&Chooser<'_>> {
+        self.book.chooser()
+    }
+
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
         self.book.collective(collective, from)
     }

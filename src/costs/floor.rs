@@ -12,6 +12,7 @@ use crate::layout::Layout;
 use crate::mesh::{AxisSet, Mesh};
 use crate::plan::{self, Budget, Cost, Costs, Limit, LocalWork, Plan};
 use crate::program::Program;
+use crate::recipe::Lowering;
 use crate::topology::{EngineId, Topology, Work};
 use crate::units::Time;
 use std::borrow::Cow;
@@ -173,14 +174,14 @@ impl Costs for Loads<'_> {
     fn product(&self, work: &LocalWork) -> Cost {
         self.counted(&[Work::MatMul], || match self.model {
             CostModel::Exact => roofline(work, &self.topology),
-            CostModel::Book | CostModel::Bytes => Book::new(&self.topology).product(work),
+            CostModel::Book | CostModel::Bytes => Book::new(&self.topology, Lowering::default()).product(work),
         })
     }
 
     fn map(&self, work: &LocalWork) -> Cost {
         self.counted(&[Work::Map, Work::Reduce, Work::Fill], || match self.model {
             CostModel::Exact => traffic(work, &self.topology),
-            CostModel::Book | CostModel::Bytes => Book::new(&self.topology).map(work),
+            CostModel::Book | CostModel::Bytes => Book::new(&self.topology, Lowering::default()).map(work),
         })
     }
 

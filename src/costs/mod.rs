@@ -4,15 +4,11 @@ mod book;
 mod bytes;
 mod exact;
 mod floor;
-mod methods;
-mod part;
 
 pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
-pub use methods::{MethodTime, MethodTimes, method_times};
-pub use part::alone;
 
-use crate::lower::Lowering;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::recipe::Lowering;
 use crate::topology::Topology;
 use crate::units::Time;
 
@@ -44,8 +40,8 @@ impl CostModel {
     pub fn on(self, topology: &Topology, lowering: Lowering) -> Box<dyn Costs + '_> {
         match self {
             CostModel::Exact => Box::new(exact::Exact::new(topology, lowering)),
-            CostModel::Book => Box::new(book::Book::new(topology)),
-            CostModel::Bytes => Box::new(bytes::ReceivedBytes::new(topology)),
+            CostModel::Book => Box::new(book::Book::new(topology, lowering)),
+            CostModel::Bytes => Box::new(bytes::ReceivedBytes::new(topology, lowering)),
         }
     }
 }

@@ -291,7 +291,7 @@ impl Sentence<'_> {
     fn permute(&mut self, collective: &Collective, to: &Sharding) {
         let sharding = &self.from.sharding;
         let moved: Vec<AxisId> = collective.axes(sharding, self.mesh).iter().collect();
-        let sources = crate::lower::sources(sharding, to, &moved, self.mesh);
+        let sources = crate::recipe::sources(sharding, to, &moved, self.mesh);
         let pairs = sources.into_iter().zip(0..).filter_map(|(source, place)| Some((u64::from(source?), place)));
         self.words.push(Word::Permute { axes: moved.iter().copied().collect(), pairs: pairs.collect() });
     }

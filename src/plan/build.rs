@@ -233,7 +233,7 @@ impl Builder<'_> {
                 (costs.map(&LocalWork::new(einsum, &layouts, &layout, mesh)), 0)
             }
         };
-        self.push(Step { op, value: id, user: id, layout, cost, received: Bytes(0), flops }, operands)
+        self.push(Step { op, value: id, user: id, layout, cost, received: Bytes(0), flops, recipe: None }, operands)
     }
 
     fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {
@@ -246,7 +246,7 @@ impl Builder<'_> {
         let cost = self.search.costs.collective(&collective, &from);
         let received = collective.bytes_received(&from, mesh);
         let op = StepOp::Collective(collective);
-        self.push(Step { op, value: id, user, layout, cost, received, flops: 0 }, &[operand])
+        self.push(Step { op, value: id, user, layout, cost, received, flops: 0, recipe: None }, &[operand])
     }
 
     fn push(&mut self, step: Step, operands: &[StepId]) -> StepId {

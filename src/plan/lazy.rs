@@ -11,6 +11,7 @@ use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::Program;
+use crate::recipe::Chooser;
 use crate::units::Time;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -113,6 +114,14 @@ impl Costs for Lazy<'_> {
 
     fn objective(&self) -> Objective {
         self.costs.objective()
+    }
+
+    fn chooser(&self) -> Option<&Chooser<'_>> {
+        self.costs.chooser()
+    }
+
+    fn is_by_clock(&self) -> bool {
+        self.costs.is_by_clock()
     }
 
     fn name(&self) -> &'static str {

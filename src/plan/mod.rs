@@ -32,9 +32,9 @@ use crate::einsum::Einsum;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
-use crate::method::Method;
 use crate::operator::Operator;
 use crate::program::{Program, ValueId};
+use crate::recipe::{Chooser, Chosen, Flaw};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
 use petgraph::Direction;
@@ -42,6 +42,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use reshard::SearchOptions;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// What a plan asks of a cost model. Times are isolated: nothing else runs meanwhile.
@@ -49,14 +50,14 @@ pub trait Costs {
     /// The time of one collective, and what limits it.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
-    /// The same by a method that is asked for.
-    fn by_method(&self, collective: &Collective, from: &Layout, _method: Method) -> Cost {
-        self.collective(collective, from)
-    }
-
     /// A time that the collective does not take less than, where the time itself takes long to find.
     fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Time> {
         None
+    }
+
+    /// Whether times are those of recipes on the clock.
+    fn is_by_clock(&self) -> bool {
+        false
     }
 
     /// The time of a local product.
@@ -73,6 +74,11 @@ pub trait Costs {
     /// What a plan is chosen by.
     fn objective(&self) -> Objective {
         Objective::Time
+    }
+
+    /// Who finds the operations that collectives become, where these costs are of such.
+    fn chooser(&self) -> Option<&Chooser<'_>> {
+        None
     }
 
     /// The name it has on the command line.
@@ -385,22 +391,24 @@ impl Plan {
         is_product.then(|| self.choice(step.value).map(|choice| choice.case)).flatten()
     }
 
-    /// The same plan with the steps whose methods are asked for at what they take by these. Where that is more than the
-    /// usual time, the plan is no more the best there is.
+    /// The same plan with the recipes of its collectives.
     ///
-    /// - `costs`: on the mesh of the plan.
-    pub fn by_methods(mut self, costs: &dyn Costs) -> Plan {
+    /// - `chooser`: on the mesh of the plan.
+    /// - `by_clock`: whether collectives take what their recipes take. Where that is more than they were planned with,
+    ///   since a method is asked for, the plan is no more the best there is.
+    pub fn with_recipes(mut self, chooser: &Chooser<'_>, by_clock: bool) -> Plan {
         for id in self.ids() {
             let step = self.step(id);
-            if let (StepOp::Collective(collective), Some(method)) = (&step.op, self.program.value(step.user).method) {
-                let from = &self.step(self.operands(id)[0]).layout;
-                let (before, cost) = (step.cost, costs.by_method(collective, from, method));
-                self.exact &= cost.time <= before.time;
-                // What is asked for may even be faster.
-                let saved = before.time.saturating_sub(cost.time) * self.times(id);
-                self.lower_bound = self.lower_bound.saturating_sub(saved);
-                self.steps[id].cost = cost;
-            }
+            let StepOp::Collective(collective) = &step.op else { continue };
+            let from = &self.step(self.operands(id)[0]).layout;
+            let recipe = chooser.choose(collective, from, self.program.value(step.user).method);
+            let before = step.cost.time;
+            let time = recipe.as_ref().ok().and_then(|chosen| chosen.time).filter(|_| by_clock).unwrap_or(before);
+            self.exact &= time <= before;
+            // What is asked for may even be faster.
+            self.lower_bound = self.lower_bound.saturating_sub(before.saturating_sub(time) * self.times(id));
+            self.steps[id].cost.time = time;
+            self.steps[id].recipe = Some(recipe);
         }
         self
     }
@@ -513,6 +521,8 @@ pub struct Step {
     pub received: Bytes,
     /// Floating-point operations of one device.
     pub flops: u128,
+    /// The operations of a collective; none before [`Plan::with_recipes`].
+    pub recipe: Option<Result<Arc<Chosen>, Flaw>>,
 }
 
 impl Step {

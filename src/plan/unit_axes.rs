@@ -311,7 +311,8 @@ fn output(plan: &mut Plan, step: StepId, value: ValueId, written: &Program, unit
         from = to;
         let layout = Layout { sharding: from.clone(), ..made.layout.clone() };
         let op = StepOp::Collective(collective);
-        let next = Step { op, value: made.value, user: value, layout, cost: FREE, received: Bytes(0), flops: 0 };
+        let next =
+            Step { op, value: made.value, user: value, layout, cost: FREE, received: Bytes(0), flops: 0, recipe: None };
         let id = plan.steps.add_node(next);
         plan.steps.add_edge(step, id, 0);
         step = id;

@@ -1,12 +1,13 @@
 //! The JSON documents, one line each, with a `schema` field.
 
 use crate::compiler::Compiled;
-use crate::costs::{self, MethodTime};
+use crate::costs;
 use crate::diag::{Diagnostics, Severity};
-use crate::lower::Lowering;
 use crate::mesh::{AxisId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
 use crate::plan::{Choice, Plan, StepId, StepOp};
+use crate::recipe::Lowering;
+use crate::recipe::MethodTime;
 use crate::report::why::WhyDocument;
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;

@@ -11,10 +11,10 @@ pub mod text;
 pub mod why;
 
 use crate::bounds::{self, Bound, Reason};
-use crate::costs::{MethodTimes, method_times};
 use crate::function::Function;
-use crate::lower::Lowering;
 use crate::plan::{Plan, StepId, StepOp};
+use crate::recipe::Lowering;
+use crate::recipe::{MethodTimes, method_times};
 use crate::schedule::Schedule;
 use crate::topology::{Topology, Work};
 use crate::units::Time;

@@ -2,10 +2,10 @@
 
 use crate::compiler::Compiled;
 use crate::costs::{self, Unit};
-use crate::lower::Lowering;
 use crate::mesh::Mesh;
 use crate::method::Method;
 use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
+use crate::recipe::Lowering;
 use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
 use crate::schedule::Schedule;
 use crate::sim::clock::{Order, Timing};

@@ -11,8 +11,8 @@ pub mod timed;
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
-use shardc::lower::Lowering;
 use shardc::plan::{StepId, StepOp};
+use shardc::recipe::Lowering;
 use std::path::{Path, PathBuf};
 
 /// Compiles a program that is right.

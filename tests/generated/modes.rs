@@ -3,7 +3,7 @@
 use super::choices::Choices;
 use shardc::compiler::{Options, Spelling};
 use shardc::costs::CostModel;
-use shardc::lower::Lowering;
+use shardc::recipe::Lowering;
 use shardc::topology::Hardware;
 
 /// What is said on the command line.

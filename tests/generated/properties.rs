@@ -9,13 +9,13 @@ use shardc::costs;
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::export::{chakra, goal, jax, messages, msccl, mscclpp, ranks, stablehlo};
-use shardc::lower::Lowering;
 use shardc::picture::graph::Graph;
 use shardc::picture::svg::{self, Named};
 use shardc::picture::timeline::{Scope, Timeline, step_names};
 use shardc::picture::trace;
 use shardc::plan::{Plan, StepId, StepOp, unroll};
 use shardc::program::Program;
+use shardc::recipe::Lowering;
 use shardc::report;
 use shardc::schedule::{Schedule, from_json, from_text, to_json};
 use shardc::sim::clock::{self, ClockError, Order};
@@ -274,7 +274,8 @@ fn of_runtimes(case: &Case, plan: &Plan, topology: &Topology, id: StepId, collec
     let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
     let lowering = Lowering { keep_all_gather: false, bitwise: case.modes.bitwise };
     let method = plan.program.value(plan.step(id).user).method;
-    let Some((schedule, _)) = costs::alone(topology, lowering, (collective, from), (&name, dims), method) else {
+    let Some((schedule, _)) = shardc::recipe::alone(topology, lowering, (collective, from), (&name, dims), method)
+    else {
         return failure("export: alone", plan.op_name(id));
     };
     let Ok(algorithm) = ranks::algorithm(&schedule) else { return Ok(()) };

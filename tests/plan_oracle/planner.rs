@@ -4,9 +4,9 @@ use crate::price::{Model, Price, TICKS};
 use shardc::compiler::{self, Options};
 use shardc::costs::{self, CostModel, Unit};
 use shardc::diag::Severity;
-use shardc::lower::Lowering;
 use shardc::plan::{self, Costs, Plan};
 use shardc::program::Program;
+use shardc::recipe::Lowering;
 use shardc::topology::Topology;
 use shardc::units::Time;
 

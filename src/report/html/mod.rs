@@ -15,7 +15,7 @@ pub use data::Refused;
 use crate::compiler::Compiled;
 use crate::diag::Diagnostics;
 use crate::escape;
-use crate::lower::Lowering;
+use crate::recipe::Lowering;
 use crate::sim::clock::{Record, Timing};
 use serde::Serialize;
 

@@ -49,6 +49,13 @@ impl Quad {
         Some(Quad { axes, dims, cycles: cycles(lengths)? })
     }
 
+    /// The same where axes have other numbers.
+    pub fn renumbered(&self, axis: &dyn Fn(AxisId) -> AxisId) -> Quad {
+        let axes = self.axes.iter().map(|id| axis(*id)).collect();
+        let dims = self.dims.iter().map(|on| on.iter().map(axis).collect()).collect();
+        Quad { axes, dims, cycles: self.cycles.clone() }
+    }
+
     /// The shards of the group, each axis concatenated along its dim: `[.., e, ..] -> [.., n·e, ..]`.
     pub fn all_gather(&self, builder: &mut Builder<'_>, shard: OpId) -> OpId {
         let builder = &mut builder.by(Method::QuadDirectionalRing.name());

@@ -1,42 +1,16 @@
-//! Plan to [`Schedule`]: every step becomes operations, collectives by the method that is simulated fastest.
-
-mod auto;
-mod broadcast;
-mod collective;
-mod colours;
-mod effort;
-mod idle;
-mod packing;
-mod permute;
-mod several;
-mod uneven;
-
-pub use auto::{Trial, simulate};
-pub use collective::{Lowerer, Memory};
-pub(crate) use idle::idle_runs;
-pub(crate) use permute::sources;
+//! Plan to [`Schedule`]: every step becomes operations, collectives by their recipes.
 
 use crate::function::Function;
 use crate::layout::Dim;
 use crate::mesh::{AxisId, Wiring};
 use crate::plan::{Plan, StepOp};
 use crate::program::{Definition, Program, ValueId};
+use crate::recipe::Flaw;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
-use crate::topology::Topology;
-use collective::StageFlaw;
 use itertools::Itertools;
 use miette::SourceSpan;
 use std::collections::HashMap;
 use thiserror::Error;
-
-/// How collectives become operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lowering {
-    /// Leave an AllGather one operation.
-    pub keep_all_gather: bool,
-    /// Copies of a sum of floats are equal to the last bit: every device adds in the same order.
-    pub bitwise: bool,
-}
 
 /// Why a plan cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
@@ -80,21 +54,14 @@ pub enum LowerError {
     },
 }
 
-/// Lowers every step of a plan.
-///
-/// Where the fastest methods make more operations than can be proven, those with few operations are taken.
+/// Lowers every step of a plan that [has its recipes](Plan::with_recipes).
 ///
 /// # Errors
 /// If a statement asks for a method that does not apply, or needs a collective with more operations than can be proven.
-pub fn lower(plan: &Plan, topology: &Topology, lowering: Lowering) -> Result<Schedule, LowerError> {
-    let fastest = lower_by(plan, Lowerer::new(topology, lowering))?;
-    if auto::is_larger_than_proven(&fastest) {
-        return lower_by(plan, Lowerer::frugal(topology, lowering));
-    }
-    Ok(fastest)
-}
-
-fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerError> {
+///
+/// # Panics
+/// If a collective has no recipe.
+pub fn lower(plan: &Plan) -> Result<Schedule, LowerError> {
     let program = &plan.program;
     let mut schedule = Schedule::new(program.mesh.clone());
     schedule.arrays = program.value_ids().map(|id| array(program, id)).collect();
@@ -118,16 +85,12 @@ fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerErro
             }
             StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
-            StepOp::Collective(collective) => {
-                let from = &plan.step(plan.operands(id)[0]).layout;
-                let method = program.value(step.user).method;
-                lowerer.collective(&mut builder, collective, from, operands[0], method)
-            }
+            StepOp::Collective(_) => match step.recipe.as_ref().expect("a plan with recipes") {
+                Ok(chosen) => chosen.recipe.emit(&mut builder, operands[0]),
+                Err(flaw) => return Err(error(flaw, plan.span(id).into())),
+            },
         };
         made.insert(id, value);
-        if let Some(flaw) = lowerer.flaw.take() {
-            return Err(error(flaw, plan.span(id).into()));
-        }
     }
     for (step, value) in plan.outputs.iter().zip(&program.outputs) {
         let sharding = plan.step(*step).layout.sharding.clone();
@@ -136,21 +99,23 @@ fn lower_by(plan: &Plan, mut lowerer: Lowerer<'_>) -> Result<Schedule, LowerErro
     Ok(schedule)
 }
 
-fn error(flaw: StageFlaw, span: SourceSpan) -> LowerError {
+fn error(flaw: &Flaw, span: SourceSpan) -> LowerError {
     match flaw {
-        StageFlaw::Method(flaw) => LowerError::Method {
-            method: flaw.method.name(),
-            kind: flaw.kind.name(),
-            axis: flaw.axis,
-            wiring: flaw.wiring,
-            size: flaw.size,
-            help: match flaw.candidates.iter().map(|method| format!("`{}`", method.name())).join(" or ") {
+        Flaw::Method { method, kind, axis, wiring, size, candidates } => LowerError::Method {
+            method: method.name(),
+            kind: kind.name(),
+            axis: axis.clone(),
+            wiring: *wiring,
+            size: *size,
+            help: match candidates.iter().map(|method| format!("`{}`", method.name())).join(" or ") {
                 none if none.is_empty() => "leave `using` out: there is nothing to send".to_owned(),
                 some => format!("leave `using` out, or use {some}"),
             },
             span,
         },
-        StageFlaw::TooLarge { kind, axis, size } => LowerError::TooLarge { kind: kind.name(), axis, size, span },
+        Flaw::TooLarge { kind, axis, size } => {
+            LowerError::TooLarge { kind: kind.name(), axis: axis.clone(), size: *size, span }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a method takes at least, known before it is built: on very long axes most methods have more operations than can
 //! be proven, and to find that out by building them takes gigabytes.
 
-use super::auto::MOST_WORK;
+use super::trial::MOST_WORK;
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};

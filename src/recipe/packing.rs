@@ -1,10 +1,9 @@
 //! Trees for a collective on the links that there are.
 
-use super::several::Moved;
+use super::problem::Problem;
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
-use crate::packing::{self, Link, Network, Packing};
-use crate::schedule::methods::Packed;
+use crate::packing::{self, Branching, Link, Network, Packing};
 use crate::topology::{self, LinkSide, Topology};
 use std::collections::BTreeMap;
 
@@ -14,19 +13,18 @@ const MOST_DEVICES: u64 = 64;
 /// More chunks are not tried.
 pub(super) const MOST_CHUNKS: u64 = 1 << 12;
 
-/// The trees of a collective, in one chunk.
+/// The trees of a collective over these axes.
 ///
 /// `None` where there are too many devices, where devices are not linked to their neighbours alone, or where the links
 /// within a group do not join it.
-pub(super) fn packed(topology: &Topology, moved: &Moved) -> Option<Packed> {
-    let axes = moved.axes();
+pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Option<Vec<Branching>> {
     let nodes = axes.group_size(&topology.mesh);
     if !(2..=MOST_DEVICES).contains(&nodes) {
         return None;
     }
     let network = network(topology, axes)?;
     let each = || (0..network.nodes).map(|node| vec![node]).collect::<Vec<_>>();
-    let Packing { trees, .. } = match moved.kind {
+    let Packing { trees, .. } = match kind {
         CollectiveKind::AllGather => packing::gather(&network, &each())?,
         CollectiveKind::ReduceScatter => packing::gather(&network.reversed(), &each())?,
         CollectiveKind::AllReduce => packing::spanning(&network)?,
@@ -36,7 +34,7 @@ pub(super) fn packed(topology: &Topology, moved: &Moved) -> Option<Packed> {
         | CollectiveKind::Slice
         | CollectiveKind::Open => return None,
     };
-    Some(Packed { axes, dims: moved.dims.clone(), trees, chunks: 1 })
+    Some(trees)
 }
 
 /// The trees of a broadcast from the first device of each group, with their weights; devices are numbered by rank.
@@ -48,11 +46,11 @@ pub(super) fn from_first(topology: &Topology, axes: Axes) -> Option<Vec<(Vec<Opt
     Some(trees.into_iter().map(|tree| (tree.parents, tree.weight)).collect())
 }
 
-/// The dim that is cut into chunks, of a block from which the collective starts: how long it is.
-pub(super) fn longest(mesh: &Mesh, moved: &Moved, extents: &[u64]) -> u64 {
-    let scattered = moved.kind == CollectiveKind::ReduceScatter;
-    let parts = |dim: usize| moved.dims.get(dim).filter(|_| scattered).map_or(1, |axes| axes.group_size(mesh));
-    extents.iter().enumerate().map(|(dim, extent)| extent / parts(dim)).max().unwrap_or(1)
+/// The dim that is cut into chunks: how long it is.
+pub(super) fn longest(mesh: &Mesh, problem: &Problem) -> u64 {
+    let scattered = problem.kind == CollectiveKind::ReduceScatter;
+    let parts = |dim: usize| problem.dims.get(dim).filter(|_| scattered).map_or(1, |axes| axes.group_size(mesh));
+    problem.extents.iter().enumerate().map(|(dim, extent)| extent / parts(dim)).max().unwrap_or(1)
 }
 
 /// The links between devices of a group. Where the groups are not alike, all of them do what the weakest links can.

@@ -1,0 +1,83 @@
+//! One collective by itself: as a schedule, and by each method.
+
+use super::part::Part;
+use super::{Chooser, Lowering};
+use crate::collective::Collective;
+use crate::layout::Layout;
+use crate::method::Method;
+use crate::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
+use crate::span::Span;
+use crate::topology::Topology;
+use crate::units::Time;
+use itertools::Itertools;
+use std::borrow::Cow;
+
+/// One collective as a schedule of its own, on the part of the machine along the axes that take part.
+///
+/// - `array`: the name of the array and of its dims.
+/// - `method`: what is asked for.
+pub fn alone(
+    topology: &Topology,
+    lowering: Lowering,
+    (collective, from): (&Collective, &Layout),
+    (name, dims): (&str, Vec<String>),
+    method: Option<Method>,
+) -> Option<(Schedule, Topology)> {
+    let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
+    let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
+    let to = collective.apply(&from.sharding, &part.topology.mesh)?;
+    let chosen = Chooser::new(Cow::Borrowed(&part.topology), lowering).choose(&collective, &from, method).ok()?;
+    let extents: Vec<u64> = from.dims.iter().map(|dim| dim.size).collect();
+    let mut schedule = Schedule::new(part.topology.mesh.clone());
+    schedule.arrays.push(Array {
+        name: name.to_owned(),
+        dtype: from.dtype,
+        dims,
+        valid: extents.clone(),
+        extents,
+        definition: Dense::Input,
+    });
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let input = builder.input(ArrayId(0), from.sharding.clone());
+    let value = chosen.recipe.emit(&mut builder, input);
+    schedule.outputs.push(Output { value, array: ArrayId(0), sharding: to });
+    Some((schedule, part.topology))
+}
+
+/// A way of doing a collective.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodTime {
+    /// The methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
+    pub name: String,
+    /// Its time on the simulated links, nothing else being on them.
+    pub time: Time,
+}
+
+/// The way that is taken, and all others by a single method, the fastest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodTimes {
+    /// The one asked for, or the fastest.
+    pub chosen: MethodTime,
+    /// Those that are not taken.
+    pub others: Vec<MethodTime>,
+}
+
+/// Tries all methods on a collective; `None` where nothing is sent, or its operations are too many to be tried.
+pub fn method_times(
+    collective: &Collective,
+    from: &Layout,
+    topology: &Topology,
+    lowering: Lowering,
+    asked: Option<Method>,
+) -> Option<MethodTimes> {
+    let chooser = Chooser::new(Cow::Borrowed(topology), lowering);
+    let timed = |method: Option<Method>| {
+        let chosen = chooser.choose(collective, from, method).ok()?;
+        let time = chosen.time.filter(|_| !chosen.methods.is_empty())?;
+        Some(MethodTime { name: chosen.methods.clone(), time })
+    };
+    let chosen = timed(asked)?;
+    let others = Method::ALL.into_iter().filter_map(|method| timed(Some(method)));
+    let others = others.filter(|other| other.name != chosen.name).unique_by(|other| other.name.clone());
+    Some(MethodTimes { others: others.sorted_by_key(|other| other.time).collect(), chosen })
+}

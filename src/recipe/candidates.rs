@@ -1,0 +1,380 @@
+//! The ways in which a collective can be done: along one run by each method that it has, over several stage after stage,
+//! on all at once, or along trees that are made for the links there are.
+
+use super::chooser::{Chooser, Flaw};
+use super::colours::{colours, turns};
+use super::problem::Problem;
+use super::uneven::CutAt;
+use super::{Stage, effort, idle, packing};
+use crate::collective::CollectiveKind;
+use crate::mesh::{Axes, Wiring};
+use crate::method::{Family, Method};
+use crate::schedule::methods::{self, Borrowed, Destination, Multiport, Quad};
+use std::collections::BTreeSet;
+
+/// More chunks of all axes at once are not tried.
+const MOST_CHUNKS: u64 = 64;
+
+/// What is saved by chunks that follow each other along a tree should be 1 part in so many: their operations are many.
+const LEAST_SAVING: u128 = 128;
+
+/// Chunks of all axes at once are few, so that even a part in so many is worth them.
+const LEAST_SAVING_AT_ONCE: u128 = 512;
+
+/// One way of doing a collective, in any of several numbers of chunks.
+pub(super) struct Candidate<'c> {
+    build: Box<dyn Fn(u64) -> Vec<Stage> + 'c>,
+    /// The numbers of chunks that are possible, in order; one at least.
+    pub(super) counts: Vec<u64>,
+    /// More chunks must save 1 part in so many.
+    pub(super) least_saving: u128,
+}
+
+impl<'c> Candidate<'c> {
+    /// Not in chunks.
+    pub(super) fn once(stages: Vec<Stage>) -> Candidate<'c> {
+        Candidate { build: Box::new(move |_| stages.clone()), counts: vec![1], least_saving: LEAST_SAVING }
+    }
+
+    fn new(stage: impl Fn(u64) -> Stage + 'c, counts: Vec<u64>, least_saving: u128) -> Candidate<'c> {
+        Candidate { build: Box::new(move |chunks| vec![stage(chunks)]), counts, least_saving }
+    }
+
+    /// In so many chunks.
+    pub(super) fn stages(&self, chunks: u64) -> Vec<Stage> {
+        (self.build)(chunks)
+    }
+}
+
+impl Chooser<'_> {
+    /// All that is worth a try, the simplest first.
+    pub(super) fn candidates<'p>(&self, problem: &'p Problem) -> Result<Vec<Candidate<'p>>, Flaw> {
+        let runs = problem.runs(&self.topology.mesh);
+        let asked = problem.asked.filter(|method| method.family() == Family::Several);
+        if let Some(one) = asked.and_then(|method| self.over_axes(problem, method, &runs)) {
+            return Ok(vec![one]);
+        }
+        let kept = self.lowering.keep_all_gather && !self.topology.is_degraded();
+        if kept && let Some(stages) = self.kept(problem)? {
+            return Ok(vec![Candidate::once(stages)]);
+        }
+        let mut all = match &runs[..] {
+            [] => vec![Candidate::once(Vec::new())],
+            [(run, dim)] => self.along(problem, *run, *dim)?,
+            _ => vec![Candidate::once(self.staged(problem)?)],
+        };
+        if problem.asked.is_none() && !self.frugal && !runs.is_empty() {
+            if self.scatters(problem, &runs) {
+                all.push(Candidate::once(self.in_turn(problem)?));
+            }
+            all.extend(self.over_axes(problem, Method::Multiport, &runs));
+            all.extend(self.scattered(problem, &runs));
+            if self.packing_pays(problem, &runs) {
+                all.extend(self.over_axes(problem, Method::TreePacking, &runs));
+            }
+        }
+        Ok(all)
+    }
+
+    /// With gathers that stay one operation; `None` if there is nothing to gather.
+    fn kept(&self, problem: &Problem) -> Result<Option<Vec<Stage>>, Flaw> {
+        let gathers = || problem.on().map(|(dim, axes)| Stage::KeptGather { axes, dim });
+        Ok(match problem.kind {
+            CollectiveKind::AllGather => Some(gathers().collect()),
+            CollectiveKind::AllReduce if self.scatters(problem, &problem.runs(&self.topology.mesh)) => {
+                let scatter = Problem { kind: CollectiveKind::ReduceScatter, ..problem.clone() };
+                Some(self.best(&scatter)?.stages.iter().cloned().chain(gathers()).collect())
+            }
+            _ => None,
+        })
+    }
+
+    /// By each method along one run.
+    fn along<'p>(&self, problem: &'p Problem, run: Axes, dim: usize) -> Result<Vec<Candidate<'p>>, Flaw> {
+        let (topology, kind) = (self.topology.as_ref(), problem.kind);
+        let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
+        let axis = || run.names(&topology.mesh);
+        let mut candidates = methods::candidates(kind, wiring, size);
+        // What a group has together may be too much for each device to send all it has to all others.
+        let elements = problem.extents.iter().fold(size, |all, extent| all.saturating_mul(*extent));
+        let bytes = elements.saturating_mul(problem.dtype.size());
+        if kind != CollectiveKind::Broadcast && topology.hardware.broadcast_limit.is_some_and(|limit| bytes > limit.0) {
+            candidates.retain(|method| !matches!(method, Method::Broadcast | Method::LineBroadcast));
+        }
+        if let Some(method) = problem.asked {
+            if !candidates.contains(&method) {
+                return Err(Flaw::Method { method, kind, axis: axis(), wiring, size, candidates });
+            }
+            candidates = vec![method];
+        }
+        candidates.retain(|method| {
+            let depth = match (method, wiring) {
+                (Method::Tree | Method::Direct | Method::ScatterGather, _) => u64::from(size.ilog2()),
+                (_, Wiring::Ring) => size / 2,
+                _ => size - 1,
+            };
+            let too_deep = kind == CollectiveKind::Broadcast && effort::is_too_deep(size, depth);
+            !too_deep && !effort::is_too_large(topology, kind, run, *method)
+        });
+        if candidates.is_empty() {
+            return Err(Flaw::TooLarge { kind, axis: axis(), size });
+        }
+        let few = self.frugal && problem.asked.is_none();
+        let stage = move |method, chunks| match kind {
+            CollectiveKind::AllGather => Stage::AllGather { run, dim, method },
+            CollectiveKind::ReduceScatter => Stage::ReduceScatter { run, dim, method },
+            CollectiveKind::AllReduce => Stage::AllReduce { run, method, chunks },
+            CollectiveKind::Broadcast => Stage::Broadcast { run, wiring, method, chunks },
+            _ => {
+                let to = problem.to.map_or(Destination { dim, order: run }, |to| Destination { order: run, ..to });
+                Stage::AllToAll { runs: vec![(run, method)], from: dim, to }
+            }
+        };
+        let in_chunks = |method: Method| match kind {
+            CollectiveKind::Broadcast => methods::broadcasts_in_chunks(method),
+            _ => method.in_chunks(),
+        };
+        if few && kind != CollectiveKind::Broadcast {
+            candidates.retain(|method| !in_chunks(*method));
+        }
+        let candidate = |method: Method| {
+            let counts = if in_chunks(method) && !few { divisors(&problem.extents) } else { vec![1] };
+            Candidate::new(move |chunks| stage(method, chunks), counts, LEAST_SAVING)
+        };
+        Ok(candidates.into_iter().map(candidate).collect())
+    }
+
+    /// Run after run: of a sum a scatter and a gather, where that can be.
+    fn staged(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
+        let mesh = &self.topology.mesh;
+        match problem.kind {
+            // Minor run first: then each stage concatenates what lies side by side.
+            CollectiveKind::AllGather => self.one_by_one(problem, problem.runs_minor_first(mesh)),
+            CollectiveKind::ReduceScatter | CollectiveKind::Broadcast => self.one_by_one(problem, problem.runs(mesh)),
+            CollectiveKind::AllReduce if self.scatters(problem, &problem.runs(mesh)) => {
+                let scatter = Problem { kind: CollectiveKind::ReduceScatter, ..problem.clone() };
+                let mut extents = problem.extents.clone();
+                problem.on().for_each(|(dim, axes)| extents[dim] /= axes.group_size(mesh));
+                let gather = Problem { kind: CollectiveKind::AllGather, extents, ..problem.clone() };
+                Ok([self.staged(&scatter)?, self.staged(&gather)?].concat())
+            }
+            CollectiveKind::AllReduce => self.in_turn(problem),
+            _ => self.exchanged(problem),
+        }
+    }
+
+    /// A whole sum over each axis: where hops take the time, these are as few as can be.
+    fn in_turn(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
+        self.one_by_one(problem, problem.runs(&self.topology.mesh))
+    }
+
+    /// Each run by what is best for it.
+    fn one_by_one(&self, problem: &Problem, runs: Vec<(Axes, usize)>) -> Result<Vec<Stage>, Flaw> {
+        let (kind, mesh) = (problem.kind, &self.topology.mesh);
+        let mut extents = problem.extents.clone();
+        let mut stages = Vec::new();
+        for (run, dim) in runs {
+            let one = self.in_order(problem.along(kind, run, dim, &extents));
+            stages.extend(self.best(&one)?.stages.iter().cloned());
+            match kind {
+                CollectiveKind::AllGather => extents[dim] *= run.group_size(mesh),
+                CollectiveKind::ReduceScatter => extents[dim] /= run.group_size(mesh),
+                _ => {}
+            }
+        }
+        Ok(stages)
+    }
+
+    /// Each run by the method that is best for it, the minor one first.
+    fn exchanged(&self, problem: &Problem) -> Result<Vec<Stage>, Flaw> {
+        let mut stages = Vec::new();
+        for (dim, axes) in problem.on() {
+            let Some(to) = problem.to else { continue };
+            let mut runs = Vec::new();
+            for run in to.runs(&self.topology.mesh, axes) {
+                let one = problem.along(problem.kind, run, dim, &problem.extents);
+                for stage in &self.best(&one)?.stages {
+                    if let Stage::AllToAll { runs: one, .. } = stage {
+                        runs.extend(one.iter().copied());
+                    }
+                }
+            }
+            stages.push(Stage::AllToAll { runs, from: dim, to });
+        }
+        Ok(stages)
+    }
+
+    /// Most of a sum evenly by what is asked for, the few rows that are left over as they are fastest.
+    pub(super) fn split(&self, problem: &Problem, cut: CutAt) -> Result<Vec<Stage>, Flaw> {
+        let part = |length: u64, asked: Option<Method>| {
+            let mut part = Problem { asked, ..problem.clone() };
+            part.extents[cut.dim] = length;
+            let part = self.in_order(part);
+            Ok(self.best(&part)?.stages.clone())
+        };
+        let even = part(cut.even, problem.asked)?;
+        let rest = part(problem.extents[cut.dim] - cut.even, None)?;
+        Ok(vec![Stage::Split { dim: cut.dim, at: cut.even, even, rest }])
+    }
+
+    /// Whether a sum can be scattered along its dim, and there is more than one stage to it.
+    fn scatters(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
+        problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && problem.divides(&self.topology.mesh)
+    }
+
+    /// All axes by one method for several; `None` where it does not apply.
+    fn over_axes<'p>(&self, problem: &'p Problem, method: Method, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        match (method, problem.kind) {
+            (Method::Multiport, CollectiveKind::Broadcast) => self.broadcast_at_once(problem, runs),
+            (Method::Multiport, _) => self.multiport(problem, runs),
+            (Method::QuadDirectionalRing, _) => self.quad(problem, runs),
+            (Method::IdleAxis, CollectiveKind::AllGather) => self.borrowed(problem, runs),
+            (Method::TreePacking, CollectiveKind::Broadcast) => self.broadcast_packed(problem, runs),
+            (Method::TreePacking, _) => self.packed(problem),
+            _ => None,
+        }
+    }
+
+    fn multiport<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        if runs.len() < 2 || !problem.divides(&self.topology.mesh) {
+            return None;
+        }
+        let exchange = problem.kind == CollectiveKind::AllToAll;
+        let colours = if exchange { turns(runs.len()) } else { colours(&self.topology, &axes_of(runs)) };
+        let stages = runs.iter().map(|(run, dim)| self.stage(problem.kind, *run, *dim)).collect();
+        let (kind, to) = (problem.kind, problem.to);
+        let all = Multiport { stages, colours, chunks: 1 };
+        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to };
+        Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
+    }
+
+    /// One axis of several at once, by the method that keeps all links equally busy.
+    fn stage(&self, kind: CollectiveKind, run: Axes, dim: usize) -> methods::Stage {
+        let method = match (self.topology.links(run).wiring, kind) {
+            (Wiring::Ring, CollectiveKind::AllToAll) => Method::DirectHalves,
+            (Wiring::Switch, CollectiveKind::AllToAll) => Method::Direct,
+            (Wiring::Ring, _) => Method::BalancedMeetInMiddleRing,
+            (Wiring::Line, _) => Method::Line,
+            (Wiring::Switch, _) => Method::OneHop,
+        };
+        methods::Stage { axes: run, dim, method }
+    }
+
+    /// A broadcast on all runs at once, where trees are not too deep to be proven.
+    fn broadcast_at_once<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let topology = self.topology.as_ref();
+        let size = |run: Axes| run.group_size(&topology.mesh);
+        let wiring = |run: Axes| topology.links(run).wiring;
+        let depth = runs.iter().map(|(run, _)| match wiring(*run) {
+            Wiring::Ring => size(*run) / 2,
+            Wiring::Line => size(*run) - 1,
+            Wiring::Switch => 1,
+        });
+        if runs.len() < 2 || effort::is_too_deep(runs.iter().map(|(run, _)| size(*run)).product(), depth.sum()) {
+            return None;
+        }
+        let switches = runs.iter().map(|(run, _)| *run).filter(|run| wiring(*run) == Wiring::Switch);
+        // Devices of a node are those on the fastest switch.
+        let node = switches.max_by_key(|run| topology.links(*run).one_way);
+        let outer = runs.iter().map(|(run, _)| *run).filter(|run| Some(*run) != node);
+        let runs: Vec<(Axes, bool)> = outer.map(|run| (run, wiring(run) == Wiring::Ring)).collect();
+        let stage = move |chunks| Stage::BroadcastAtOnce { runs: runs.clone(), node, chunks };
+        Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
+    }
+
+    /// A broadcast that is scattered over all runs at once, on the first dim that can be cut for all of them, and gathered.
+    fn scattered<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        if problem.kind != CollectiveKind::Broadcast || runs.len() < 2 {
+            return None;
+        }
+        let n = problem.axes().group_size(&self.topology.mesh);
+        let dim = problem.extents.iter().position(|extent| extent.is_multiple_of(n))?;
+        let stages = runs.iter().map(|(run, _)| self.stage(CollectiveKind::AllGather, *run, dim)).collect();
+        let all = Multiport { stages, colours: colours(&self.topology, &axes_of(runs)), chunks: 1 };
+        let kind = problem.kind;
+        let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
+        Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
+    }
+
+    fn tree_chunks(&self, problem: &Problem) -> Vec<u64> {
+        if self.frugal { vec![1] } else { divisors(&problem.extents) }
+    }
+
+    /// A gather along one run with the help of one that holds copies. It is not tried unasked: what runs a plan in JAX or
+    /// NCCL has no such gather, and the axis may be busy with another collective.
+    fn borrowed<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let [(run, dim)] = *runs else { return None };
+        let both = idle::borrowed(&self.topology, run, problem.idle?)?;
+        let longest = problem.extents.iter().copied().max()?;
+        let counts = (1..=MOST_CHUNKS.min(longest).max(1)).collect();
+        let stage = move |chunks| Stage::Borrowed { both: Borrowed { chunks, ..both }, dim };
+        Some(Candidate::new(stage, counts, LEAST_SAVING_AT_ONCE))
+    }
+
+    /// Around four rings, where there are two whole rings and nothing else. It is not tried unasked: all axes at once keep
+    /// the links as busy in fewer hops.
+    fn quad<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let [(first, _), (second, _)] = *runs else { return None };
+        let is_whole = |run: Axes| {
+            let links = self.topology.links(run);
+            links.wiring == Wiring::Ring && links.apart == 1
+        };
+        let gathers = matches!(
+            problem.kind,
+            CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllReduce
+        );
+        if !gathers || !problem.divides(&self.topology.mesh) || !is_whole(first) || !is_whole(second) {
+            return None;
+        }
+        let rings = Quad::new(&self.topology.mesh, [first, second], problem.dims.clone())?;
+        Some(Candidate::once(vec![Stage::Quad { kind: problem.kind, rings }]))
+    }
+
+    /// Whether packed trees are tried unasked: where links are degraded, and for sums where the inner links of a line
+    /// would be idle in turns.
+    fn packing_pays(&self, problem: &Problem, runs: &[(Axes, usize)]) -> bool {
+        let is_line = |(run, _): &(Axes, usize)| self.topology.links(*run).wiring == Wiring::Line;
+        let idle_in_turns = problem.kind == CollectiveKind::AllReduce && runs.len() > 1 && runs.iter().any(is_line);
+        self.topology.is_degraded() || idle_in_turns
+    }
+
+    fn packed<'p>(&self, problem: &Problem) -> Option<Candidate<'p>> {
+        if problem.extents.is_empty() {
+            return None;
+        }
+        let (axes, dims) = (problem.axes(), problem.dims.clone());
+        let key = (problem.kind, axes);
+        let known = self.trees.borrow().get(&key).cloned();
+        let trees = known.unwrap_or_else(|| {
+            let part = self.part(axes.set());
+            let found = packing::trees(&part.topology, problem.kind, part.axes(axes));
+            self.trees.borrow_mut().insert(key, found.clone());
+            found
+        })?;
+        let trees = methods::Packed { axes, dims, trees, chunks: 1 };
+        let longest = packing::longest(&self.topology.mesh, problem);
+        let counts = (1..=packing::MOST_CHUNKS.min(longest)).filter(|chunks| longest.is_multiple_of(*chunks)).collect();
+        let kind = problem.kind;
+        let stage = move |chunks| Stage::Packed { kind, trees: methods::Packed { chunks, ..trees.clone() } };
+        Some(Candidate::new(stage, counts, LEAST_SAVING))
+    }
+
+    fn broadcast_packed<'p>(&self, problem: &'p Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let axes: Axes = runs.iter().flat_map(|(run, _)| run.iter()).collect();
+        let part = self.part(axes.set());
+        let trees = packing::from_first(&part.topology, part.axes(axes))?;
+        let stage = move |chunks| Stage::BroadcastPacked { axes, trees: trees.clone(), chunks };
+        Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
+    }
+}
+
+fn axes_of(runs: &[(Axes, usize)]) -> Vec<Axes> {
+    runs.iter().map(|(run, _)| *run).collect()
+}
+
+/// The numbers of chunks up to 2^16 into which some dim divides.
+fn divisors(extents: &[u64]) -> Vec<u64> {
+    let of = |size: u64| (1..=size.min(1 << 16)).filter(move |divisor| size.is_multiple_of(*divisor));
+    let counts: BTreeSet<u64> = extents.iter().flat_map(|extent| of(*extent)).chain([1]).collect();
+    counts.into_iter().collect()
+}

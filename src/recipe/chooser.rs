@@ -1,0 +1,305 @@
+//! Which recipe: the one whose operations take the least simulated time.
+
+use super::candidates::Candidate;
+use super::part::Part;
+use super::problem::Problem;
+use super::trial::{self, Trial};
+use super::uneven::{cut_at, scatters};
+use super::{Lowering, Recipe, Stage, idle, permute};
+use crate::collective::{Collective, CollectiveKind};
+use crate::function::{Function, Unary};
+use crate::layout::Layout;
+use crate::mesh::{Axes, AxisSet, Wiring};
+use crate::method::Method;
+use crate::operator::Operator;
+use crate::packing::Branching;
+use crate::topology::Topology;
+use crate::units::Time;
+use itertools::Itertools;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Why a collective has no recipe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// A stage cannot be done by the method that is asked for.
+    Method {
+        /// The method.
+        method: Method,
+        /// What the stage does.
+        kind: CollectiveKind,
+        /// Along which axes.
+        axis: String,
+        /// How these are wired.
+        wiring: Wiring,
+        /// How many devices they have.
+        size: u64,
+        /// What could be asked for instead.
+        candidates: Vec<Method>,
+    },
+    /// Every method of a stage has more operations than can be proven.
+    TooLarge {
+        /// What the stage does.
+        kind: CollectiveKind,
+        /// Along which axes.
+        axis: String,
+        /// How many devices they have.
+        size: u64,
+    },
+}
+
+/// A recipe, and what its operations by themselves come to.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The recipe, with the axes of the machine.
+    pub recipe: Recipe,
+    /// The methods of its stages: `balanced_meet_in_middle_ring`, `line + one_hop`.
+    pub methods: String,
+    /// Its time on the simulated links, nothing else being on them; `None` if it has too many operations to be tried.
+    pub time: Option<Time>,
+    /// Operations and operands.
+    pub work: usize,
+}
+
+/// Finds the recipes of collectives on one machine, and remembers them.
+#[derive(Debug)]
+pub struct Chooser<'a> {
+    pub(super) topology: Cow<'a, Topology>,
+    pub(super) lowering: Lowering,
+    /// Whether neither several axes at once nor chunks are tried, unless asked for: there are to be few operations.
+    pub(super) frugal: bool,
+    chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
+    choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
+    parts: Memory<AxisSet, Rc<Part>>,
+    /// The trees of a collective over these axes, whatever it moves; none where they cannot be packed.
+    pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
+}
+
+/// What a recipe was asked for.
+type Asked = (Collective, Layout, Option<Method>);
+
+/// What has been found out.
+type Memory<K, V> = RefCell<FxHashMap<K, V>>;
+
+/// The stages that were chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) stages: Vec<Stage>,
+    /// None where there was nothing to choose from, or nothing could be tried.
+    trial: Option<Trial>,
+}
+
+impl<'a> Chooser<'a> {
+    /// Of the recipes on this machine.
+    pub fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> Chooser<'a> {
+        Chooser {
+            topology,
+            lowering,
+            frugal: false,
+            chosen: RefCell::default(),
+            choices: RefCell::default(),
+            parts: RefCell::default(),
+            trees: RefCell::default(),
+        }
+    }
+
+    /// Of those with few operations.
+    pub fn frugal(topology: &'a Topology, lowering: Lowering) -> Chooser<'a> {
+        Chooser { frugal: true, ..Chooser::new(Cow::Borrowed(topology), lowering) }
+    }
+
+    /// The machine.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// How its recipes become operations.
+    pub fn lowering(&self) -> Lowering {
+        self.lowering
+    }
+
+    /// The recipe of a collective on an array of this layout.
+    ///
+    /// # Errors
+    /// If a stage cannot be done by the method that is asked for, or not at all.
+    pub fn choose(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Result<Arc<Chosen>, Flaw> {
+        let key = (collective.clone(), from.clone(), asked);
+        if let Some(known) = self.chosen.borrow().get(&key) {
+            return known.clone();
+        }
+        let found = self.find(collective, from, asked).map(Arc::new);
+        self.chosen.borrow_mut().insert(key, found.clone());
+        found
+    }
+
+    fn find(&self, collective: &Collective, from: &Layout, asked: Option<Method>) -> Result<Chosen, Flaw> {
+        let mesh = &self.topology.mesh;
+        let operator = from.sharding.operator;
+        let axes = collective.axes(&from.sharding, mesh);
+        let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
+        let (busy, choice) = match Problem::new(collective, from, asked, mesh, idle) {
+            Some(problem) => (problem.busy(), self.best(&self.in_order(problem))?),
+            None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
+        };
+        let mut stages = choice.stages.clone();
+        let mut trial = choice.trial;
+        if matches!(collective, Collective::AllReduce { .. } | Collective::ReduceScatter { .. }) {
+            let group = axes.group_size(mesh);
+            let before = (operator == Operator::SquareAdd).then_some(Function::Unary(Unary::Square));
+            let after = (operator == Operator::Mean && group > 1).then_some(Function::Over(group));
+            trial = trial.filter(|_| before.is_none() && after.is_none());
+            stages.splice(0..0, before.map(Stage::Map));
+            stages.extend(after.map(Stage::Map));
+        }
+        let recipe = Recipe { operator: operator.combiner(), equal_copies: self.lowering.bitwise, stages };
+        let part = self.part(busy);
+        let there = recipe.renumbered(&|axis| part.axis(axis));
+        let mut methods = String::new();
+        let extents = from.local_extents(mesh);
+        let schedule = trial::of_block(&part.topology, from.dtype, &extents, |builder, input| {
+            let value = there.emit(builder, input);
+            methods = builder.methods().into_iter().unique().join(" + ");
+            value
+        });
+        let trial = trial.or_else(|| trial::timed(&schedule, &part.topology, Time::MAX));
+        Ok(Chosen { recipe, methods, time: trial.map(|trial| trial.time), work: trial::work(&schedule) })
+    }
+
+    /// What is done in one way only.
+    fn plain(&self, collective: &Collective, from: &Layout) -> Vec<Stage> {
+        let mesh = &self.topology.mesh;
+        match collective {
+            Collective::Permute { to } => {
+                let axes: Vec<_> = collective.axes(&from.sharding, mesh).iter().collect();
+                let sources = permute::sources(&from.sharding, to, &axes, mesh);
+                vec![Stage::Permute { axes, sources }]
+            }
+            Collective::Open { axes } => vec![Stage::Mask { axes: axes.iter().collect() }],
+            Collective::Slice { axes, dim } => vec![Stage::Slice { axes: axes.iter().collect(), dim: *dim }],
+            Collective::AllGather { .. }
+            | Collective::ReduceScatter { .. }
+            | Collective::AllReduce { .. }
+            | Collective::AllToAll { .. }
+            | Collective::Broadcast { .. } => Vec::new(),
+        }
+    }
+
+    /// A sum in the order of its stages. In any order the gather undoes the scatter: what is left for slow links should
+    /// be little.
+    pub(super) fn in_order(&self, problem: Problem) -> Problem {
+        if problem.kind != CollectiveKind::AllReduce {
+            return problem;
+        }
+        let mesh = &self.topology.mesh;
+        let runs = mesh.runs(problem.axes()).into_iter();
+        let axes: Axes =
+            runs.sorted_by_key(|run| Reverse(idle::into(&self.topology, *run))).flat_map(|run| run.iter()).collect();
+        let n = axes.group_size(mesh);
+        let dim = problem.extents.iter().position(|extent| extent.is_multiple_of(n)).unwrap_or(0);
+        Problem { dims: super::problem::on_dim(axes, dim), ..problem }
+    }
+
+    /// The best stages for a problem.
+    pub(super) fn best(&self, problem: &Problem) -> Result<Rc<Choice>, Flaw> {
+        if let Some(known) = self.choices.borrow().get(problem) {
+            return known.clone();
+        }
+        let found = self.compare(problem).map(Rc::new);
+        self.choices.borrow_mut().insert(problem.clone(), found.clone());
+        found
+    }
+
+    /// Tries the candidates one after the other; the first of equals is the simplest.
+    fn compare(&self, problem: &Problem) -> Result<Choice, Flaw> {
+        let n = problem.axes().group_size(&self.topology.mesh);
+        let cut = cut_at(&problem.extents, n).filter(|_| problem.kind == CollectiveKind::AllReduce);
+        if let Some((cut, asked)) = cut.zip(problem.asked)
+            && scatters(asked, n)
+        {
+            return Ok(Choice { stages: self.split(problem, cut)?, trial: None });
+        }
+        let mut candidates = self.candidates(problem)?;
+        if let Some(cut) = cut.filter(|_| problem.asked.is_none() && !self.frugal)
+            && let Ok(stages) = self.split(problem, cut)
+        {
+            candidates.push(Candidate::once(stages));
+        }
+        if let [only] = &candidates[..]
+            && only.counts == [1]
+        {
+            return Ok(Choice { stages: only.stages(1), trial: None });
+        }
+        let mut best: Option<(Trial, Vec<Stage>)> = None;
+        for candidate in &candidates {
+            let least = best.as_ref().map_or(Time::MAX, |(trial, _)| trial.time);
+            let found = match &candidate.counts[..] {
+                [chunks] => {
+                    let stages = candidate.stages(*chunks);
+                    self.trial(problem, &stages, least).map(|trial| (trial, stages))
+                }
+                _ => self.in_chunks(problem, candidate, least),
+            };
+            best = found.filter(|(trial, _)| trial.time < least).or(best);
+        }
+        // Where none can be tried on the clock, the usual one.
+        let usual = || candidates.first().map_or_else(Vec::new, |candidate| candidate.stages(candidate.counts[0]));
+        Ok(match best {
+            Some((trial, stages)) => Choice { stages, trial: Some(trial) },
+            None => Choice { stages: usual(), trial: None },
+        })
+    }
+
+    /// The candidate in a good number of chunks; `None` where its links alone take as long as the best so far.
+    ///
+    /// More chunks take less time until their latencies do not hide any more; but each makes operations, so what saves
+    /// next to nothing is not worth it. What is too much for a link in one chunk is so in many.
+    fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time) -> Option<(Trial, Vec<Stage>)> {
+        let mut best: Option<(Trial, Vec<Stage>)> = None;
+        // One step may bring nothing, where the next one does.
+        let (mut idle, mut from) = (0, 0);
+        let mut nearly_always_busy = false;
+        while idle < 2
+            && !nearly_always_busy
+            && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= from)
+        {
+            let stages = candidate.stages(chunks);
+            let Some(trial) = self.trial(problem, &stages, Time::MAX) else { break };
+            if trial.load >= least {
+                return best;
+            }
+            let (time, load) = (trial.time.ticks(), trial.load.ticks());
+            let saves = best.as_ref().is_none_or(|(known, _)| {
+                let known = known.time.ticks();
+                time < known - known / candidate.least_saving
+            });
+            nearly_always_busy = time.saturating_sub(load) <= load / NEARLY_ALL;
+            idle = if saves { 0 } else { idle + 1 };
+            best = if saves { Some((trial, stages)) } else { best };
+            from = 2 * chunks;
+        }
+        best
+    }
+
+    /// What the clock says of some stages; `None` as well if they take the time of the limit or more.
+    fn trial(&self, problem: &Problem, stages: &[Stage], limit: Time) -> Option<Trial> {
+        let part = self.part(problem.busy());
+        let recipe = Recipe { operator: Operator::Sum, equal_copies: self.lowering.bitwise, stages: stages.to_vec() };
+        let there = recipe.renumbered(&|axis| part.axis(axis));
+        let (dtype, extents) = (problem.dtype, &problem.extents);
+        let schedule = trial::of_block(&part.topology, dtype, extents, |builder, input| there.emit(builder, input));
+        trial::timed(&schedule, &part.topology, limit)
+    }
+
+    /// The part of the machine along some axes.
+    pub(super) fn part(&self, axes: AxisSet) -> Rc<Part> {
+        let mut parts = self.parts.borrow_mut();
+        Rc::clone(parts.entry(axes).or_insert_with(|| Rc::new(Part::new(&self.topology, axes))))
+    }
+}
+
+/// No more chunks are tried once the busiest link is idle for less than 1 part in so many.
+const NEARLY_ALL: u128 = 200;

@@ -1,0 +1,74 @@
+//! The part of a machine along the axes that take part in a collective: along all others the same happens side by side.
+
+use crate::collective::Collective;
+use crate::layout::{Dim, Layout, Sharding};
+use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::topology::Topology;
+
+/// The machine with only some of its axes, and how their ids change. All groups that share its links are in it.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) topology: Topology,
+    kept: Vec<AxisId>,
+}
+
+impl Part {
+    pub(crate) fn new(topology: &Topology, axes: AxisSet) -> Part {
+        let (topology, kept) = topology.only(axes);
+        Part { topology, kept }
+    }
+
+    /// An axis of the whole machine in the part, if it is there.
+    fn known(&self, axis: AxisId) -> Option<AxisId> {
+        self.kept.iter().position(|kept| *kept == axis).map(AxisId::new)
+    }
+
+    /// An axis that takes part.
+    pub(crate) fn axis(&self, axis: AxisId) -> AxisId {
+        self.known(axis).expect("axes that take part are kept")
+    }
+
+    pub(crate) fn axes(&self, axes: Axes) -> Axes {
+        axes.iter().filter_map(|axis| self.known(axis)).collect()
+    }
+
+    fn set(&self, axes: AxisSet) -> AxisSet {
+        axes.iter().filter_map(|axis| self.known(axis)).collect()
+    }
+
+    fn sharding(&self, sharding: &Sharding) -> Sharding {
+        let mut part = sharding.clone();
+        part.dims.iter_mut().for_each(|axes| *axes = self.axes(*axes));
+        part.set_open(self.set(sharding.open));
+        part
+    }
+
+    /// The array that the axes left out have cut already.
+    pub(crate) fn layout(&self, layout: &Layout, mesh: &Mesh) -> Layout {
+        let sharding = self.sharding(&layout.sharding);
+        let local = layout.local_extents(mesh);
+        let whole = |((dim, axes), local): ((&Dim, &Axes), u64)| Dim {
+            id: dim.id,
+            size: local * axes.group_size(&self.topology.mesh),
+        };
+        let dims = layout.dims.iter().zip(&sharding.dims).zip(local).map(whole).collect();
+        Layout { dtype: layout.dtype, dims, sharding }
+    }
+
+    pub(crate) fn collective(&self, collective: &Collective) -> Collective {
+        match collective {
+            Collective::AllGather { axes } => Collective::AllGather { axes: self.set(*axes) },
+            Collective::AllReduce { axes } => Collective::AllReduce { axes: self.set(*axes) },
+            Collective::Broadcast { axes } => Collective::Broadcast { axes: self.set(*axes) },
+            Collective::Open { axes } => Collective::Open { axes: self.set(*axes) },
+            Collective::ReduceScatter { dims } => {
+                Collective::ReduceScatter { dims: dims.iter().map(|axes| self.axes(*axes)).collect() }
+            }
+            Collective::AllToAll { axes, from, to } => {
+                Collective::AllToAll { axes: self.axes(*axes), from: *from, to: *to }
+            }
+            Collective::Slice { axes, dim } => Collective::Slice { axes: self.axes(*axes), dim: *dim },
+            Collective::Permute { to } => Collective::Permute { to: self.sharding(to) },
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a recipe is looked for: a collective on one block, whatever array it is of and whoever else is on the mesh.
+
+use crate::collective::{Collective, CollectiveKind};
+use crate::dtype::DType;
+use crate::layout::{Layout, Sharding};
+use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::method::Method;
+use crate::schedule::methods::Destination;
+
+/// A collective on a block of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Problem {
+    pub(super) kind: CollectiveKind,
+    /// The axes on each dim: where a gather finds them, a scatter and an exchange put or find them. A sum over several
+    /// axes is scattered along a dim that divides, if there is one.
+    pub(super) dims: Vec<Axes>,
+    /// Where an exchange puts them.
+    pub(super) to: Option<Destination>,
+    /// The run of axes that holds copies, whose links a gather borrows, if it is asked to; else none.
+    pub(super) idle: Option<Axes>,
+    pub(super) dtype: DType,
+    /// Of the block before.
+    pub(super) extents: Vec<u64>,
+    /// The method that is asked for.
+    pub(super) asked: Option<Method>,
+}
+
+impl Problem {
+    /// Of a collective on an array of this layout; `None` where there is nothing to choose.
+    ///
+    /// - `idle`: the run of axes that a gather borrows, if it is asked to.
+    pub(super) fn new(
+        collective: &Collective,
+        from: &Layout,
+        asked: Option<Method>,
+        mesh: &Mesh,
+        idle: impl Fn(&Sharding) -> Option<Axes>,
+    ) -> Option<Problem> {
+        let of = |kind, dims, to| Problem {
+            kind,
+            dims,
+            to,
+            idle: None,
+            dtype: from.dtype,
+            extents: from.local_extents(mesh),
+            asked,
+        };
+        let moved = |on: Axes, axes: AxisSet| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
+        Some(match collective {
+            Collective::AllGather { axes } => {
+                let dims = from.sharding.dims.iter().map(|on| moved(*on, *axes)).collect();
+                let idle = if asked == Some(Method::IdleAxis) { idle(&from.sharding) } else { None };
+                Problem { idle, ..of(CollectiveKind::AllGather, dims, None) }
+            }
+            Collective::ReduceScatter { dims } => of(CollectiveKind::ReduceScatter, dims.clone(), None),
+            Collective::AllReduce { axes } => of(CollectiveKind::AllReduce, vec![axes.in_order()], None),
+            Collective::AllToAll { axes, from: source, to } => {
+                let leaving = moved(from.sharding.dims[*source], axes.set());
+                let to = Some(Destination { dim: *to, order: *axes });
+                of(CollectiveKind::AllToAll, on_dim(leaving, *source), to)
+            }
+            Collective::Broadcast { axes } => of(CollectiveKind::Broadcast, vec![axes.in_order()], None),
+            Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => return None,
+        })
+    }
+
+    /// The same over one run, from a block of these extents.
+    pub(super) fn along(&self, kind: CollectiveKind, run: Axes, dim: usize, extents: &[u64]) -> Problem {
+        let to = self.to.map(|to| Destination { order: run, ..to });
+        Problem { kind, dims: on_dim(run, dim), to, idle: None, extents: extents.to_vec(), ..*self }
+    }
+
+    /// All axes, dim after dim.
+    pub(super) fn axes(&self) -> Axes {
+        self.dims.iter().fold(Axes::NONE, |all, axes| all.then(*axes))
+    }
+
+    /// The axes that take part.
+    pub(super) fn busy(&self) -> AxisSet {
+        self.axes().set().union(self.idle.unwrap_or(Axes::NONE).set())
+    }
+
+    /// The dims on which there are axes.
+    pub(super) fn on(&self) -> impl Iterator<Item = (usize, Axes)> + '_ {
+        self.dims.iter().copied().enumerate().filter(|(_, axes)| !axes.is_empty())
+    }
+
+    /// The runs of two devices or more, with their dims; major first on each.
+    pub(super) fn runs(&self, mesh: &Mesh) -> Vec<(Axes, usize)> {
+        let runs = |on: Axes| self.to.map_or_else(|| mesh.runs(on), |to| to.runs(mesh, on));
+        let on_dims = self.dims.iter().zip(0..).flat_map(|(on, dim)| runs(*on).into_iter().map(move |run| (run, dim)));
+        on_dims.filter(|(run, _)| run.group_size(mesh) > 1).collect()
+    }
+
+    /// The same, minor first on each dim.
+    pub(super) fn runs_minor_first(&self, mesh: &Mesh) -> Vec<(Axes, usize)> {
+        let mut runs = self.runs(mesh);
+        runs.reverse();
+        runs.sort_by_key(|(_, dim)| *dim);
+        runs
+    }
+
+    /// Whether all blocks that are scattered are equal.
+    pub(super) fn divides(&self, mesh: &Mesh) -> bool {
+        let scattered = matches!(self.kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
+        let fits = |(dim, axes): (usize, Axes)| {
+            self.extents.get(dim).is_some_and(|extent| extent.is_multiple_of(axes.group_size(mesh)))
+        };
+        !scattered || self.on().all(fits)
+    }
+}
+
+/// These axes on this dim, and none before.
+pub(super) fn on_dim(axes: Axes, dim: usize) -> Vec<Axes> {
+    let mut dims = vec![Axes::NONE; dim + 1];
+    dims[dim] = axes;
+    dims
+}

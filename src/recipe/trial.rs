@@ -1,0 +1,84 @@
+//! A recipe on the clock, by itself on the axes that take part.
+
+use crate::dtype::DType;
+use crate::layout::Sharding;
+use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
+use crate::sim::{clock, proof};
+use crate::span::Span;
+use crate::topology::Topology;
+use crate::units::Time;
+
+/// The most operations and operands, times the devices that are followed, of a schedule that is proven or timed.
+pub const MOST_WORK: usize = 1 << 25;
+
+/// Whether a schedule is more than the proof takes. Along which axes one device stands for all is looked up only where
+/// it matters.
+pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
+    is_larger(schedule, || proof::followed(schedule))
+}
+
+fn is_larger(schedule: &Schedule, followed: impl FnOnce() -> usize) -> bool {
+    let is_more = |devices: usize| work(schedule).saturating_mul(devices) > MOST_WORK;
+    is_more(schedule.mesh.device_count()) && is_more(followed())
+}
+
+/// Operations and operands.
+pub(super) fn work(schedule: &Schedule) -> usize {
+    schedule.operations.node_count() + schedule.operations.edge_count()
+}
+
+/// What the clock says of the operations of one collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// When the last device has its value.
+    pub time: Time,
+    /// How long the busiest link is busy: in however many chunks, it takes no less.
+    pub load: Time,
+}
+
+/// A schedule of one array of these local extents, which all devices have.
+pub(super) fn of_block(
+    topology: &Topology,
+    dtype: DType,
+    extents: &[u64],
+    build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
+) -> Schedule {
+    let mut schedule = Schedule::new(topology.mesh.clone());
+    schedule.arrays.push(Array {
+        name: String::new(),
+        dtype,
+        dims: vec![String::new(); extents.len()],
+        extents: extents.to_vec(),
+        valid: extents.to_vec(),
+        definition: Dense::Input,
+    });
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let input = builder.input(ArrayId(0), Sharding::replicated(extents.len()));
+    build(&mut builder, input);
+    schedule
+}
+
+/// The time of a schedule; `None` if it has too many operations, a message has no way, or it takes the time of the limit
+/// or more.
+pub(super) fn timed(schedule: &Schedule, topology: &Topology, limit: Time) -> Option<Trial> {
+    let followed = || {
+        let collapsed = clock::collapsed(schedule, topology).group_size(&schedule.mesh);
+        schedule.mesh.device_count() / usize::try_from(collapsed).unwrap_or(1).max(1)
+    };
+    if is_larger(schedule, followed) {
+        return None;
+    }
+    let timing = clock::run_below(schedule, topology, limit).ok()??;
+    Some(Trial { time: timing.makespan, load: timing.busiest_link_time() })
+}
+
+/// The simulated time of some operations on a value of these extents that all devices have; `None` if there are too
+/// many, or a message has no way.
+pub fn simulate(
+    topology: &Topology,
+    dtype: DType,
+    extents: &[u64],
+    build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
+) -> Option<Trial> {
+    timed(&of_block(topology, dtype, extents, build), topology, Time::MAX)
+}
