@@ -197,12 +197,12 @@ pub fn check_strict(
     let strict = Options { strict: true, ..options.clone() };
     let planned = |program: &Program, options: &Options| plan(program, &machine(program, options)?, options);
     let Err(mut found) = planned(program, &strict) else { return Ok(()) };
-    let received = planned(program, options).map(|plan| plan.totals().received).ok();
+    let received = planned(program, options).map(|plan| plan.totals().received()).ok();
     let is_right = |found: &Diagnostics| {
         let changed = advice::apply_all(source, found);
         let clean = check_with(&changed, sizes, spelling).ok().and_then(|(program, _)| program);
         let plan = clean.and_then(|program| planned(&program, &strict).ok());
-        plan.is_some_and(|plan| Some(plan.totals().received) == received)
+        plan.is_some_and(|plan| Some(plan.totals().received()) == received)
     };
     let is_unwritten = found.iter().any(|found| found.code == "unwritten-communication");
     if is_unwritten

@@ -139,9 +139,9 @@ fn measured(plan: &Plan, topology: &Topology, measure: Measure, unit: Unit, make
             Some(makespan) => time(makespan, "on the simulated links"),
             None => time(totals.time(), &format!("by {} costs, one step after the other", plan.costs)),
         },
-        (Measure::Memory, _) => bytes(totals.peak),
+        (Measure::Memory, _) => bytes(totals.peak()),
         (Measure::Communication, Unit::Picoseconds) => time(totals.communication, "of communication"),
-        (Measure::Communication, Unit::Bytes | Unit::Operations) => bytes(totals.received),
+        (Measure::Communication, Unit::Bytes | Unit::Operations) => bytes(totals.received()),
         (Measure::Flops, _) => (totals.flops, format!("{:.4e} operations on each device", totals.flops as f64)),
     }
 }

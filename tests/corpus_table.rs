@@ -65,14 +65,14 @@ fn excess(path: &str, best: &Best) -> Result<Vec<String>, String> {
         worse.push(format!("{path}: {time} us, {} is possible\n{plan}", best.time_us));
     }
     let (plan, _) = planned(path, "", CostModel::Bytes)?;
-    let bytes = plan.totals().received.0;
+    let bytes = plan.totals().received().0;
     if bytes > best.bytes {
         worse.push(format!("{path}: {bytes} bytes, {} is possible\n{plan}", best.bytes));
     }
     if best.xla_flops > 0 {
         let limit = format!("\nlimit flops {}\n", best.xla_flops);
         let (plan, _) = planned(path, &limit, CostModel::Bytes)?;
-        let bytes = plan.totals().received.0;
+        let bytes = plan.totals().received().0;
         assert!(plan.totals().flops <= best.xla_flops, "{path}");
         if bytes > best.bytes_at_xla_flops {
             worse.push(format!(
@@ -131,7 +131,7 @@ fn row(row: &Row) -> (String, f64) {
         show_seconds(time * 1e-6),
         scale_of(&book).show(book.lower_bound),
         bytes(row.scale.xla_bytes),
-        bytes(fewest.totals().received.0),
+        bytes(fewest.totals().received().0),
         scale.show(exact.plan.totals().time()),
         scale.show(makespan),
         scale.show(plan_bound(&exact.plan, &exact.topology)),

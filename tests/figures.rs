@@ -110,7 +110,7 @@ impl Planned {
     }
 
     fn received(&self) -> f64 {
-        self.plan.totals().received.0 as f64
+        self.plan.totals().received().0 as f64
     }
 
     fn flops(&self) -> f64 {
@@ -135,7 +135,7 @@ impl Planned {
     /// What the collective of this name receives.
     fn step_received(&self, name: &str) -> f64 {
         let id = self.plan.ids().find(|id| self.plan.op_name(*id) == name).expect("a step");
-        self.plan.step(id).received.0 as f64
+        self.plan.step(id).usage.received().0 as f64
     }
 
     /// The bytes of a whole array.
@@ -335,7 +335,7 @@ fn rivals(claims: &mut Claims) {
     claims.is("67.1 MB", exact.whole("A"));
     claims.is("33.6 MB", exact.whole("A") / 2.0);
     claims.is("8.4 MB", exact.local("A"));
-    assert_eq!(exact.plan.totals().peak.0 as f64, exact.whole("A") / 2.0 + exact.local("A"));
+    assert_eq!(exact.plan.totals().peak().0 as f64, exact.whole("A") / 2.0 + exact.local("A"));
 }
 
 fn models(claims: &mut Claims) {

@@ -294,7 +294,7 @@ fn g28_a_reduce_scatter_is_half_an_all_reduce() {
     let (scattered, whole) = (of("I, K_X"), of("I, K"));
     assert_eq!(collectives(&scattered), ["ReduceScatter_{X,K} -> C[I, K_X]"]);
     assert_eq!(scattered.plan.totals().communication * 2, whole.plan.totals().communication);
-    let received = |compiled: &Compiled| compiled.plan.totals().received.0;
+    let received = |compiled: &Compiled| compiled.plan.totals().received().0;
     assert_eq!(received(&scattered) * 2, received(&whole));
 }
 

@@ -136,13 +136,13 @@ fn a_limit_on_memory_is_kept_if_it_can_be() {
         )
     };
     let free = planned(&source("")).expect("a plan");
-    assert_eq!(free.totals().received.0, 0);
+    assert_eq!(free.totals().received().0, 0);
     // The weights alone are 8 MiB; spread they are gathered piece by piece or moved in part, which takes time.
-    let peak = free.totals().peak.0;
+    let peak = free.totals().peak().0;
     let limited = planned(&source(&format!("limit memory {peak}B"))).expect("a plan");
     assert_eq!(limited.totals().time(), free.totals().time());
     let tight = planned(&source("limit memory 5000000B")).expect("a plan");
-    assert!(tight.totals().peak.0 <= 5_000_000 && tight.totals().time() > free.totals().time(), "{tight}");
+    assert!(tight.totals().peak().0 <= 5_000_000 && tight.totals().time() > free.totals().time(), "{tight}");
     assert_eq!(planned(&source("limit memory 5kB")).unwrap_err(), ["limit-exceeded"]);
 }
 

@@ -131,7 +131,7 @@ fn link_bytes_are_what_the_plan_counts_on_a_switch() {
         let source = format!("mesh {{X: 4 switch}} on h100\ndims {{I: 4096, J: 4096}}\n{input}\n{line}");
         let compiled = compile(&source);
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-        let received = compiled.plan.step(first_collective(&compiled)).received.0;
+        let received = compiled.plan.step(first_collective(&compiled)).usage.received().0;
         let devices = compiled.topology.mesh.device_count() as u64;
         // Every message leaves through one port and comes in through another.
         let over_links: u64 = timing.links.iter().map(|link| link.bytes.0).sum();

@@ -53,7 +53,7 @@ fn a_repeat_is_its_body_written_out() {
                 continue;
             }
             assert_eq!(planned.time(), expected.time(), "{repeated}\n{}\n{}", one.plan, other.plan);
-            assert_eq!((planned.received, planned.flops), (expected.received, expected.flops), "{repeated}");
+            assert_eq!((planned.received(), planned.flops), (expected.received(), expected.flops), "{repeated}");
             let time = |it: &Compiled| clock::run(&it.schedule, &it.topology).expect("timed").makespan;
             assert_eq!(time(&one), time(&other), "{repeated}");
             let shape = |it: &Compiled| it.schedule.ids().count();
@@ -77,7 +77,7 @@ fn what_is_added_up_is_closed_once() {
             let compiled = compiled(&source, CostModel::Book);
             equal_outputs(&compiled, &compiled, &source);
             let plan = &compiled.plan;
-            let moved = |id: StepId| plan.step(id).received.0 > 0 && plan.body(id).is_some();
+            let moved = |id: StepId| plan.step(id).usage.received().0 > 0 && plan.body(id).is_some();
             assert_eq!(plan.ids().any(moved), !linear, "{source}\n{plan}");
         }
     }
@@ -99,7 +99,7 @@ fn an_output_that_is_handed_on_is_closed() {
         equal_outputs(&compiled, &compiled, &source);
         let plan = &compiled.plan;
         assert!(plan.outputs.iter().all(|id| plan.step(*id).layout.sharding.open.is_empty()), "{source}\n{plan}");
-        let moved = |id: &StepId| plan.step(*id).received.0 > 0;
+        let moved = |id: &StepId| plan.step(*id).usage.received().0 > 0;
         assert!(plan.ids().filter(moved).all(|id| plan.body(id).is_none()), "{source}\n{plan}");
         assert_eq!(plan.ids().filter(moved).count(), outputs.split(',').count(), "{source}\n{plan}");
     }

@@ -61,7 +61,7 @@ fn compare(mesh: &str, axes: &str, programs: &[(&str, &[&[&str]])], costs: CostM
         };
         let figure = |plan: &Plan| match costs {
             CostModel::Book | CostModel::Exact => plan.totals().time().ticks(),
-            CostModel::Bytes => u128::from(plan.totals().received.0),
+            CostModel::Bytes => u128::from(plan.totals().received().0),
         };
         let free = planned(&source(&[]), costs).unwrap_or_else(|| panic!("a plan of {}", source(&[])));
         let all = holes.iter().map(|dims| spellings(dims, axes)).multi_cartesian_product();

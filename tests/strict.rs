@@ -22,7 +22,8 @@ fn planned(program: &Program, strict: bool) -> Result<Plan, shardc::diag::Diagno
 /// The collectives of a plan by name, with how often and what the fullest device receives.
 fn communication(plan: &Plan) -> Vec<(String, u64, u64)> {
     let moves = plan.ids().filter(|id| plan.communicates(*id));
-    let mut moves: Vec<_> = moves.map(|id| (plan.op_name(id), plan.times(id), plan.step(id).received.0)).collect();
+    let mut moves: Vec<_> =
+        moves.map(|id| (plan.op_name(id), plan.times(id), plan.step(id).usage.received().0)).collect();
     moves.sort();
     moves
 }

@@ -157,7 +157,7 @@ impl Bench<'_> {
         let costs = CostModel::Book.on(&topology, Lowering::default());
         let plan = plan::plan(program, costs.as_ref()).ok()?;
         let here = plan.ids().filter(|id| plan.span(*id).start >= self.statement.start);
-        Some(here.map(|id| plan.step(id).received).sum())
+        Some(here.map(|id| plan.step(id).usage.received()).sum())
     }
 }
 

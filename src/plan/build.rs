@@ -5,12 +5,13 @@ use super::case::case;
 use super::lazy::Lazy;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp};
+use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, usage};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::layout::Layout;
 use crate::program::{Definition, Program, ValueId};
-use crate::units::{Bytes, Time};
+use crate::sim::usage::StepUsage;
+use crate::units::Time;
 use petgraph::Direction;
 use petgraph::graph::DiGraph;
 use rustc_hash::FxHashMap;
@@ -65,7 +66,7 @@ impl<'a> Built<'a> {
         let objective = self.builder.search.costs.objective();
         let score = |step: &Step| {
             let times = step.times(&self.builder.program);
-            Score::new(objective, step.cost.time, step.received, step.flops).times(times)
+            Score::new(objective, step.cost.time, step.usage.received(), step.flops).times(times)
         };
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }
@@ -233,7 +234,10 @@ impl Builder<'_> {
                 (costs.map(&LocalWork::new(einsum, &layouts, &layout, mesh)), 0)
             }
         };
-        self.push(Step { op, value: id, user: id, layout, cost, received: Bytes(0), flops, recipe: None }, operands)
+        self.push(
+            Step { op, value: id, user: id, layout, cost, usage: StepUsage::none(), flops, recipe: None },
+            operands,
+        )
     }
 
     fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {
@@ -244,12 +248,17 @@ impl Builder<'_> {
         let dims = self.program.value(id).dims.clone();
         let layout = Layout { dtype: from.dtype, dims, sharding: to };
         let cost = self.search.costs.collective(&collective, &from);
-        let received = collective.bytes_received(&from, mesh);
         let op = StepOp::Collective(collective);
-        self.push(Step { op, value: id, user, layout, cost, received, flops: 0, recipe: None }, &[operand])
+        self.push(
+            Step { op, value: id, user, layout, cost, usage: StepUsage::none(), flops: 0, recipe: None },
+            &[operand],
+        )
     }
 
     fn push(&mut self, step: Step, operands: &[StepId]) -> StepId {
+        let operand = operands.first().map(|operand| &self.steps[*operand].layout);
+        let usage = usage::expected(&step, operand, &self.program.mesh);
+        let step = Step { usage, ..step };
         let id = self.steps.add_node(step);
         for (place, operand) in (0..).zip(operands) {
             self.steps.add_edge(*operand, id, place);

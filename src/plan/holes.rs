@@ -84,10 +84,10 @@ pub(super) fn figure(plan: &Plan, objective: Objective) -> u128 {
 /// What a plan is chosen by; of equal ones the one that holds least.
 pub(super) fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
     let totals = plan.totals();
-    let received = u128::from(totals.received.0);
+    let received = u128::from(totals.received().0);
     match objective {
-        Objective::Time => (totals.time().ticks(), received, totals.peak.0),
-        Objective::Bytes => (received, totals.flops, totals.peak.0),
+        Objective::Time => (totals.time().ticks(), received, totals.peak().0),
+        Objective::Bytes => (received, totals.flops, totals.peak().0),
     }
 }
 

@@ -19,8 +19,16 @@ const CAUTIOUS_ROUND: u32 = 12;
 /// # Errors
 /// If there is no plan on these terms.
 pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
-    let solved = |terms: SearchOptions| lazy::solve(program, costs, terms);
     let limits = Limits::of(program);
+    // How much memory a plan takes is known of its recipes.
+    let solved = |terms: SearchOptions| {
+        let plan = lazy::solve(program, costs, terms)?;
+        let chooser = costs.chooser().filter(|_| limits.memory < u64::MAX);
+        Ok(match chooser {
+            Some(chooser) => plan.with_recipes(chooser, costs.is_by_clock()),
+            None => plan,
+        })
+    };
     let free =
         if limits.are_none() { return solved(terms) } else { solved(SearchOptions { most: u128::MAX, ..terms })? };
     if limits.over(&free) == 0 {
@@ -46,7 +54,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         let lower_bound = *bound.get_or_insert(found.lower_bound);
         let found = Plan { exact: found.exact && round == 0, lower_bound, ..found };
         let totals = found.totals();
-        if u128::from(totals.peak.0) > u128::from(limits.memory) {
+        if u128::from(totals.peak().0) > u128::from(limits.memory) {
             harder.held = fullest_step(&found).saturating_sub(1).min(harder.held);
         }
         if totals.flops > limits.flops {
@@ -107,7 +115,7 @@ impl Limits {
         if totals.flops > self.flops {
             terms.toll = (cost.saturating_mul(1 << 20), totals.flops.max(1));
         }
-        if u128::from(totals.peak.0) > u128::from(self.memory) {
+        if u128::from(totals.peak().0) > u128::from(self.memory) {
             terms.held = fullest_step(&best).saturating_sub(1);
         }
         for _ in 0..MOST_ROUNDS {
@@ -119,7 +127,7 @@ impl Limits {
             if self.over(&found) < self.over(&best) {
                 best = Plan { exact: false, ..found };
             }
-            if u128::from(best.totals().peak.0) <= u128::from(self.memory) {
+            if u128::from(best.totals().peak().0) <= u128::from(self.memory) {
                 break;
             }
         }
@@ -131,7 +139,7 @@ impl Limits {
         let totals = plan.totals();
         let part =
             |value: u128, limit: u128| value.saturating_sub(limit).saturating_mul(1_000_000).div_ceil(limit.max(1));
-        part(u128::from(totals.peak.0), u128::from(self.memory)).saturating_add(part(totals.flops, self.flops))
+        part(u128::from(totals.peak().0), u128::from(self.memory)).saturating_add(part(totals.flops, self.flops))
     }
 }
 

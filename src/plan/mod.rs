@@ -21,6 +21,7 @@ mod reshard;
 mod search;
 mod unit_axes;
 pub mod unroll;
+mod usage;
 
 pub use budget::Budget;
 pub use floor::{Least, least};
@@ -35,6 +36,7 @@ use crate::mesh::Mesh;
 use crate::operator::Operator;
 use crate::program::{Program, ValueId};
 use crate::recipe::{Chooser, Chosen, Flaw};
+use crate::sim::usage::{StepUsage, Usage};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
 use petgraph::Direction;
@@ -391,7 +393,7 @@ impl Plan {
         is_product.then(|| self.choice(step.value).map(|choice| choice.case)).flatten()
     }
 
-    /// The same plan with the recipes of its collectives.
+    /// The same plan with the recipes of its collectives, and what its steps come to by these.
     ///
     /// - `chooser`: on the mesh of the plan.
     /// - `by_clock`: whether collectives take what their recipes take. Where that is more than they were planned with,
@@ -399,18 +401,27 @@ impl Plan {
     pub fn with_recipes(mut self, chooser: &Chooser<'_>, by_clock: bool) -> Plan {
         for id in self.ids() {
             let step = self.step(id);
-            let StepOp::Collective(collective) = &step.op else { continue };
-            let from = &self.step(self.operands(id)[0]).layout;
-            let recipe = chooser.choose(collective, from, self.program.value(step.user).method);
-            let before = step.cost.time;
-            let time = recipe.as_ref().ok().and_then(|chosen| chosen.time).filter(|_| by_clock).unwrap_or(before);
+            let mut next = Step { usage: usage::expected(step, self.operand(id), &self.program.mesh), ..step.clone() };
+            if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
+                let recipe = chooser.choose(collective, from, self.program.value(step.user).method);
+                if let Ok(chosen) = &recipe {
+                    next.usage = chooser.usage(collective, from, &chosen.recipe);
+                    next.cost.time = chosen.time.filter(|_| by_clock).unwrap_or(step.cost.time);
+                }
+                next.recipe = Some(recipe);
+            }
+            let (before, time) = (step.cost.time, next.cost.time);
             self.exact &= time <= before;
             // What is asked for may even be faster.
             self.lower_bound = self.lower_bound.saturating_sub(before.saturating_sub(time) * self.times(id));
-            self.steps[id].cost.time = time;
-            self.steps[id].recipe = Some(recipe);
+            self.steps[id] = next;
         }
         self
+    }
+
+    /// The layout of the first operand of a step.
+    fn operand(&self, id: StepId) -> Option<&Layout> {
+        self.operands(id).first().map(|operand| &self.step(*operand).layout)
     }
 
     /// Whether a method is asked for that is slower than the usual one.
@@ -425,10 +436,9 @@ impl Plan {
 
     /// The sums over all steps.
     pub fn totals(&self) -> Totals {
-        let mut totals = Totals { peak: self.peak_bytes(), ..Totals::default() };
+        let mut totals = Totals { usage: self.usage(), ..Totals::default() };
         for id in self.ids() {
             let (step, times) = (self.step(id), self.times(id));
-            totals.received = Bytes(totals.received.0.saturating_add(step.received.0.saturating_mul(times)));
             totals.flops = totals.flops.saturating_add(step.flops.saturating_mul(u128::from(times)));
             match step.op {
                 StepOp::Input | StepOp::Carry => {}
@@ -440,46 +450,6 @@ impl Plan {
         }
         totals
     }
-
-    /// The most bytes that one device holds at once: a value lives from its step to its last use, outputs to the end.
-    fn peak_bytes(&self) -> Bytes {
-        let ends: Vec<Option<StepId>> = (0..self.program.repeats.len())
-            .map(|body| self.ids().filter(|id| self.body(*id) == Some(body)).last())
-            .collect();
-        let last_use = |id: StepId| {
-            let users = self.steps.neighbors_directed(id, Direction::Outgoing);
-            // What a body takes from outside stays for all iterations.
-            let until = |user: StepId| match self.body(user).filter(|body| self.body(id) != Some(*body)) {
-                Some(body) => ends[body].unwrap_or(user),
-                None => user,
-            };
-            let users = users.map(until).max();
-            if self.outputs.contains(&id) { None } else { Some(users.unwrap_or(id)) }
-        };
-        let mesh = &self.program.mesh;
-        let (mut live, mut peak) = (0u64, 0u64);
-        let mut dying: Vec<Vec<u64>> = vec![Vec::new(); self.steps.node_count()];
-        // Inputs are there from the start.
-        let inputs = self.ids().filter(|id| self.step(*id).op == StepOp::Input);
-        for id in inputs {
-            // Each iteration has an input of its own.
-            live = live.saturating_add(self.step(id).layout.local_bytes(mesh).0.saturating_mul(self.times(id)));
-        }
-        for id in self.ids() {
-            let step = self.step(id);
-            // What is carried is the same block under another name.
-            let bytes = if step.op == StepOp::Carry { 0 } else { step.layout.local_bytes(mesh).0 };
-            if self.step(id).op != StepOp::Input {
-                live = live.saturating_add(bytes);
-            }
-            if let Some(last) = last_use(id) {
-                dying[last.index()].push(bytes);
-            }
-            peak = peak.max(live);
-            live = dying[id.index()].iter().fold(live, |live, bytes| live.saturating_sub(*bytes));
-        }
-        Bytes(peak)
-    }
 }
 
 /// The sums over the steps of a plan.
@@ -489,15 +459,23 @@ pub struct Totals {
     pub communication: Time,
     /// Of products and elementwise functions.
     pub compute: Time,
-    /// What the fullest device receives.
-    pub received: Bytes,
+    /// What is sent, received and held.
+    pub usage: Usage,
     /// Of one device.
     pub flops: u128,
-    /// The most that one device holds at once.
-    pub peak: Bytes,
 }
 
 impl Totals {
+    /// The bytes that a device receives, of the one that receives most.
+    pub fn received(&self) -> Bytes {
+        Bytes(self.usage.received.most)
+    }
+
+    /// The most bytes that one device holds at once.
+    pub fn peak(&self) -> Bytes {
+        self.usage.peak
+    }
+
     /// All steps one after the other.
     pub fn time(&self) -> Time {
         self.communication + self.compute
@@ -517,8 +495,8 @@ pub struct Step {
     pub layout: Layout,
     /// Its isolated time.
     pub cost: Cost,
-    /// Bytes that the fullest device receives under the ideal collective.
-    pub received: Bytes,
+    /// What is sent, received and held; before [`Plan::with_recipes`] what is so at the least.
+    pub usage: StepUsage,
     /// Floating-point operations of one device.
     pub flops: u128,
     /// The operations of a collective; none before [`Plan::with_recipes`].

@@ -12,7 +12,7 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::operator::Operator;
 use crate::program::{Definition, Program, Value, ValueId, Wanted};
-use crate::units::Bytes;
+use crate::sim::usage::StepUsage;
 
 /// Plans a program with `solve`, which meets no axes of one device.
 ///
@@ -311,8 +311,16 @@ fn output(plan: &mut Plan, step: StepId, value: ValueId, written: &Program, unit
         from = to;
         let layout = Layout { sharding: from.clone(), ..made.layout.clone() };
         let op = StepOp::Collective(collective);
-        let next =
-            Step { op, value: made.value, user: value, layout, cost: FREE, received: Bytes(0), flops: 0, recipe: None };
+        let next = Step {
+            op,
+            value: made.value,
+            user: value,
+            layout,
+            cost: FREE,
+            usage: StepUsage::none(),
+            flops: 0,
+            recipe: None,
+        };
         let id = plan.steps.add_node(next);
         plan.steps.add_edge(step, id, 0);
         step = id;

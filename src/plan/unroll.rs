@@ -65,6 +65,11 @@ pub fn once(plan: &Plan) -> Plan {
     unrolled(plan, 1)
 }
 
+/// The plan of a program whose bodies are done so often at most.
+pub(super) fn at_most(plan: &Plan, times: u64) -> Plan {
+    unrolled(plan, times)
+}
+
 fn unrolled(plan: &Plan, most: u64) -> Plan {
     let values = Values::new(&plan.program, most);
     let mut steps = Steps { plan, values: &values, image: Vec::new(), steps: DiGraph::new(), origins: Vec::new() };

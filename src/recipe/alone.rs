@@ -26,7 +26,10 @@ pub fn alone(
     let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
     let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
     let to = collective.apply(&from.sharding, &part.topology.mesh)?;
-    let chosen = Chooser::new(Cow::Borrowed(&part.topology), lowering).choose(&collective, &from, method).ok()?;
+    let chooser = Chooser::new(Cow::Borrowed(&part.topology), lowering);
+    // A gather that stays one operation in the program has no method there, whatever is asked for.
+    let chosen =
+        chooser.choose(&collective, &from, method).or_else(|_| chooser.choose(&collective, &from, None)).ok()?;
     let extents: Vec<u64> = from.dims.iter().map(|dim| dim.size).collect();
     let mut schedule = Schedule::new(part.topology.mesh.clone());
     schedule.arrays.push(Array {

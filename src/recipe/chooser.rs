@@ -8,11 +8,12 @@ use super::uneven::{cut_at, scatters};
 use super::{Lowering, Recipe, Stage, idle, permute};
 use crate::collective::{Collective, CollectiveKind};
 use crate::function::{Function, Unary};
-use crate::layout::Layout;
+use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
+use crate::sim::usage::StepUsage;
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
@@ -167,6 +168,26 @@ impl<'a> Chooser<'a> {
         });
         let trial = trial.or_else(|| trial::timed(&schedule, &part.topology, Time::MAX));
         Ok(Chosen { recipe, methods, time: trial.map(|trial| trial.time), work: trial::work(&schedule) })
+    }
+
+    /// What a recipe comes to, on an array of this layout.
+    pub fn usage(&self, collective: &Collective, from: &Layout, recipe: &Recipe) -> StepUsage {
+        let mesh = &self.topology.mesh;
+        // Where only first devices have something, the others neither send nor hold it.
+        let absent = if from.sharding.operator == Operator::Root { from.sharding.open } else { AxisSet::NONE };
+        let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
+        let sharding = Sharding {
+            open: part.set(absent),
+            operator: from.sharding.operator,
+            ..Sharding::replicated(from.dims.len())
+        };
+        let there = recipe.renumbered(&|axis| part.axis(axis));
+        let extents = from.local_extents(mesh);
+        let (schedule, result) =
+            trial::of_block_on(&part.topology, from.dtype, &extents, sharding, |builder, input| {
+                there.emit(builder, input)
+            });
+        StepUsage::of(&schedule, result).renumbered(&|axis| part.whole(axis))
     }
 
     /// What is done in one way only.

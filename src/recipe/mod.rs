@@ -23,7 +23,7 @@ pub use trial::{MOST_WORK, is_larger_than_proven, simulate};
 
 use crate::collective::CollectiveKind;
 use crate::function::Function;
-use crate::mesh::{Axes, AxisId, Wiring};
+use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad};
 use crate::schedule::{Builder, CoordMap, Cut, OpId};
@@ -191,6 +191,15 @@ impl Recipe {
     /// Adds the operations that turn a value into the result.
     pub fn emit(&self, builder: &mut Builder<'_>, value: OpId) -> OpId {
         emit(&self.stages, self.operator, &mut builder.with_equal_copies(self.equal_copies), value)
+    }
+
+    /// The axes that it borrows: those of its stages that hold copies.
+    pub fn borrowed(&self) -> AxisSet {
+        let of = |stage: &Stage| match stage {
+            Stage::Borrowed { both, .. } => both.idle.0.set(),
+            _ => AxisSet::NONE,
+        };
+        self.stages.iter().map(of).fold(AxisSet::NONE, AxisSet::union)
     }
 
     /// The same where axes have other numbers.

@@ -23,6 +23,11 @@ impl Part {
         self.kept.iter().position(|kept| *kept == axis).map(AxisId::new)
     }
 
+    /// An axis of the part in the whole machine.
+    pub(crate) fn whole(&self, axis: AxisId) -> AxisId {
+        self.kept[axis.index()]
+    }
+
     /// An axis that takes part.
     pub(crate) fn axis(&self, axis: AxisId) -> AxisId {
         self.known(axis).expect("axes that take part are kept")
@@ -32,7 +37,7 @@ impl Part {
         axes.iter().filter_map(|axis| self.known(axis)).collect()
     }
 
-    fn set(&self, axes: AxisSet) -> AxisSet {
+    pub(crate) fn set(&self, axes: AxisSet) -> AxisSet {
         axes.iter().filter_map(|axis| self.known(axis)).collect()
     }
 

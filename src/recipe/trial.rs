@@ -43,6 +43,17 @@ pub(super) fn of_block(
     extents: &[u64],
     build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
 ) -> Schedule {
+    of_block_on(topology, dtype, extents, Sharding::replicated(extents.len()), build).0
+}
+
+/// The same on those devices that have something of a sharding that cuts nothing; and the result.
+pub(super) fn of_block_on(
+    topology: &Topology,
+    dtype: DType,
+    extents: &[u64],
+    sharding: Sharding,
+    build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
+) -> (Schedule, OpId) {
     let mut schedule = Schedule::new(topology.mesh.clone());
     schedule.arrays.push(Array {
         name: String::new(),
@@ -53,9 +64,9 @@ pub(super) fn of_block(
         definition: Dense::Input,
     });
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
-    let input = builder.input(ArrayId(0), Sharding::replicated(extents.len()));
-    build(&mut builder, input);
-    schedule
+    let input = builder.input(ArrayId(0), sharding);
+    let result = build(&mut builder, input);
+    (schedule, result)
 }
 
 /// The time of a schedule; `None` if it has too many operations, a message has no way, or it takes the time of the limit

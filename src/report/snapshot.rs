@@ -45,7 +45,7 @@ pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing)
     for id in plan.ids().filter(|id| plan.communicates(*id)) {
         let from = plan.operands(id).into_iter().map(|operand| plan.array(operand)).join(", ");
         let times = if plan.times(id) > 1 { format!(" x {}", plan.times(id)) } else { String::new() };
-        let (op, to, bytes) = (plan.op_name(id), plan.array(id), plan.step(id).received.0);
+        let (op, to, bytes) = (plan.op_name(id), plan.array(id), plan.step(id).usage.received().0);
         let method = step_methods(schedule, id);
         writeln!(text, "collective  {op}{times}: {from} -> {to}, {bytes} bytes, {method}").expect("a string");
     }

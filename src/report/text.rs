@@ -63,7 +63,7 @@ pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> S
         table.add_row([
             step_name(plan, id),
             step_layouts(plan, id),
-            if step.received.0 == 0 { "-".to_owned() } else { step.received.to_string() },
+            if step.usage.received().0 == 0 { "-".to_owned() } else { step.usage.received().to_string() },
             topology.scale.show(step.cost.time),
             step.cost.limit.name().to_owned(),
             method,
@@ -129,7 +129,7 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
         show(totals.compute),
         plan.costs
     );
-    writeln!(text, "each device receives {} and holds {} at most", totals.received, totals.peak).expect("a string");
+    writeln!(text, "each device receives {} and holds {} at most", totals.received(), totals.peak()).expect("a string");
     let optimal = if plan.exact {
         let axes = if plan.in_parts { "axes in parts included" } else { "on whole axes" };
         match plan.costs {

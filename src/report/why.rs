@@ -67,8 +67,8 @@ pub fn asked(plan: &Plan, choice: &Choice, asked: &Asked, topology: &Topology) -
     let rows = [
         ("communication", show(theirs.communication), show(ours.communication)),
         ("compute", show(theirs.compute), show(ours.compute)),
-        ("received", theirs.received.to_string(), ours.received.to_string()),
-        ("held", theirs.peak.to_string(), ours.peak.to_string()),
+        ("received", theirs.received().to_string(), ours.received().to_string()),
+        ("held", theirs.peak().to_string(), ours.peak().to_string()),
     ];
     for (what, theirs, ours) in rows {
         writeln!(text, "  {what:<13} {theirs:>9}, chosen {ours}").expect("a string");
@@ -186,8 +186,8 @@ pub fn document(plan: &Plan, choice: &Choice, other: Option<&Asked>, topology: &
             pin: other.text.clone(),
             time_s: seconds(totals.time()),
             communication_s: seconds(totals.communication),
-            bytes_received_per_device: totals.received.0,
-            peak_bytes_per_device: totals.peak.0,
+            bytes_received_per_device: totals.received().0,
+            peak_bytes_per_device: totals.peak().0,
         }
     });
     WhyDocument { result: plan.program.name(choice.value), case: choice.case, ways: ways.collect(), asked }

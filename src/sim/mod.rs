@@ -1,5 +1,7 @@
-//! One schedule, interpreted three ways: on numbers, on symbols, on time. The interpreters know nothing of each other.
+//! One schedule, interpreted four ways: on numbers, on symbols, on time, and by counting. The interpreters know nothing of
+//! each other.
 
 pub mod clock;
 pub mod proof;
+pub mod usage;
 pub mod values;

@@ -7,6 +7,7 @@ pub mod python;
 pub mod schedules;
 pub mod single;
 pub mod timed;
+pub mod usage;
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -50,8 +51,9 @@ fn codes(diagnostics: &Diagnostics) -> Vec<String> {
 /// The collectives of a plan in the book's words, free slices left out.
 pub fn collectives(compiled: &Compiled) -> Vec<String> {
     let plan = &compiled.plan;
-    let moved =
-        plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)) && plan.step(*id).received.0 > 0);
+    let moved = plan
+        .ids()
+        .filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)) && plan.step(*id).usage.received().0 > 0);
     moved.map(|id| format!("{} -> {}", plan.op_name(id), plan.array(id))).collect()
 }
 

@@ -18,6 +18,9 @@ mod modes;
 mod program;
 mod properties;
 mod shrink;
+#[path = "../common/usage.rs"]
+#[allow(missing_docs, unreachable_pub)]
+mod usage;
 mod watch;
 
 use choices::Choices;

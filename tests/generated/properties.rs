@@ -1,6 +1,7 @@
 //! What holds of every legal program.
 
 use super::program::Case;
+use super::usage;
 use super::watch::stage;
 use shardc::advice;
 use shardc::collective::Collective;
@@ -97,6 +98,13 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     let numbers = numbers("run", &compiled.schedule)?;
     stage("time");
     clocks(case, &compiled)?;
+    stage("figures");
+    if let Some(wrong) = usage::disagreement(&compiled) {
+        return failure("figures: another count", wrong);
+    }
+    if let Some(wrong) = usage::other_time(&compiled) {
+        return failure("figures: another time", wrong);
+    }
     stage("read back");
     read_back(case, &compiled, &numbers)?;
     stage("reports");

@@ -97,7 +97,7 @@ fn limits_on_memory() {
                 let least =
                     all.iter().filter(|(_, peak)| *peak <= limit).map(|(price, _)| *price).min().expect("a plan");
                 let plan = planner.plan(&text(limit));
-                let (price, held) = (planner.price(&plan), plan.totals().peak.0);
+                let (price, held) = (planner.price(&plan), plan.totals().peak().0);
                 assert!(held <= limit, "{}{plan}", text(limit));
                 assert_eq!(price, least, "{}{plan}", text(limit));
                 count += 1;

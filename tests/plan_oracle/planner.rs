@@ -47,7 +47,7 @@ impl Planner<'_> {
     /// What a plan costs.
     pub fn price(&self, plan: &Plan) -> Price {
         let totals = plan.totals();
-        let received = u128::from(totals.received.0);
+        let received = u128::from(totals.received().0);
         match self.model {
             Model::Book => Price(self.ticks(totals.time()), received),
             Model::Bytes => Price(received, totals.flops),

@@ -350,7 +350,7 @@ fn steps(compiled: &Compiled, source: &str, lowering: Lowering) -> Vec<StepDocum
         StepDocument {
             name: text::step_name(plan, id),
             layouts: text::step_layouts(plan, id),
-            received: if step.received.0 == 0 { "-".to_owned() } else { step.received.to_string() },
+            received: if step.usage.received().0 == 0 { "-".to_owned() } else { step.usage.received().to_string() },
             time: show(step.cost.time),
             part: if total == Time::ZERO { 0.0 } else { (step.cost.time * plan.times(id)).ratio(total) },
             bound: show(step_bound(plan, id, topology).time()),

@@ -16,8 +16,12 @@ use crate::topology::{LinkId, Topology};
 
 /// The axes along which nothing in the machine and in the schedule tells devices apart.
 pub(super) fn axes(schedule: &Schedule, topology: &Topology) -> AxisSet {
-    let turning: AxisSet = topology.mesh.axis_ids().filter(|axis| topology.turns(*axis)).collect();
-    schedule.operations.node_weights().fold(turning, |axes, operation| {
+    alike(schedule, topology.mesh.axis_ids().filter(|axis| topology.turns(*axis)).collect())
+}
+
+/// Those of some axes along which nothing in the schedule tells devices apart.
+pub(in crate::sim) fn alike(schedule: &Schedule, axes: AxisSet) -> AxisSet {
+    schedule.operations.node_weights().fold(axes, |axes, operation| {
         if axes.is_empty() { axes } else { axes.iter().filter(|axis| is_alike(schedule, operation, *axis)).collect() }
     })
 }

@@ -4,7 +4,7 @@ use crate::mesh::{DeviceId, Mesh};
 use crate::schedule::{CoordMap, Cut, OpKind};
 
 /// Whether an operation within a device has a result where so many of its operands are there.
-pub(super) fn makes_result(kind: &OpKind, present: usize, operands: usize) -> bool {
+pub(in crate::sim) fn makes_result(kind: &OpKind, present: usize, operands: usize) -> bool {
     match kind {
         OpKind::Input { .. } => true,
         OpKind::Slice { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => present == 1,
@@ -18,14 +18,14 @@ pub(super) fn makes_result(kind: &OpKind, present: usize, operands: usize) -> bo
 }
 
 /// The cuts of a region that can miss the block on some device, each with the length of its dim.
-pub(super) struct MayMiss<'a> {
+pub(in crate::sim) struct MayMiss<'a> {
     mesh: &'a Mesh,
     cuts: Vec<(&'a CoordMap, u64)>,
 }
 
 impl<'a> MayMiss<'a> {
     /// Of a region in this view.
-    pub(super) fn new(mesh: &'a Mesh, view: &[u64], region: &'a [Cut]) -> MayMiss<'a> {
+    pub(in crate::sim) fn new(mesh: &'a Mesh, view: &[u64], region: &'a [Cut]) -> MayMiss<'a> {
         let cuts = view.iter().zip(region).filter_map(|(length, cut)| match cut {
             Cut::Whole | Cut::Range { .. } => None,
             Cut::At(map) => Some((map, *length)),
@@ -34,7 +34,7 @@ impl<'a> MayMiss<'a> {
     }
 
     /// Whether the device keeps nothing.
-    pub(super) fn at(&self, device: DeviceId) -> bool {
+    pub(in crate::sim) fn at(&self, device: DeviceId) -> bool {
         self.cuts.iter().any(|(map, length)| map.at(self.mesh, device).is_none_or(|index| index >= *length))
     }
 }

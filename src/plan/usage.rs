@@ -1,0 +1,116 @@
+//! What the steps of a plan come to together: bytes, messages and memory.
+
+use super::{Plan, Step, StepId, StepOp, unroll};
+use crate::layout::Layout;
+use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
+use crate::operator::Operator;
+use crate::sim::usage::{PerDevice, StepUsage, Traffic, Usage, Working};
+use std::borrow::Cow;
+
+/// So many iterations of a body hold all that any number of them hold at once.
+const ITERATIONS: u64 = 3;
+
+/// The bytes of a block on each device: where only first devices have something, none on the others.
+fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
+    let bytes = layout.local_bytes(mesh).0;
+    let absent = if layout.sharding.operator == Operator::Root { layout.sharding.open } else { AxisSet::NONE };
+    let devices = usize::try_from(absent.group_size(mesh)).expect("fewer than 2^20 devices");
+    let each = (0..devices).map(|rank| if rank == 0 { bytes } else { 0 }).collect();
+    PerDevice { axes: absent.in_order(), each }
+}
+
+/// What a step comes to at the least, whatever its recipe.
+pub(super) fn expected(step: &Step, operand: Option<&Layout>, mesh: &Mesh) -> StepUsage {
+    let made = StepUsage::local(block(&step.layout, mesh));
+    match (&step.op, operand) {
+        (StepOp::Collective(collective), Some(from)) => {
+            let received = collective.bytes_received(from, mesh).0;
+            let traffic = PerDevice::all(Traffic { sent: received, received, messages: 0 });
+            let kept = Working { is_view: true, ..Working::default() };
+            let is_cut = !collective.kind().sends();
+            StepUsage { traffic, working: if is_cut { PerDevice::all(kept) } else { made.working } }
+        }
+        (StepOp::Input | StepOp::Carry, _) => StepUsage::none(),
+        _ => made,
+    }
+}
+
+impl Plan {
+    /// What is sent, received and held by all steps together.
+    pub fn usage(&self) -> Usage {
+        let mesh = &self.program.mesh;
+        let mut axes: Vec<Axes> = self.steps.node_weights().map(|step| step.usage.traffic.axes).collect();
+        axes.extend(self.steps.node_weights().map(|step| step.usage.working.axes));
+        axes.extend(self.steps.node_weights().map(|step| block(&step.layout, mesh).axes));
+        let apart = axes.iter().fold(AxisSet::NONE, |all, axes| all.union(axes.set())).in_order();
+        let devices = || (0..apart.group_size(mesh)).map(|rank| mesh.with_rank(DeviceId(0), apart.iter(), rank));
+        let traffic = |device: DeviceId| {
+            let mut sum = Traffic::default();
+            for id in self.ids() {
+                sum += self.step(id).usage.traffic.of(mesh, device).times(self.times(id));
+            }
+            sum
+        };
+        let traffic = PerDevice { axes: apart, each: devices().map(traffic).collect() };
+        let short = match self.program.repeats.is_empty() {
+            true => Cow::Borrowed(self),
+            false => Cow::Owned(unroll::at_most(self, ITERATIONS)),
+        };
+        let inputs: Vec<PerDevice<u64>> = self.ids().map(|id| block(&self.step(id).layout, mesh)).collect();
+        // Each iteration has inputs of its own, which are there from the start.
+        let given = |device: DeviceId| {
+            let given = self.ids().filter(|id| self.step(*id).op == StepOp::Input);
+            let bytes = given.map(|id| inputs[id.index()].of(mesh, device).saturating_mul(self.times(id)));
+            bytes.fold(0, u64::saturating_add)
+        };
+        let lives = Lives::new(&short);
+        let peak = devices().map(|device| given(device).saturating_add(lives.peak(device))).max();
+        Usage::new(&traffic, peak.unwrap_or_default(), mesh)
+    }
+}
+
+/// Which steps read which.
+struct Lives<'a> {
+    plan: &'a Plan,
+    operands: Vec<Vec<StepId>>,
+}
+
+impl<'a> Lives<'a> {
+    fn new(plan: &'a Plan) -> Lives<'a> {
+        Lives { plan, operands: plan.ids().map(|id| plan.operands(id)).collect() }
+    }
+
+    /// The most that a device holds at once beside its inputs.
+    fn peak(&self, device: DeviceId) -> u64 {
+        let plan = self.plan;
+        let working = |id: StepId| plan.step(id).usage.working.of(&plan.program.mesh, device);
+        // The step in whose own bytes each value lies, and the last one that reads them.
+        let mut blocks: Vec<StepId> = Vec::with_capacity(self.operands.len());
+        let mut last: Vec<StepId> = plan.ids().collect();
+        for id in plan.ids() {
+            let operands = &self.operands[id.index()];
+            operands.iter().for_each(|operand| last[blocks[operand.index()].index()] = id);
+            let is_view = working(id).is_view || plan.step(id).op == StepOp::Carry;
+            blocks.push(operands.first().filter(|_| is_view).map_or(id, |operand| blocks[operand.index()]));
+        }
+        plan.outputs.iter().for_each(|output| last[blocks[output.index()].index()] = StepId::end());
+        let is_input = |id: StepId| plan.step(id).op == StepOp::Input;
+        let (mut live, mut peak) = (0u64, 0u64);
+        for id in plan.ids().filter(|id| !is_input(*id)) {
+            let own = working(id);
+            peak = peak.max(live.saturating_add(own.reading));
+            let mut read: Vec<StepId> =
+                self.operands[id.index()].iter().map(|operand| blocks[operand.index()]).collect();
+            read.sort_unstable();
+            read.dedup();
+            let dying = read.into_iter().filter(|block| last[block.index()] == id && !is_input(*block) && *block != id);
+            live = dying.fold(live, |live, block| live.saturating_sub(working(block).result));
+            peak = peak.max(live.saturating_add(own.after));
+            // What nobody reads is not kept.
+            if last[id.index()] != id && blocks[id.index()] == id {
+                live = live.saturating_add(own.result);
+            }
+        }
+        peak
+    }
+}

@@ -1,0 +1,376 @@
+//! What each device sends, receives and holds: a fourth interpreter of a schedule, which counts.
+//!
+//! A message is a block that a shuffle brings from another device; what a device has already is not sent. Of a gather
+//! kept as one operation each device receives the blocks of all others.
+//!
+//! Memory is counted along the list. A block is there from the operation that makes it to the last one that reads it;
+//! outputs stay to the end. A message is there from its shuffle on, where the receive is posted. Slices, and blocks that
+//! a device takes over from itself, are views: they keep the block that they are of. Inputs are there from the start, and
+//! stay to the end.
+//!
+//! Where devices are alike along an axis, one stands for all.
+
+use super::clock::{self, MayMiss, makes_result};
+use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh, Orbits};
+use crate::schedule::{OpId, OpKind, Operation, Schedule};
+use crate::units::Bytes;
+use std::ops::AddAssign;
+
+/// What one device sends and receives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes that leave it.
+    pub sent: u64,
+    /// Bytes that arrive.
+    pub received: u64,
+    /// Messages that arrive.
+    pub messages: u64,
+}
+
+impl Traffic {
+    /// The same several times.
+    pub fn times(self, times: u64) -> Traffic {
+        let of = |amount: u64| amount.saturating_mul(times);
+        Traffic { sent: of(self.sent), received: of(self.received), messages: of(self.messages) }
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.sent = self.sent.saturating_add(other.sent);
+        self.received = self.received.saturating_add(other.received);
+        self.messages = self.messages.saturating_add(other.messages);
+    }
+}
+
+/// What one step of a plan does to the memory of a device, beside its operands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Working {
+    /// The most bytes that it holds of its own, its result among them, as long as it reads its operand.
+    pub reading: u64,
+    /// The same from then on.
+    pub after: u64,
+    /// The bytes of its own in which its result lies.
+    pub result: u64,
+    /// Whether the result lies in the operand.
+    pub is_view: bool,
+}
+
+/// Something of each device. Devices that differ only along other axes have the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PerDevice<T> {
+    /// The axes along which devices may differ.
+    pub axes: Axes,
+    /// By rank along these axes.
+    pub each: Vec<T>,
+}
+
+impl<T: Copy> PerDevice<T> {
+    /// The same on all devices.
+    pub fn all(value: T) -> PerDevice<T> {
+        PerDevice { axes: Axes::NONE, each: vec![value] }
+    }
+
+    /// That of one device.
+    pub fn of(&self, mesh: &Mesh, device: DeviceId) -> T {
+        let rank = if self.each.len() == 1 { 0 } else { mesh.rank(device, self.axes.iter()) };
+        self.each[usize::try_from(rank).expect("fewer than 2^20 devices")]
+    }
+
+    /// The same where axes have other numbers.
+    pub fn renumbered(self, axis: impl Fn(AxisId) -> AxisId) -> PerDevice<T> {
+        PerDevice { axes: self.axes.iter().map(axis).collect(), each: self.each }
+    }
+
+    /// With something else of each device.
+    pub fn map<U>(&self, of: impl Fn(&T) -> U) -> PerDevice<U> {
+        PerDevice { axes: self.axes, each: self.each.iter().map(of).collect() }
+    }
+}
+
+/// An amount that devices may have different ones of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Of the device that has most.
+    pub most: u64,
+    /// Of all devices together.
+    pub total: u128,
+    /// How many devices there are.
+    pub devices: u64,
+}
+
+impl Spread {
+    /// Of amounts that as many devices each have.
+    pub fn new(amounts: impl Iterator<Item = u64>, devices: u64) -> Spread {
+        let (mut most, mut total, mut count) = (0, 0u128, 0u64);
+        for amount in amounts {
+            (most, total, count) = (amount.max(most), total + u128::from(amount), count + 1);
+        }
+        Spread { most, total: total * u128::from(devices / count.max(1)), devices }
+    }
+
+    /// The mean over all devices.
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub fn mean(self) -> f64 {
+        self.total as f64 / self.devices.max(1) as f64
+    }
+}
+
+/// What a whole schedule comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that devices send.
+    pub sent: Spread,
+    /// Bytes that devices receive.
+    pub received: Spread,
+    /// Messages that devices receive.
+    pub messages: Spread,
+    /// The most bytes that one device holds at once.
+    pub peak: Bytes,
+}
+
+impl Usage {
+    /// Of the traffic of each device, and of what it holds.
+    pub fn new(traffic: &PerDevice<Traffic>, peak: u64, mesh: &Mesh) -> Usage {
+        let devices = mesh.device_count() as u64;
+        let spread = |of: fn(&Traffic) -> u64| Spread::new(traffic.each.iter().map(of), devices);
+        Usage {
+            sent: spread(|traffic| traffic.sent),
+            received: spread(|traffic| traffic.received),
+            messages: spread(|traffic| traffic.messages),
+            peak: Bytes(peak),
+        }
+    }
+}
+
+/// Counts a schedule. Expects one that is verified.
+pub fn of(schedule: &Schedule) -> Usage {
+    let count = Count::new(schedule);
+    let outputs: Vec<OpId> = schedule.outputs.iter().map(|output| output.value).collect();
+    let peak = (0..count.devices().len()).map(|class| count.memory(class, &outputs).peak()).max();
+    Usage::new(&count.traffic(), peak.unwrap_or_default(), &schedule.mesh)
+}
+
+/// What one step of a plan comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepUsage {
+    /// What each device sends and receives.
+    pub traffic: PerDevice<Traffic>,
+    /// What each device holds.
+    pub working: PerDevice<Working>,
+}
+
+impl StepUsage {
+    /// Counts a schedule that is one step: what comes after its first operation, an input, up to its result.
+    pub fn of(schedule: &Schedule, result: OpId) -> StepUsage {
+        let count = Count::new(schedule);
+        let working = (0..count.devices().len()).map(|class| count.memory(class, &[result]).working(result));
+        let working = PerDevice { axes: count.apart(), each: working.collect() };
+        StepUsage { traffic: count.traffic(), working }
+    }
+
+    /// Of a step that does nothing.
+    pub fn none() -> StepUsage {
+        StepUsage::local(PerDevice::all(0))
+    }
+
+    /// Of a step in which nothing is sent, and each device makes so many bytes.
+    pub fn local(bytes: PerDevice<u64>) -> StepUsage {
+        let working = bytes.map(|bytes| Working { reading: *bytes, after: 0, result: *bytes, is_view: false });
+        StepUsage { traffic: PerDevice::all(Traffic::default()), working }
+    }
+
+    /// The bytes that a device receives, of the one that receives most.
+    pub fn received(&self) -> Bytes {
+        Bytes(self.traffic.each.iter().map(|traffic| traffic.received).max().unwrap_or_default())
+    }
+
+    /// The same where axes have other numbers.
+    pub fn renumbered(self, axis: &dyn Fn(AxisId) -> AxisId) -> StepUsage {
+        StepUsage { traffic: self.traffic.renumbered(axis), working: self.working.renumbered(axis) }
+    }
+}
+
+/// On which devices each operation of a schedule has a result.
+struct Count<'a> {
+    schedule: &'a Schedule,
+    orbits: Orbits,
+    operands: Vec<Vec<OpId>>,
+    /// For each operation, by class of devices.
+    present: Vec<Vec<bool>>,
+}
+
+impl<'a> Count<'a> {
+    fn new(schedule: &'a Schedule) -> Count<'a> {
+        let mesh = &schedule.mesh;
+        let axes: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
+        let orbits = Orbits::new(mesh, clock::alike(schedule, axes));
+        let operands = schedule.ids().map(|id| schedule.operands(id)).collect();
+        let mut count = Count { schedule, orbits, operands, present: Vec::new() };
+        for id in schedule.ids() {
+            let present = count.presence(id);
+            count.present.push(present);
+        }
+        count
+    }
+
+    fn devices(&self) -> &[DeviceId] {
+        self.orbits.representatives()
+    }
+
+    /// The axes along which devices are told apart.
+    fn apart(&self) -> Axes {
+        let axes = self.schedule.mesh.axis_ids().filter(|axis| !self.orbits.axes().contains(*axis));
+        axes.collect()
+    }
+
+    fn is_present(&self, id: OpId, device: DeviceId) -> bool {
+        self.present[id.index()][self.orbits.class(device)]
+    }
+
+    fn presence(&self, id: OpId) -> Vec<bool> {
+        let mesh = &self.schedule.mesh;
+        let operands = &self.operands[id.index()];
+        let operation = self.schedule.operation(id);
+        let within = |device: DeviceId| {
+            let present = operands.iter().filter(|operand| self.is_present(**operand, device)).count();
+            makes_result(&operation.kind, present, operands.len())
+        };
+        let each = self.devices().iter().copied();
+        match &operation.kind {
+            OpKind::Input { sharding, .. } => each.map(|device| sharding.is_on(device, mesh)).collect(),
+            OpKind::Shuffle { sources, .. } => {
+                let source = |device| sources.of(mesh, device);
+                each.map(|device| source(device).is_some_and(|source| self.is_present(operands[0], source))).collect()
+            }
+            OpKind::Slice { view, region } => {
+                let misses = MayMiss::new(mesh, view, region);
+                each.map(|device| within(device) && !misses.at(device)).collect()
+            }
+            OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::AllGather { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => each.map(within).collect(),
+        }
+    }
+
+    /// What each class of devices sends and receives: of all images of a message each has one.
+    fn traffic(&self) -> PerDevice<Traffic> {
+        let mesh = &self.schedule.mesh;
+        let mut each = vec![Traffic::default(); self.devices().len()];
+        for id in self.schedule.ids() {
+            let operation = self.schedule.operation(id);
+            let bytes = block_bytes(operation);
+            let has = self.present[id.index()].iter().enumerate().filter(|(_, there)| **there && bytes > 0);
+            match &operation.kind {
+                OpKind::Shuffle { sources, .. } => {
+                    for (class, _) in has {
+                        let device = self.devices()[class];
+                        if let Some(source) = sources.of(mesh, device).filter(|source| *source != device) {
+                            each[class] += Traffic { sent: 0, received: bytes, messages: 1 };
+                            each[self.orbits.class(source)] += Traffic { sent: bytes, received: 0, messages: 0 };
+                        }
+                    }
+                }
+                OpKind::AllGather { axes, .. } => {
+                    let n = mesh.group_size(axes.iter().copied());
+                    let others = bytes / n * (n - 1);
+                    has.for_each(|(class, _)| {
+                        each[class] += Traffic { sent: others, received: others, messages: n - 1 };
+                    });
+                }
+                _ => {}
+            }
+        }
+        PerDevice { axes: self.apart(), each }
+    }
+
+    /// What a device holds along the list.
+    fn memory(&self, class: usize, outputs: &[OpId]) -> Memory<'_> {
+        let (mesh, device) = (&self.schedule.mesh, self.devices()[class]);
+        let mut blocks: Vec<Option<OpId>> = Vec::with_capacity(self.operands.len());
+        let mut last: Vec<OpId> = self.schedule.ids().collect();
+        for id in self.schedule.ids() {
+            let operands = &self.operands[id.index()];
+            let is_view = match &self.schedule.operation(id).kind {
+                OpKind::Slice { .. } => true,
+                OpKind::Shuffle { sources, .. } => sources.of(mesh, device) == Some(device),
+                _ => false,
+            };
+            let read = operands.iter().filter_map(|operand| blocks[operand.index()]);
+            read.for_each(|block| last[block.index()] = id);
+            let own = self.present[id.index()][class].then_some(id);
+            blocks.push(own.and_then(|id| if is_view { blocks[operands[0].index()] } else { Some(id) }));
+        }
+        let end = OpId::end();
+        for block in outputs.iter().filter_map(|output| blocks[output.index()]) {
+            last[block.index()] = end;
+        }
+        Memory { schedule: self.schedule, blocks, last }
+    }
+}
+
+/// The blocks of one device.
+struct Memory<'a> {
+    schedule: &'a Schedule,
+    /// In which block each value lies, named by the operation that made it; none where the value is absent.
+    blocks: Vec<Option<OpId>>,
+    /// Of each block, the last operation that reads it.
+    last: Vec<OpId>,
+}
+
+impl Memory<'_> {
+    fn is_input(&self, id: OpId) -> bool {
+        matches!(self.schedule.operation(id).kind, OpKind::Input { .. })
+    }
+
+    /// What is held beside inputs while each operation is done.
+    fn held(&self) -> Vec<u64> {
+        let mut dying = vec![0u64; self.blocks.len()];
+        let mut live = 0u64;
+        let mut held = Vec::with_capacity(self.blocks.len());
+        for id in self.schedule.ids() {
+            if self.blocks[id.index()] == Some(id) && !self.is_input(id) {
+                let bytes = block_bytes(self.schedule.operation(id));
+                live = live.saturating_add(bytes);
+                if let Some(dying) = dying.get_mut(self.last[id.index()].index()) {
+                    *dying = dying.saturating_add(bytes);
+                }
+            }
+            held.push(live);
+            live = live.saturating_sub(dying[id.index()]);
+        }
+        held
+    }
+
+    /// With inputs from the start to the end.
+    fn peak(&self) -> u64 {
+        let inputs = self.schedule.ids().filter(|id| self.blocks[id.index()] == Some(*id) && self.is_input(*id));
+        let inputs = inputs.map(|id| block_bytes(self.schedule.operation(id))).fold(0, u64::saturating_add);
+        self.held().into_iter().max().unwrap_or_default().saturating_add(inputs)
+    }
+
+    /// Of a schedule whose first operation is the operand.
+    fn working(&self, result: OpId) -> Working {
+        let held = self.held();
+        let operand = OpId::new(0);
+        let read = self.last[0].index().saturating_add(1).min(held.len());
+        let most = |held: &[u64]| held.iter().copied().max().unwrap_or_default();
+        let block = self.blocks[result.index()];
+        Working {
+            reading: most(&held[..read]),
+            after: most(&held[read..]),
+            result: block.filter(|block| *block != operand).map_or(0, |id| block_bytes(self.schedule.operation(id))),
+            is_view: block == Some(operand),
+        }
+    }
+}
+
+/// Bytes of the block of one device.
+fn block_bytes(operation: &Operation) -> u64 {
+    operation.extents.iter().fold(operation.dtype.size(), |bytes, extent| bytes.saturating_mul(*extent))
+}

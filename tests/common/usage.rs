@@ -1,0 +1,306 @@
+//! An independent count: a schedule's JSON, device by device, message by message, with blocks that are allocated and
+//! freed. Nothing here knows how the compiler counts.
+
+use serde_json::Value;
+use shardc::compiler::Compiled;
+use shardc::costs::CostModel;
+use shardc::function::Function;
+use shardc::plan::{StepId, StepOp};
+use shardc::schedule::{self, Array, ArrayId, Builder, Dense, Schedule};
+use shardc::sim::{clock, usage};
+use shardc::span::Span;
+use std::collections::BTreeMap;
+
+/// Where a plan says something else than its schedule; none if all of its figures are right.
+pub fn disagreement(compiled: &Compiled) -> Option<String> {
+    let Compiled { plan, schedule, .. } = compiled;
+    let devices = schedule.mesh.device_count();
+    let counted: Counted = count(&schedule::to_json(schedule));
+    for id in plan.ids() {
+        let each = counted.steps.get(&(id.index() as u64)).cloned().unwrap_or_else(|| vec![[0; 3]; devices]);
+        for (device, of) in schedule.mesh.devices().zip(each) {
+            let told = plan.step(id).usage.traffic.of(&plan.program.mesh, device).times(plan.times(id));
+            let told = [told.sent, told.received, told.messages];
+            if told != of {
+                return Some(format!("{} of {device:?}: {told:?}, counted {of:?}", plan.op_name(id)));
+            }
+        }
+    }
+    let whole = counted.whole(devices);
+    let told = plan.usage();
+    for (place, spread) in [told.sent, told.received, told.messages].into_iter().enumerate() {
+        let most = whole.iter().map(|of| of[place]).max();
+        let total: u128 = whole.iter().map(|of| u128::from(of[place])).sum();
+        if (Some(spread.most), spread.total) != (most, total) {
+            return Some(format!("{place} of all: {spread:?}, counted {most:?} and {total}"));
+        }
+    }
+    if usage::of(schedule) != told {
+        return Some(format!("{told:?}, its schedule {:?}", usage::of(schedule)));
+    }
+    let peak = counted.peaks.iter().max();
+    (peak != Some(&told.peak.0)).then(|| format!("holds {:?}, counted {peak:?}", told.peak))
+}
+
+/// Where the time of a step is not that of its operations by themselves; none if all times are right.
+pub fn other_time(compiled: &Compiled) -> Option<String> {
+    let Compiled { plan, topology, .. } = compiled;
+    if CostModel::named(plan.costs) != Some(CostModel::Exact) {
+        return None;
+    }
+    plan.ids().find_map(|id| {
+        let time = clock::run(&alone(compiled, id)?, topology).expect("it has a time").makespan;
+        let told = plan.step(id).cost.time;
+        (time != told).then(|| format!("{} takes {told:?}, by itself {time:?}", plan.op_name(id)))
+    })
+}
+
+/// A step on the whole machine, nothing before it and nothing after it.
+fn alone(compiled: &Compiled, id: StepId) -> Option<Schedule> {
+    let plan = &compiled.plan;
+    let step = plan.step(id);
+    let mut schedule = Schedule::new(plan.program.mesh.clone());
+    let operands = plan.operands(id);
+    for operand in &operands {
+        let layout = &plan.step(*operand).layout;
+        let extents: Vec<u64> = layout.dims.iter().map(|dim| dim.size).collect();
+        let (name, dims) = (String::new(), vec![String::new(); extents.len()]);
+        let (dtype, valid, definition) = (layout.dtype, extents.clone(), Dense::Input);
+        schedule.arrays.push(Array { name, dtype, dims, extents, valid, definition });
+    }
+    let mut builder = Builder::new(&mut schedule, 0, Span::default());
+    let inputs: Vec<_> = (0..)
+        .zip(&operands)
+        .map(|(place, operand)| builder.input(ArrayId(place), plan.step(*operand).layout.sharding.clone()))
+        .collect();
+    match &step.op {
+        StepOp::Input | StepOp::Carry => return None,
+        StepOp::Product { einsum } => builder.mat_mul([inputs[0], inputs[1]], einsum.clone(), step.layout.dtype),
+        StepOp::Reduce { operator, einsum } => builder.reduce(*operator, inputs[0], einsum.clone()),
+        StepOp::Map { function: Function::Fill { dim, valid, with }, .. } => {
+            let axes: Vec<_> = step.layout.sharding.dims[usize::from(*dim)].iter().collect();
+            builder.fill(inputs[0], usize::from(*dim), *valid, *with, &axes)
+        }
+        StepOp::Map { function, einsum } => builder.map(*function, &inputs, einsum.clone()),
+        StepOp::Collective(_) => step.recipe.as_ref()?.as_ref().ok()?.recipe.emit(&mut builder, inputs[0]),
+    };
+    Some(schedule)
+}
+
+/// What the devices of a schedule send, receive and hold.
+pub struct Counted {
+    /// By step and device: bytes sent, bytes received, messages received.
+    pub steps: BTreeMap<u64, Vec<[u64; 3]>>,
+    /// The most bytes that each device holds at once.
+    pub peaks: Vec<u64>,
+}
+
+impl Counted {
+    /// Of each device, all steps together.
+    pub fn whole(&self, devices: usize) -> Vec<[u64; 3]> {
+        let mut whole = vec![[0; 3]; devices];
+        for step in self.steps.values() {
+            for (sum, of) in whole.iter_mut().zip(step) {
+                (0..3).for_each(|place| sum[place] += of[place]);
+            }
+        }
+        whole
+    }
+}
+
+/// A mesh as the JSON has it: names and sizes, and parts of axes with their own.
+struct Mesh {
+    names: Vec<String>,
+    sizes: Vec<u64>,
+}
+
+impl Mesh {
+    fn devices(&self) -> u64 {
+        self.sizes.iter().product()
+    }
+
+    fn coordinate(&self, device: u64, axis: usize) -> u64 {
+        let minor: u64 = self.sizes[axis + 1..].iter().product();
+        device / minor % self.sizes[axis]
+    }
+
+    fn axis(&self, name: &Value) -> usize {
+        let name = name.as_str().expect("a name");
+        self.names.iter().position(|known| known == name).expect("an axis of the mesh")
+    }
+
+    fn axes(&self, names: &Value) -> Vec<usize> {
+        names.as_array().expect("names").iter().map(|name| self.axis(name)).collect()
+    }
+
+    fn rank(&self, device: u64, axes: &[usize]) -> u64 {
+        axes.iter().fold(0, |rank, axis| rank * self.sizes[*axis] + self.coordinate(device, *axis))
+    }
+
+    fn with_rank(&self, device: u64, axes: &[usize], rank: u64) -> u64 {
+        let (mut device, mut rank) = (device, rank);
+        for axis in axes.iter().rev() {
+            let minor: u64 = self.sizes[axis + 1..].iter().product();
+            device = device - self.coordinate(device, *axis) * minor + rank % self.sizes[*axis] * minor;
+            rank /= self.sizes[*axis];
+        }
+        device
+    }
+
+    /// The value of a map of coordinates; none where it is said to be none.
+    fn map(&self, map: &Value, device: u64) -> Option<i64> {
+        if let Some(affine) = map.get("affine") {
+            let terms = affine["terms"].as_array().expect("terms");
+            let sum = terms.iter().map(|term| {
+                i64::try_from(self.coordinate(device, self.axis(&term[0]))).unwrap() * term[1].as_i64().unwrap()
+            });
+            let value = sum.sum::<i64>() + affine["constant"].as_i64().unwrap();
+            return Some(affine.get("modulo").and_then(Value::as_i64).map_or(value, |modulo| value.rem_euclid(modulo)));
+        }
+        let table = &map["table"];
+        let rank = self.rank(device, &self.axes(&table["axes"]));
+        table["entries"][usize::try_from(rank).unwrap()].as_i64()
+    }
+
+    /// From whom a device receives.
+    fn source(&self, sources: &Value, device: u64) -> Option<u64> {
+        if let Some(shift) = sources.get("shift") {
+            let axes = self.axes(&shift["axes"]);
+            let n: i64 = axes.iter().map(|axis| i64::try_from(self.sizes[*axis]).unwrap()).product();
+            let at = i64::try_from(self.rank(device, &axes)).unwrap() + shift["by"].as_i64().unwrap();
+            let at = if shift["wrap"] == true { at.rem_euclid(n) } else { at };
+            return (0..n).contains(&at).then(|| self.with_rank(device, &axes, u64::try_from(at).unwrap()));
+        }
+        let table = &sources["table"];
+        let axes = self.axes(&table["axes"]);
+        let rank = usize::try_from(self.rank(device, &axes)).unwrap();
+        table["entries"][rank].as_u64().map(|source| self.with_rank(device, &axes, source))
+    }
+}
+
+/// Runs a schedule without numbers. Its mesh must have no axes in parts that run across each other.
+pub fn count(json: &str) -> Counted {
+    let schedule: Value = serde_json::from_str(json).expect("JSON");
+    let axes = schedule["mesh"]["axes"].as_array().expect("axes");
+    let mesh = Mesh {
+        names: axes.iter().map(|axis| axis["name"].as_str().unwrap().to_owned()).collect(),
+        sizes: axes.iter().map(|axis| axis["size"].as_u64().unwrap()).collect(),
+    };
+    let devices = usize::try_from(mesh.devices()).unwrap();
+    let operations = schedule["operations"].as_array().expect("operations");
+    let operands: Vec<Vec<usize>> = operations
+        .iter()
+        .map(|operation| {
+            let list = operation["operands"].as_array().unwrap();
+            list.iter().map(|operand| usize::try_from(operand.as_u64().unwrap()).unwrap()).collect()
+        })
+        .collect();
+    let outputs: Vec<usize> = schedule["outputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|output| usize::try_from(output["value"].as_u64().unwrap()).unwrap())
+        .collect();
+    // In which allocation each value lies, for each device.
+    let mut lies: Vec<Vec<Option<usize>>> = Vec::new();
+    let mut steps: BTreeMap<u64, Vec<[u64; 3]>> = BTreeMap::new();
+    let size = |at: usize| {
+        let extents = operations[at]["extents"].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap());
+        extents.product::<u64>() * bytes_of(operations[at]["dtype"].as_str().unwrap())
+    };
+    for (at, operation) in operations.iter().enumerate() {
+        let op = &operation["op"];
+        let step = steps.entry(operation["step"].as_u64().unwrap()).or_insert_with(|| vec![[0; 3]; devices]);
+        let there = |operand: usize, device: u64| lies[operand][usize::try_from(device).unwrap()];
+        let mut made = vec![None; devices];
+        for device in 0..mesh.devices() {
+            let place = usize::try_from(device).unwrap();
+            let present = operands[at].iter().filter(|operand| there(**operand, device).is_some()).count();
+            let all = present == operands[at].len();
+            made[place] = if let Some(input) = op.get("input") {
+                let sharding = &input["sharding"];
+                let is_root = sharding["operator"] == "root";
+                let open = if is_root { mesh.axes(&sharding["open"]) } else { Vec::new() };
+                open.iter().all(|axis| mesh.coordinate(device, *axis) == 0).then_some(at)
+            } else if let Some(slice) = op.get("slice") {
+                let (view, region) = (slice["view"].as_array().unwrap(), slice["region"].as_array().unwrap());
+                let hits = view.iter().zip(region).all(|(length, cut)| {
+                    cut == "whole"
+                        || cut.get("range").is_some()
+                        || mesh.map(cut, device).is_some_and(|index| (0..length.as_i64().unwrap()).contains(&index))
+                });
+                there(operands[at][0], device).filter(|_| hits)
+            } else if let Some(shuffle) = op.get("shuffle") {
+                match mesh.source(&shuffle["sources"], device) {
+                    Some(source) if source == device => there(operands[at][0], device),
+                    Some(source) if there(operands[at][0], source).is_some() => {
+                        if size(at) > 0 {
+                            step[place][1] += size(at);
+                            step[place][2] += 1;
+                            step[usize::try_from(source).unwrap()][0] += size(at);
+                        }
+                        Some(at)
+                    }
+                    _ => None,
+                }
+            } else if let Some(gather) = op.get("all_gather") {
+                let n: u64 = mesh.axes(&gather["axes"]).iter().map(|axis| mesh.sizes[*axis]).product();
+                if all && size(at) > 0 {
+                    step[place][0] += size(at) / n * (n - 1);
+                    step[place][1] += size(at) / n * (n - 1);
+                    step[place][2] += n - 1;
+                }
+                all.then_some(at)
+            } else if op.get("add").is_some() || op.get("assemble").is_some() {
+                (present > 0).then_some(at)
+            } else {
+                all.then_some(at)
+            };
+        }
+        lies.push(made);
+    }
+    let peaks = (0..devices).map(|device| peak(device, &lies, &operands, &outputs, operations, &size)).collect();
+    Counted { steps, peaks }
+}
+
+/// Allocates and frees along the list. Inputs are never freed, and are there before anything is done.
+fn peak(
+    device: usize,
+    lies: &[Vec<Option<usize>>],
+    operands: &[Vec<usize>],
+    outputs: &[usize],
+    operations: &[Value],
+    size: &dyn Fn(usize) -> u64,
+) -> u64 {
+    let is_input = |at: usize| operations[at]["op"].get("input").is_some();
+    // How many values that are still to be read, or are outputs, lie in an allocation.
+    let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
+    for operand in operands.iter().flatten().chain(outputs) {
+        if let Some(block) = lies[*operand][device] {
+            *readers.entry(block).or_default() += 1;
+        }
+    }
+    let mut heap: BTreeMap<usize, u64> = BTreeMap::new();
+    let given = (0..operations.len()).filter(|at| is_input(*at) && lies[*at][device].is_some());
+    heap.extend(given.map(|at| (at, size(at))));
+    let mut peak = heap.values().sum::<u64>();
+    for at in 0..operations.len() {
+        if lies[at][device] == Some(at) && !is_input(at) {
+            heap.insert(at, size(at));
+        }
+        peak = peak.max(heap.values().sum());
+        for operand in &operands[at] {
+            if let Some(block) = lies[*operand][device] {
+                *readers.get_mut(&block).expect("it is read") -= 1;
+            }
+        }
+        let is_needed = |block: usize| is_input(block) || readers.get(&block).is_some_and(|left| *left > 0);
+        heap.retain(|block, _| is_needed(*block));
+    }
+    peak
+}
+
+fn bytes_of(dtype: &str) -> u64 {
+    let bits: u64 = dtype.trim_start_matches(|c: char| c.is_alphabetic()).parse().unwrap_or(8);
+    bits.div_ceil(8)
+}
