@@ -11,7 +11,6 @@ mod formats;
 use collectives::schedules;
 use common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
-use shardc::costs;
 use shardc::dtype::DType;
 use shardc::export::messages::{self, What};
 use shardc::export::msccl::{self, Dialect, Room};

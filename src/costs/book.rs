@@ -3,7 +3,6 @@
 use super::limited;
 use crate::collective::Collective;
 use crate::layout::Layout;
-use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::{Chooser, Lowering};
 use crate::topology::{self, ClosedForm, Topology};
@@ -18,12 +17,6 @@ pub(super) struct Book<'a> {
 impl<'a> Book<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Book<'a> {
         Book { chooser: Chooser::new(Cow::Borrowed(topology), lowering) }
-    }
-
-    /// The same on the machine spoken of by another mesh.
-    pub(super) fn on(&self, mesh: &Mesh) -> Book<'static> {
-        let topology = self.chooser.topology().seen_as(mesh);
-        Book { chooser: Chooser::new(Cow::Owned(topology), self.chooser.lowering()) }
     }
 }
 
@@ -48,7 +41,7 @@ impl Costs for Book<'_> {
             Collective::Broadcast { .. } => topology.broadcast(axes.iter(), local),
             Collective::Slice { .. } | Collective::Open { .. } => return limited(Time::ZERO, Limit::Free),
         };
-        limited(form.time, limit(&form))
+        Cost { received: collective.bytes_received(from, mesh), ..limited(form.time, limit(&form)) }
     }
 
     fn product(&self, work: &LocalWork) -> Cost {

@@ -1,47 +1,64 @@
-//! Plans by received bytes. Ideal rings, whatever the wiring; operations break ties.
+//! Plans by received bytes: each collective by the recipe that sends least; operations break ties.
 
-use super::book::Book;
+use super::{limited, roofline, traffic};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
-use crate::plan::{Cost, Costs, LocalWork, Objective};
-use crate::recipe::{Chooser, Lowering};
+use crate::plan::{Cost, Costs, Limit, LocalWork};
+use crate::recipe::{Chooser, Lowering, Objective};
 use crate::topology::Topology;
+use crate::units::Time;
+use std::borrow::Cow;
 
-/// The book's times, but the plan with the fewest bytes.
+/// The bytes that a device receives, of the one that receives most; times are simulated.
 pub(super) struct ReceivedBytes<'a> {
-    book: Book<'a>,
+    chooser: Chooser<'a>,
 }
 
 impl<'a> ReceivedBytes<'a> {
-    pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> ReceivedBytes<'a> {
-        ReceivedBytes { book: Book::new(topology, lowering) }
+    pub(super) fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> ReceivedBytes<'a> {
+        ReceivedBytes { chooser: Chooser::new(topology, lowering).by(Objective::Bytes) }
     }
 }
 
 impl Costs for ReceivedBytes<'_> {
     fn chooser(&self) -> Option<&Chooser<'_>> {
-        self.book.chooser()
+        Some(&self.chooser)
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        self.book.collective(collective, from)
+        let mesh = &self.chooser.topology().mesh;
+        let Ok(chosen) = self.chooser.choose(collective, from, None) else {
+            return Cost { received: collective.bytes_received(from, mesh), ..limited(Time::ZERO, Limit::Free) };
+        };
+        let received = self.chooser.usage(collective, from, &chosen.recipe).received();
+        Cost { received, ..limited(chosen.time.unwrap_or_default(), Limit::Bandwidth) }
+    }
+
+    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
+        let received = collective.bytes_received(from, &self.chooser.topology().mesh);
+        collective.kind().sends().then(|| Cost { received, ..limited(Time::ZERO, Limit::Free) })
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
-        self.book.product(work)
+        roofline(work, self.chooser.topology())
     }
 
     fn map(&self, work: &LocalWork) -> Cost {
-        self.book.map(work)
+        traffic(work, self.chooser.topology())
     }
 
     fn objective(&self) -> Objective {
         Objective::Bytes
     }
 
+    fn is_by_clock(&self) -> bool {
+        true
+    }
+
     fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
-        Some(Box::new(ReceivedBytes { book: self.book.on(mesh) }))
+        let topology = self.chooser.topology().seen_as(mesh);
+        Some(Box::new(ReceivedBytes::new(Cow::Owned(topology), self.chooser.lowering())))
     }
 
     fn name(&self) -> &'static str {

@@ -7,7 +7,6 @@ use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::{Chooser, Lowering};
 use crate::topology::Topology;
-use crate::units::Time;
 use std::borrow::Cow;
 
 /// The time on the simulated links of one machine.
@@ -33,7 +32,7 @@ impl Costs for Exact<'_> {
         // What is too large to be tried takes no less than its bound.
         let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
         let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
-        limited(time, limit)
+        Cost { received: collective.bytes_received(from, &self.chooser.topology().mesh), ..limited(time, limit) }
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
@@ -44,9 +43,11 @@ impl Costs for Exact<'_> {
         traffic(work, self.chooser.topology())
     }
 
-    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
+    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
         let is_slice = matches!(collective, Collective::Slice { .. });
-        (!is_slice).then(|| self.bounds.collective(collective, from).time())
+        let received = collective.bytes_received(from, &self.chooser.topology().mesh);
+        let bound = || limited(self.bounds.collective(collective, from).time(), Limit::Bandwidth);
+        (!is_slice).then(|| Cost { received, ..bound() })
     }
 
     fn is_by_clock(&self) -> bool {

@@ -5,7 +5,7 @@
 //! busiest unit is busy, and so as long as the greatest of these times.
 
 use super::book::Book;
-use super::{CostModel, roofline, traffic};
+use super::{CostModel, limited, roofline, traffic};
 use crate::bounds::crossing;
 use crate::collective::Collective;
 use crate::layout::Layout;
@@ -110,8 +110,8 @@ impl CostModel {
     pub fn machine(self, topology: &Topology) -> Topology {
         let mut machine = topology.clone();
         match self {
-            CostModel::Exact => {}
-            CostModel::Book | CostModel::Bytes => {
+            CostModel::Exact | CostModel::Bytes => {}
+            CostModel::Book => {
                 machine.axes.iter_mut().for_each(|links| links.wiring = links.declared);
             }
         }
@@ -157,7 +157,7 @@ impl Loads<'_> {
         let is_its = |engine| works.iter().all(|work| engines.of(*work) == Some(engine));
         match self.unit {
             Unit::Engine(engine) if is_its(engine) => cost(),
-            Unit::Engine(_) | Unit::Links(_) => Cost { time: Time::ZERO, limit: Limit::Free },
+            Unit::Engine(_) | Unit::Links(_) => limited(Time::ZERO, Limit::Free),
         }
     }
 }
@@ -168,20 +168,20 @@ impl Costs for Loads<'_> {
             Unit::Engine(_) => Time::ZERO,
             Unit::Links(axes) => crossing::crossing(collective, from, &self.topology, axes),
         };
-        Cost { time, limit: Limit::Bandwidth }
+        limited(time, Limit::Bandwidth)
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
         self.counted(&[Work::MatMul], || match self.model {
-            CostModel::Exact => roofline(work, &self.topology),
-            CostModel::Book | CostModel::Bytes => Book::new(&self.topology, Lowering::default()).product(work),
+            CostModel::Exact | CostModel::Bytes => roofline(work, &self.topology),
+            CostModel::Book => Book::new(&self.topology, Lowering::default()).product(work),
         })
     }
 
     fn map(&self, work: &LocalWork) -> Cost {
         self.counted(&[Work::Map, Work::Reduce, Work::Fill], || match self.model {
-            CostModel::Exact => traffic(work, &self.topology),
-            CostModel::Book | CostModel::Bytes => Book::new(&self.topology, Lowering::default()).map(work),
+            CostModel::Exact | CostModel::Bytes => traffic(work, &self.topology),
+            CostModel::Book => Book::new(&self.topology, Lowering::default()).map(work),
         })
     }
 

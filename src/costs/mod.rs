@@ -10,7 +10,8 @@ pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::Lowering;
 use crate::topology::Topology;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
+use std::borrow::Cow;
 
 /// Which of the answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum CostModel {
     Exact,
     /// The closed forms of the book
     Book,
-    /// Received bytes; times by the book
+    /// Received bytes; times simulated
     Bytes,
 }
 
@@ -41,7 +42,7 @@ impl CostModel {
         match self {
             CostModel::Exact => Box::new(exact::Exact::new(topology, lowering)),
             CostModel::Book => Box::new(book::Book::new(topology, lowering)),
-            CostModel::Bytes => Box::new(bytes::ReceivedBytes::new(topology, lowering)),
+            CostModel::Bytes => Box::new(bytes::ReceivedBytes::new(Cow::Borrowed(topology), lowering)),
         }
     }
 }
@@ -50,7 +51,7 @@ impl CostModel {
 fn roofline(work: &LocalWork, topology: &Topology) -> Cost {
     let compute = topology.scale.at_rate(work.flops, topology.hardware.flops(work.dtype));
     let memory = traffic(work, topology);
-    if compute >= memory.time { Cost { time: compute, limit: Limit::Compute } } else { memory }
+    if compute >= memory.time { limited(compute, Limit::Compute) } else { memory }
 }
 
 /// The time of reading the operands and writing the result.
@@ -61,5 +62,5 @@ fn traffic(work: &LocalWork, topology: &Topology) -> Cost {
 
 /// Nothing limits what takes no time.
 fn limited(time: Time, limit: Limit) -> Cost {
-    Cost { time, limit: if time == Time::ZERO { Limit::Free } else { limit } }
+    Cost { time, received: Bytes(0), limit: if time == Time::ZERO { Limit::Free } else { limit } }
 }

@@ -185,8 +185,7 @@ impl Ranking<'_, '_> {
     fn cost(&self, path: &Path) -> Moved {
         let moves = path.iter().map(|(id, from, collective)| {
             let from = self.search.space(*id).layout(*from);
-            let received = collective.bytes_received(&from, &self.search.program.mesh);
-            Score::new(self.lazy.objective(), self.lazy.collective(collective, &from).time, received, 0)
+            Score::new(self.lazy.objective(), self.lazy.collective(collective, &from), 0)
         });
         (moves.fold(Score::default(), |sum, score| sum + score), path.len())
     }
@@ -237,12 +236,13 @@ impl Ranking<'_, '_> {
         let mut costs = Vec::new();
         for (id, node, collective) in path {
             let from = self.search.space(*id).layout(*node);
-            received = Bytes(received.0.saturating_add(collective.bytes_received(&from, mesh).0));
             let to = collective.apply(&from.sharding, mesh);
             let after = to.map_or(0, |to| to.local_bytes(from.dtype, &from.dims, mesh).0);
             held = held.max(from.local_bytes(mesh).0.saturating_add(after));
             is_bound |= self.lazy.at_least(collective, &from).is_some();
-            costs.push(self.lazy.collective(collective, &from));
+            let cost = self.lazy.collective(collective, &from);
+            received = Bytes(received.0.saturating_add(cost.received.0));
+            costs.push(cost);
         }
         let communication = costs.iter().map(|cost| cost.time).sum();
         let time = communication + compute.time;

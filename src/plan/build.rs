@@ -66,7 +66,7 @@ impl<'a> Built<'a> {
         let objective = self.builder.search.costs.objective();
         let score = |step: &Step| {
             let times = step.times(&self.builder.program);
-            Score::new(objective, step.cost.time, step.usage.received(), step.flops).times(times)
+            Score::new(objective, step.cost, step.flops).times(times)
         };
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::Program;
 use crate::recipe::Chooser;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
@@ -57,7 +57,8 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) 
 }
 
 /// Longer than any plan; a few of them can still be added.
-const NEVER: Time = Time::from_ticks(u128::MAX / 1024);
+const NEVER: Cost =
+    Cost { time: Time::from_ticks(u128::MAX / 1024), received: Bytes(u64::MAX / 1024), limit: Limit::Bandwidth };
 
 /// Costs of which some are only known as bounds.
 pub(super) struct Lazy<'a> {
@@ -89,13 +90,13 @@ impl Costs for Lazy<'_> {
             return cost;
         }
         match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
-            Some(_) if self.only_known => Cost { time: NEVER, limit: Limit::Bandwidth },
-            Some(time) => Cost { time, limit: Limit::Bandwidth },
+            Some(_) if self.only_known => NEVER,
+            Some(bound) => bound,
             None => self.costs.collective(collective, from),
         }
     }
 
-    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Time> {
+    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
         let bound = self.costs.at_least(collective, from).filter(|_| !self.is_eager)?;
         self.learned(collective, from).is_none().then_some(bound)
     }

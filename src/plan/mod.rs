@@ -23,6 +23,7 @@ mod unit_axes;
 pub mod unroll;
 mod usage;
 
+pub use crate::recipe::Objective;
 pub use budget::Budget;
 pub use floor::{Least, least};
 pub use print::collective_name;
@@ -52,8 +53,8 @@ pub trait Costs {
     /// The time of one collective, and what limits it.
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost;
 
-    /// A time that the collective does not take less than, where the time itself takes long to find.
-    fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Time> {
+    /// A cost that the collective is not below, where the cost itself takes long to find.
+    fn at_least(&self, _collective: &Collective, _from: &Layout) -> Option<Cost> {
         None
     }
 
@@ -87,15 +88,6 @@ pub trait Costs {
     fn name(&self) -> &'static str;
 }
 
-/// What a plan is chosen by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objective {
-    /// The sum of the times of its steps; received bytes break ties.
-    Time,
-    /// The bytes that the fullest device receives; floating-point operations break ties.
-    Bytes,
-}
-
 /// What one device has to do in a local computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalWork {
@@ -123,7 +115,9 @@ impl LocalWork {
 pub struct Cost {
     /// The time.
     pub time: Time,
-    /// What would have to be faster for it to be less.
+    /// The bytes that a device receives at the least; where plans are chosen by bytes, those that it does receive.
+    pub received: Bytes,
+    /// What would have to be faster for it to take less time.
     pub limit: Limit,
 }
 

@@ -4,13 +4,13 @@
 
 use super::budget::{Budget, MoveBudget};
 use super::few;
-use super::{Allowed, Costs, Objective};
+use super::{Allowed, Cost, Costs, Objective};
 use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
-use crate::units::{Bytes, Time};
+use crate::units::Time;
 use itertools::Itertools;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -27,8 +27,8 @@ pub(super) struct Score {
 }
 
 impl Score {
-    pub(super) fn new(objective: Objective, time: Time, received: Bytes, flops: u128) -> Score {
-        let (time, bytes) = (time.ticks(), u128::from(received.0));
+    pub(super) fn new(objective: Objective, cost: Cost, flops: u128) -> Score {
+        let (time, bytes) = (cost.time.ticks(), u128::from(cost.received.0));
         match objective {
             Objective::Time => Score { first: time, second: bytes, steps: 1 },
             Objective::Bytes => Score { first: bytes, second: flops, steps: 1 },
@@ -374,7 +374,7 @@ impl Space {
             if !is_restricted && edges.len() % MOVES_PER_LOOK == MOVES_PER_LOOK - 1 && self.budget.is_restricted() {
                 return None;
             }
-            let (time, score) = priced(&collective, from, mesh, costs);
+            let (time, score) = priced(&collective, from, costs);
             let held = before.saturating_add(to.local_bytes(self.dtype, &self.dims, mesh).0);
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
@@ -382,20 +382,20 @@ impl Space {
     }
 
     /// Takes in what a move costs by now, if it is one of this array type that has been met.
-    pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout, mesh: &Mesh, costs: &dyn Costs) {
+    pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout, costs: &dyn Costs) {
         if (self.dtype, &self.dims) != (from.dtype, &from.dims) {
             return;
         }
         let Some(edges) = self.known(&from.sharding).and_then(|node| self.edges[node].as_mut()) else { return };
         for edge in edges.iter_mut().filter(|edge| *edge.collective == *collective) {
-            (edge.time, edge.score) = priced(collective, from, mesh, costs);
+            (edge.time, edge.score) = priced(collective, from, costs);
         }
     }
 }
 
-fn priced(collective: &Collective, from: &Layout, mesh: &Mesh, costs: &dyn Costs) -> (Time, Score) {
-    let time = costs.collective(collective, from).time;
-    (time, Score::new(costs.objective(), time, collective.bytes_received(from, mesh), 0))
+fn priced(collective: &Collective, from: &Layout, costs: &dyn Costs) -> (Time, Score) {
+    let cost = costs.collective(collective, from);
+    (cost.time, Score::new(costs.objective(), cost, 0))
 }
 
 /// Above this many axes that go to a dim at once, they are tried in their own order and in that of the mesh only.

@@ -227,8 +227,8 @@ impl<'a> Search<'a> {
 
     /// Takes in what a move costs by now.
     pub(super) fn reprice(&mut self, collective: &Collective, from: &Layout) {
-        let (mesh, costs) = (&self.program.mesh, self.costs);
-        self.spaces.iter_mut().for_each(|space| space.reprice(collective, from, mesh, costs));
+        let costs = self.costs;
+        self.spaces.iter_mut().for_each(|space| space.reprice(collective, from, costs));
     }
 
     /// So many moves and ways have been looked at.
@@ -480,8 +480,7 @@ impl<'a> Search<'a> {
                 let layout = self.space(*operand).layout(source);
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
-                let received = collective.bytes_received(&layout, &program.mesh);
-                let own = Score::new(self.costs.objective(), cost.time, received, 0).times(program.times(id));
+                let own = Score::new(self.costs.objective(), cost, 0).times(program.times(id));
                 vec![(self.space_mut(id).node(&to), score + own, Origin { operands: vec![source] })]
             }
             Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
@@ -554,7 +553,7 @@ impl<'a> Search<'a> {
             let nodes = nodes.collect();
             let result = self.space_mut(id).node(&assignment.result);
             let (cost, flops) = self.compute_cost(id, &assignment);
-            let own = Score::new(self.costs.objective(), cost.time, Bytes(0), flops);
+            let own = Score::new(self.costs.objective(), cost, flops);
             let layouts = operands.iter().zip(&assignment.operands).map(|(id, sharding)| (*id, sharding));
             let layouts = layouts.chain([(id, &assignment.result)]);
             let bytes = |(id, sharding): (ValueId, &Sharding)| {
@@ -741,7 +740,7 @@ fn start(node: Node) -> (Node, Score, Origin) {
 }
 
 /// No time at all.
-pub(super) const FREE: Cost = Cost { time: Time::ZERO, limit: super::Limit::Free };
+pub(super) const FREE: Cost = Cost { time: Time::ZERO, received: Bytes(0), limit: super::Limit::Free };
 
 fn softmax_dim(function: Function) -> Option<usize> {
     match function {

@@ -5,7 +5,7 @@ use super::chooser::{Chooser, Flaw};
 use super::colours::{colours, turns};
 use super::problem::Problem;
 use super::uneven::CutAt;
-use super::{Stage, effort, idle, packing};
+use super::{Objective, Stage, effort, idle, packing};
 use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};
@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 
 /// More chunks of all axes at once are not tried.
 const MOST_CHUNKS: u64 = 64;
+
+/// More devices do not send each other messages of their own over several axes.
+const MOST_AT_ONCE: u64 = 64;
 
 /// What is saved by chunks that follow each other along a tree should be 1 part in so many: their operations are many.
 const LEAST_SAVING: u128 = 128;
@@ -69,6 +72,7 @@ impl Chooser<'_> {
             }
             all.extend(self.over_axes(problem, Method::Multiport, &runs));
             all.extend(self.scattered(problem, &runs));
+            all.extend(self.exchanged_at_once(problem, &runs));
             if self.packing_pays(problem, &runs) {
                 all.extend(self.over_axes(problem, Method::TreePacking, &runs));
             }
@@ -202,6 +206,15 @@ impl Chooser<'_> {
             stages.push(Stage::AllToAll { runs, from: dim, to });
         }
         Ok(stages)
+    }
+
+    /// Every block on its own way: fewer bytes than axis after axis, but a message for each two devices. In turns or at once
+    /// the axes are as fast, so only bytes are a reason to try it.
+    fn exchanged_at_once<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let to = problem.to.filter(|_| runs.len() > 1 && self.objective == Objective::Bytes)?;
+        let (from, axes) = problem.on().next()?;
+        let few = axes.group_size(&self.topology.mesh) <= MOST_AT_ONCE;
+        few.then(|| Candidate::once(vec![Stage::AllToAllAtOnce { axes, from, to }]))
     }
 
     /// Most of a sum evenly by what is asked for, the few rows that are left over as they are fastest.

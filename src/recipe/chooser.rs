@@ -5,7 +5,7 @@ use super::part::Part;
 use super::problem::Problem;
 use super::trial::{self, Trial};
 use super::uneven::{cut_at, scatters};
-use super::{Lowering, Recipe, Stage, idle, permute};
+use super::{Lowering, Objective, Recipe, Stage, idle, permute};
 use crate::collective::{Collective, CollectiveKind};
 use crate::function::{Function, Unary};
 use crate::layout::{Layout, Sharding};
@@ -13,7 +13,7 @@ use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
-use crate::sim::usage::StepUsage;
+use crate::sim::usage::{self, StepUsage};
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
@@ -73,6 +73,7 @@ pub struct Chooser<'a> {
     pub(super) lowering: Lowering,
     /// Whether neither several axes at once nor chunks are tried, unless asked for: there are to be few operations.
     pub(super) frugal: bool,
+    pub(super) objective: Objective,
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
@@ -101,6 +102,7 @@ impl<'a> Chooser<'a> {
             topology,
             lowering,
             frugal: false,
+            objective: Objective::Time,
             chosen: RefCell::default(),
             choices: RefCell::default(),
             parts: RefCell::default(),
@@ -109,8 +111,15 @@ impl<'a> Chooser<'a> {
     }
 
     /// Of those with few operations.
-    pub fn frugal(topology: &'a Topology, lowering: Lowering) -> Chooser<'a> {
-        Chooser { frugal: true, ..Chooser::new(Cow::Borrowed(topology), lowering) }
+    #[must_use]
+    pub fn frugal(self) -> Chooser<'a> {
+        Chooser { frugal: true, ..self }
+    }
+
+    /// The same of what is best by something else.
+    #[must_use]
+    pub fn by(self, objective: Objective) -> Chooser<'a> {
+        Chooser { objective, ..self }
     }
 
     /// The machine.
@@ -254,22 +263,22 @@ impl<'a> Chooser<'a> {
         {
             return Ok(Choice { stages: only.stages(1), trial: None });
         }
-        let mut best: Option<(Trial, Vec<Stage>)> = None;
+        let mut best: Option<Tried> = None;
         for candidate in &candidates {
-            let least = best.as_ref().map_or(Time::MAX, |(trial, _)| trial.time);
+            // What takes longer may still send less.
+            let fastest = best.as_ref().filter(|_| self.objective == Objective::Time);
+            let least = fastest.map_or(Time::MAX, |best| best.trial.time);
             let found = match &candidate.counts[..] {
-                [chunks] => {
-                    let stages = candidate.stages(*chunks);
-                    self.trial(problem, &stages, least).map(|trial| (trial, stages))
-                }
+                [chunks] => self.trial(problem, candidate.stages(*chunks), least),
                 _ => self.in_chunks(problem, candidate, least),
             };
-            best = found.filter(|(trial, _)| trial.time < least).or(best);
+            let is_better = |found: &Tried| best.as_ref().is_none_or(|best| found.figure() < best.figure());
+            best = found.filter(is_better).or(best);
         }
         // Where none can be tried on the clock, the usual one.
         let usual = || candidates.first().map_or_else(Vec::new, |candidate| candidate.stages(candidate.counts[0]));
         Ok(match best {
-            Some((trial, stages)) => Choice { stages, trial: Some(trial) },
+            Some(Tried { trial, stages, .. }) => Choice { stages, trial: Some(trial) },
             None => Choice { stages: usual(), trial: None },
         })
     }
@@ -278,8 +287,8 @@ impl<'a> Chooser<'a> {
     ///
     /// More chunks take less time until their latencies do not hide any more; but each makes operations, so what saves
     /// next to nothing is not worth it. What is too much for a link in one chunk is so in many.
-    fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time) -> Option<(Trial, Vec<Stage>)> {
-        let mut best: Option<(Trial, Vec<Stage>)> = None;
+    fn in_chunks(&self, problem: &Problem, candidate: &Candidate<'_>, least: Time) -> Option<Tried> {
+        let mut best: Option<Tried> = None;
         // One step may bring nothing, where the next one does.
         let (mut idle, mut from) = (0, 0);
         let mut nearly_always_busy = false;
@@ -287,38 +296,56 @@ impl<'a> Chooser<'a> {
             && !nearly_always_busy
             && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= from)
         {
-            let stages = candidate.stages(chunks);
-            let Some(trial) = self.trial(problem, &stages, Time::MAX) else { break };
-            if trial.load >= least {
+            let Some(tried) = self.trial(problem, candidate.stages(chunks), Time::MAX) else { break };
+            if tried.trial.load >= least {
                 return best;
             }
-            let (time, load) = (trial.time.ticks(), trial.load.ticks());
-            let saves = best.as_ref().is_none_or(|(known, _)| {
-                let known = known.time.ticks();
+            let (time, load) = (tried.trial.time.ticks(), tried.trial.load.ticks());
+            let saves = best.as_ref().is_none_or(|best| {
+                let known = best.trial.time.ticks();
                 time < known - known / candidate.least_saving
             });
             nearly_always_busy = time.saturating_sub(load) <= load / NEARLY_ALL;
             idle = if saves { 0 } else { idle + 1 };
-            best = if saves { Some((trial, stages)) } else { best };
+            best = if saves { Some(tried) } else { best };
             from = 2 * chunks;
         }
         best
     }
 
     /// What the clock says of some stages; `None` as well if they take the time of the limit or more.
-    fn trial(&self, problem: &Problem, stages: &[Stage], limit: Time) -> Option<Trial> {
+    fn trial(&self, problem: &Problem, stages: Vec<Stage>, limit: Time) -> Option<Tried> {
         let part = self.part(problem.busy());
-        let recipe = Recipe { operator: Operator::Sum, equal_copies: self.lowering.bitwise, stages: stages.to_vec() };
+        let recipe = Recipe { operator: Operator::Sum, equal_copies: self.lowering.bitwise, stages };
         let there = recipe.renumbered(&|axis| part.axis(axis));
         let (dtype, extents) = (problem.dtype, &problem.extents);
         let schedule = trial::of_block(&part.topology, dtype, extents, |builder, input| there.emit(builder, input));
-        trial::timed(&schedule, &part.topology, limit)
+        let trial = trial::timed(&schedule, &part.topology, limit)?;
+        let received = match self.objective {
+            Objective::Time => 0,
+            Objective::Bytes => usage::of(&schedule).received.most,
+        };
+        Some(Tried { received, trial, stages: recipe.stages })
     }
 
     /// The part of the machine along some axes.
     pub(super) fn part(&self, axes: AxisSet) -> Rc<Part> {
         let mut parts = self.parts.borrow_mut();
         Rc::clone(parts.entry(axes).or_insert_with(|| Rc::new(Part::new(&self.topology, axes))))
+    }
+}
+
+/// Stages that have been tried.
+struct Tried {
+    /// The bytes that a device receives, of the one that receives most; 0 where that plays no role.
+    received: u64,
+    trial: Trial,
+    stages: Vec<Stage>,
+}
+
+impl Tried {
+    fn figure(&self) -> (u64, Time) {
+        (self.received, self.trial.time)
     }
 }
 

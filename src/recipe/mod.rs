@@ -28,6 +28,16 @@ use crate::operator::Operator;
 use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad};
 use crate::schedule::{Builder, CoordMap, Cut, OpId};
 
+/// What the best is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// Time; received bytes break ties.
+    Time,
+    /// The bytes that a device receives, of the one that receives most; what is computed, and of recipes their time,
+    /// breaks ties.
+    Bytes,
+}
+
 /// How collectives become operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lowering {
@@ -91,6 +101,15 @@ pub enum Stage {
     AllToAll {
         /// The runs as they stand before, each with its method.
         runs: Vec<(Axes, Method)>,
+        /// The dim that they leave.
+        from: usize,
+        /// Where they go.
+        to: Destination,
+    },
+    /// Axes leave one dim for another, all at once.
+    AllToAllAtOnce {
+        /// The axes as they stand before.
+        axes: Axes,
         /// The dim that they leave.
         from: usize,
         /// Where they go.
@@ -229,6 +248,7 @@ impl Stage {
                 methods::all_reduce_in_chunks(builder, *method, *run, value, operator, *chunks)
             }
             Stage::AllToAll { runs, from, to } => methods::all_to_all_over(builder, runs, value, *from, *to),
+            Stage::AllToAllAtOnce { axes, from, to } => methods::all_to_all_at_once(builder, *axes, value, *from, *to),
             Stage::Broadcast { run, wiring, method, chunks } => {
                 methods::broadcast(builder, *method, *run, *wiring, value, *chunks)
             }
@@ -295,6 +315,10 @@ impl Stage {
             | Stage::BroadcastPacked { axes, .. } => *axes = run(axes),
             Stage::AllToAll { runs, to, .. } => {
                 runs.iter_mut().for_each(|(axes, _)| *axes = run(axes));
+                *to = goes(to);
+            }
+            Stage::AllToAllAtOnce { axes, to, .. } => {
+                *axes = run(axes);
                 *to = goes(to);
             }
             Stage::Multiport { all, to, .. } => {

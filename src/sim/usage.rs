@@ -147,7 +147,8 @@ impl Usage {
 pub fn of(schedule: &Schedule) -> Usage {
     let count = Count::new(schedule);
     let outputs: Vec<OpId> = schedule.outputs.iter().map(|output| output.value).collect();
-    let peak = (0..count.devices().len()).map(|class| count.memory(class, &outputs).peak()).max();
+    let classes = if count.is_uniform() { 0..1 } else { 0..count.devices().len() };
+    let peak = classes.map(|class| count.memory(class, &outputs).peak()).max();
     Usage::new(&count.traffic(), peak.unwrap_or_default(), &schedule.mesh)
 }
 
@@ -164,8 +165,11 @@ impl StepUsage {
     /// Counts a schedule that is one step: what comes after its first operation, an input, up to its result.
     pub fn of(schedule: &Schedule, result: OpId) -> StepUsage {
         let count = Count::new(schedule);
-        let working = (0..count.devices().len()).map(|class| count.memory(class, &[result]).working(result));
-        let working = PerDevice { axes: count.apart(), each: working.collect() };
+        let of = |class| count.memory(class, &[result]).working(result);
+        let working = match count.is_uniform() {
+            true => PerDevice::all(of(0)),
+            false => PerDevice { axes: count.apart(), each: (0..count.devices().len()).map(of).collect() },
+        };
         StepUsage { traffic: count.traffic(), working }
     }
 
@@ -196,8 +200,25 @@ struct Count<'a> {
     schedule: &'a Schedule,
     orbits: Orbits,
     operands: Vec<Vec<OpId>>,
-    /// For each operation, by class of devices.
-    present: Vec<Vec<bool>>,
+    /// For each operation.
+    present: Vec<Presence>,
+}
+
+/// On which devices there is a block.
+enum Presence {
+    /// On all.
+    Everywhere,
+    /// By class of devices.
+    Some(Vec<bool>),
+}
+
+impl Presence {
+    fn at(&self, class: usize) -> bool {
+        match self {
+            Presence::Everywhere => true,
+            Presence::Some(classes) => classes[class],
+        }
+    }
 }
 
 impl<'a> Count<'a> {
@@ -218,6 +239,19 @@ impl<'a> Count<'a> {
         self.orbits.representatives()
     }
 
+    /// Whether all devices have all blocks, and none takes over its own.
+    fn is_uniform(&self) -> bool {
+        let mesh = &self.schedule.mesh;
+        let sends = |id: OpId| match &self.schedule.operation(id).kind {
+            OpKind::Shuffle { sources, .. } => {
+                self.devices().iter().all(|device| sources.of(mesh, *device) != Some(*device))
+            }
+            _ => true,
+        };
+        let everywhere = |presence: &Presence| matches!(presence, Presence::Everywhere);
+        self.present.iter().all(everywhere) && self.schedule.ids().all(sends)
+    }
+
     /// The axes along which devices are told apart.
     fn apart(&self) -> Axes {
         let axes = self.schedule.mesh.axis_ids().filter(|axis| !self.orbits.axes().contains(*axis));
@@ -225,10 +259,27 @@ impl<'a> Count<'a> {
     }
 
     fn is_present(&self, id: OpId, device: DeviceId) -> bool {
-        self.present[id.index()][self.orbits.class(device)]
+        self.present[id.index()].at(self.orbits.class(device))
     }
 
-    fn presence(&self, id: OpId) -> Vec<bool> {
+    fn presence(&self, id: OpId) -> Presence {
+        if self.follows_operands(id) {
+            return Presence::Everywhere;
+        }
+        let classes = self.classes_of(id);
+        if classes.iter().all(|there| *there) { Presence::Everywhere } else { Presence::Some(classes) }
+    }
+
+    /// Whether an operation has a result everywhere for its operands are there.
+    fn follows_operands(&self, id: OpId) -> bool {
+        let operands = &self.operands[id.index()];
+        let are_everywhere =
+            operands.iter().all(|operand| matches!(self.present[operand.index()], Presence::Everywhere));
+        let kind = &self.schedule.operation(id).kind;
+        are_everywhere && !operands.is_empty() && !matches!(kind, OpKind::Shuffle { .. } | OpKind::Slice { .. })
+    }
+
+    fn classes_of(&self, id: OpId) -> Vec<bool> {
         let mesh = &self.schedule.mesh;
         let operands = &self.operands[id.index()];
         let operation = self.schedule.operation(id);
@@ -265,10 +316,10 @@ impl<'a> Count<'a> {
         for id in self.schedule.ids() {
             let operation = self.schedule.operation(id);
             let bytes = block_bytes(operation);
-            let has = self.present[id.index()].iter().enumerate().filter(|(_, there)| **there && bytes > 0);
+            let has = (0..each.len()).filter(|class| bytes > 0 && self.present[id.index()].at(*class));
             match &operation.kind {
                 OpKind::Shuffle { sources, .. } => {
-                    for (class, _) in has {
+                    for class in has {
                         let device = self.devices()[class];
                         if let Some(source) = sources.of(mesh, device).filter(|source| *source != device) {
                             each[class] += Traffic { sent: 0, received: bytes, messages: 1 };
@@ -279,7 +330,7 @@ impl<'a> Count<'a> {
                 OpKind::AllGather { axes, .. } => {
                     let n = mesh.group_size(axes.iter().copied());
                     let others = bytes / n * (n - 1);
-                    has.for_each(|(class, _)| {
+                    has.for_each(|class| {
                         each[class] += Traffic { sent: others, received: others, messages: n - 1 };
                     });
                 }
@@ -303,7 +354,7 @@ impl<'a> Count<'a> {
             };
             let read = operands.iter().filter_map(|operand| blocks[operand.index()]);
             read.for_each(|block| last[block.index()] = id);
-            let own = self.present[id.index()][class].then_some(id);
+            let own = self.present[id.index()].at(class).then_some(id);
             blocks.push(own.and_then(|id| if is_view { blocks[operands[0].index()] } else { Some(id) }));
         }
         let end = OpId::end();

@@ -4,7 +4,7 @@ use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
 use super::place::{Place, halves};
 use super::rotations::length;
-use crate::mesh::{Axes, AxisId, Mesh};
+use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use itertools::Itertools;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -78,6 +78,49 @@ pub fn all_to_all_over(
         value = Exchange { method: *method, from, to }.build(&mut builder.by(method.name()), value);
     }
     value
+}
+
+/// The same over all axes at once: each device sends every other one its block, whatever way that is, the farthest first.
+pub fn all_to_all_at_once(builder: &mut Builder<'_>, axes: Axes, value: OpId, from: usize, to: Destination) -> OpId {
+    let builder = &mut builder.by(Method::Direct.name());
+    let mesh = builder.mesh().clone();
+    let n = axes.group_size(&mesh);
+    let (source, target) = (Place::new(axes, from), Place::new(to.order, to.dim));
+    let mut extents = builder.extents(value).to_vec();
+    extents[to.dim] /= n;
+    let sizes: Vec<u64> = axes.iter().map(|axis| mesh.size(axis)).collect();
+    let offsets = sizes.iter().map(|size| 0..*size).multi_cartesian_product();
+    let hops = |offset: &Vec<u64>| offset.iter().zip(&sizes).map(|(by, size)| *by.min(&(size - by))).sum::<u64>();
+    let mut pieces = Vec::new();
+    for offset in offsets.sorted_by_key(|offset| std::cmp::Reverse(hops(offset))) {
+        let ahead = turned(&mesh, axes, to.order, &offset, false);
+        let slot = CoordMap::Table { axes: to.order.iter().collect(), entries: ahead.into_iter().map(Some).collect() };
+        let mut block = target.slot(builder, value, slot, None);
+        let behind = turned(&mesh, axes, axes, &offset, true);
+        if hops(&offset) > 0 {
+            let entries = behind.iter().map(|rank| u32::try_from(*rank).ok()).collect();
+            block = builder.shuffle(block, Sources::Table { axes: axes.iter().collect(), entries }, Route::Shortest);
+        }
+        let slot = CoordMap::Table { axes: axes.iter().collect(), entries: behind.into_iter().map(Some).collect() };
+        pieces.push((block, source.region(&extents, slot, None)));
+    }
+    extents[from] *= n;
+    let view = source.view(&extents, n);
+    builder.assemble(extents, view, pieces)
+}
+
+/// By rank in `order`: the rank there of the device that is so far ahead, or behind, along the axes.
+fn turned(mesh: &Mesh, axes: Axes, order: Axes, offset: &[u64], back: bool) -> Vec<u64> {
+    let image = |rank: u64| {
+        let device = mesh.with_rank(DeviceId(0), order.iter(), rank);
+        let image = axes.iter().zip(offset).fold(device, |image, (axis, by)| {
+            let (size, at) = (mesh.size(axis), u64::from(mesh.coordinate(image, axis)));
+            let to = if back { at + size - by } else { at + by } % size;
+            mesh.with_coordinate(image, axis, u32::try_from(to).expect("axes are shorter"))
+        });
+        mesh.rank(image, order.iter())
+    };
+    (0..order.group_size(mesh)).map(image).collect()
 }
 
 /// One stage of an AllToAll, along one axis.
