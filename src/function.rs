@@ -259,6 +259,21 @@ impl Function {
         }
     }
 
+    /// The element type that it gives; `None` where it has no meaning on these.
+    pub fn dtype(self, operands: &[DType]) -> Option<DType> {
+        let dtype = match (self, operands) {
+            (Function::Cast(dtype), [_]) => dtype,
+            (Function::Unary(Unary::Not), [only]) => (*only == DType::Bool).then_some(*only)?,
+            (Function::Masked(_), [DType::Bool, only]) => *only,
+            (Function::Where, [DType::Bool, left, right]) => left.elementwise(*right)?,
+            (Function::Masked(_) | Function::Where, _) => return None,
+            (_, [only]) => *only,
+            (_, [left, right]) => left.elementwise(*right)?,
+            _ => return None,
+        };
+        (dtype.is_float() || !self.needs_float()).then_some(dtype)
+    }
+
     /// Whether it has no meaning on integers.
     pub fn needs_float(self) -> bool {
         match self {

@@ -99,7 +99,7 @@ fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
         counts.all += 1;
         let computes = || references.iter().all(|reference| reference.is_met_by(&mutant));
         match prove(&mutant) {
-            Err(Flaw::Malformed { .. } | Flaw::MalformedArray { .. } | Flaw::MalformedOutput { .. }) => {
+            Err(Flaw::Malformed(_) | Flaw::MalformedArray { .. }) => {
                 counts.malformed += 1;
             }
             Err(flaw) => {

@@ -15,10 +15,7 @@ use std::process::Command;
 
 /// Codes without a page: nothing that a program or a schedule says leads to them.
 const WITHOUT_PAGE: &[(&str, &str)] = &[
-    ("proof-malformed", "a schedule that was not verified"),
-    ("proof-malformed-array", "a schedule that was not verified"),
-    ("proof-malformed-output", "a schedule that was not verified"),
-    ("schedule-operands", "a schedule that was not verified"),
+    ("proof-malformed-array", "arrays that no program declares"),
     ("schedule-other-mesh", "a schedule that is timed on the machine of another one"),
     ("schedule-route", "a schedule that is timed without its proof"),
     ("schedule-kept-gather", "a gather that the compiler keeps as one: ours"),

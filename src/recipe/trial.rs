@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule};
+use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule, verify};
 use crate::sim::{clock, proof};
 use crate::span::Span;
 use crate::topology::Topology;
@@ -14,7 +14,7 @@ pub const MOST_WORK: usize = 1 << 25;
 /// Whether a schedule is more than the proof takes. Along which axes one device stands for all is looked up only where
 /// it matters.
 pub fn is_larger_than_proven(schedule: &Schedule) -> bool {
-    is_larger(schedule, || proof::followed(schedule))
+    is_larger(schedule, || verify(schedule).map_or(usize::MAX, proof::followed))
 }
 
 fn is_larger(schedule: &Schedule, followed: impl FnOnce() -> usize) -> bool {
@@ -72,14 +72,15 @@ pub(super) fn of_block_on(
 /// The time of a schedule; `None` if it has too many operations, a message has no way, or it takes the time of the limit
 /// or more.
 pub(super) fn timed(schedule: &Schedule, topology: &Topology, limit: Time) -> Option<Trial> {
+    let verified = verify(schedule).ok()?;
     let followed = || {
-        let collapsed = clock::collapsed(schedule, topology).group_size(&schedule.mesh);
+        let collapsed = clock::collapsed(verified, topology).group_size(&schedule.mesh);
         schedule.mesh.device_count() / usize::try_from(collapsed).unwrap_or(1).max(1)
     };
     if is_larger(schedule, followed) {
         return None;
     }
-    let timing = clock::run_below(schedule, topology, limit).ok()??;
+    let timing = clock::run_below(verified, topology, limit).ok()??;
     Some(Trial { time: timing.makespan, load: timing.busiest_link_time() })
 }
 

@@ -1,5 +1,6 @@
 //! Adds operations to a schedule; extents and dtypes of the results follow from the operands.
 
+use super::view::region_extents;
 use super::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -74,7 +75,7 @@ impl<'a> Builder<'a> {
 
     /// Keeps a region of a view of the block.
     pub fn slice(&mut self, value: OpId, view: Vec<u64>, region: Region) -> OpId {
-        let extents = grouped(self.extents(value), &view, &region);
+        let extents = region_extents(self.extents(value), &view, &region).expect("the view refines the block");
         self.push_like(value, OpKind::Slice { view, region }, extents)
     }
 
@@ -162,7 +163,7 @@ impl<'a> Builder<'a> {
     pub fn map(&mut self, function: Function, operands: &[OpId], einsum: Einsum) -> OpId {
         let extents = self.result_extents(operands, &einsum);
         let dtypes: Vec<DType> = operands.iter().map(|operand| self.dtype(*operand)).collect();
-        let dtype = map_dtype(function, &dtypes).expect("the checker has seen the dtypes");
+        let dtype = function.dtype(&dtypes).expect("the checker has seen the dtypes");
         self.push(OpKind::Map { function, einsum }, dtype, extents, operands)
     }
 
@@ -195,19 +196,6 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The dtype that a function gives; `None` where it has none.
-pub(super) fn map_dtype(function: Function, operands: &[DType]) -> Option<DType> {
-    match (function, operands) {
-        (Function::Cast(dtype), [_]) => Some(dtype),
-        (_, [only]) => Some(*only),
-        (Function::Masked(_), [DType::Bool, only]) => Some(*only),
-        (Function::Where, [DType::Bool, left, right]) => left.elementwise(*right),
-        (Function::Masked(_), _) => None,
-        (_, [left, right]) => left.elementwise(*right),
-        _ => None,
-    }
-}
-
 /// Extents with one dim cut in `count` blocks: `[.., e, ..] -> [.., count, e / count, ..]`. A scalar is one block:
 /// `[] -> [1]`.
 pub(super) fn split(extents: &[u64], dim: usize, count: u64) -> Vec<u64> {
@@ -218,9 +206,4 @@ pub(super) fn split(extents: &[u64], dim: usize, count: u64) -> Vec<u64> {
     }
     view.insert(dim, count);
     view
-}
-
-/// The extents of a region, by the dims that the view refines.
-fn grouped(extents: &[u64], view: &[u64], region: &Region) -> Vec<u64> {
-    super::verify::grouped(extents, view, region).expect("the view refines the block")
 }

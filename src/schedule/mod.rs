@@ -16,13 +16,14 @@ mod symmetry;
 mod tests;
 mod text;
 mod verify;
+pub mod view;
 mod words;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
 pub use symmetry::Turn;
 pub use text::{OperationPlace, Places, Unread, Written, from_text, is_schedule};
-pub use verify::{Flaw, MOST_BYTES, MOST_DIMS, Malformed, Place, verify};
+pub use verify::{Flaw, MOST_DIMS, MOST_ELEMENTS, Malformed, Place, Verified, verify};
 
 use crate::dtype::DType;
 use crate::einsum::Einsum;

@@ -84,7 +84,7 @@ pub fn from_text(source: &str) -> Result<Written, Unread> {
     match written.filter(|_| errors.is_empty()) {
         None => Err(Unread::Text(errors)),
         Some(written) => match verify(&written.schedule) {
-            Ok(()) => Ok(written),
+            Ok(_) => Ok(written),
             Err(malformed) => Err(Unread::Malformed(written.places.label(&malformed))),
         },
     }

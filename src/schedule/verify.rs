@@ -3,6 +3,7 @@
 mod arrays;
 mod operations;
 
+use super::view::region_extents;
 use super::{ArrayId, CoordMap, Cut, OpId, Region, Schedule};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh};
@@ -11,13 +12,33 @@ use itertools::Itertools;
 use petgraph::Direction;
 use petgraph::visit::EdgeRef;
 use std::fmt;
+use std::ops::Deref;
 
 /// The most dims that an array, a block or a view may have; also the most indices of an einsum.
 pub const MOST_DIMS: usize = 64;
-/// The most bytes that a block or an array may have: sums of a few of them stay countable.
-pub const MOST_BYTES: u64 = 1 << 60;
+/// The most elements that a block or an array may have: its bytes can be counted.
+pub const MOST_ELEMENTS: u64 = 1 << 60;
 /// The largest constant or factor of a map of coordinates.
 const MOST_FACTOR: u64 = 1 << 40;
+
+/// A schedule that has passed [`verify`], which alone makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Verified<'a>(&'a Schedule);
+
+impl<'a> Verified<'a> {
+    /// The schedule.
+    pub fn schedule(self) -> &'a Schedule {
+        self.0
+    }
+}
+
+impl Deref for Verified<'_> {
+    type Target = Schedule;
+
+    fn deref(&self) -> &Schedule {
+        self.0
+    }
+}
 
 /// Where a schedule is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +75,16 @@ pub struct Malformed {
     pub flaw: Flaw,
 }
 
+impl Malformed {
+    /// The operation that is malformed, if one is.
+    pub fn operation(&self) -> Option<OpId> {
+        match self.place {
+            Place::Operation(index) => Some(OpId::new(index)),
+            Place::Mesh | Place::Array(_) | Place::Output(_) => None,
+        }
+    }
+}
+
 /// What can be wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
@@ -69,7 +100,7 @@ pub enum Flaw {
     /// An axis is not one of the mesh, or stands twice where it may stand once.
     #[error("an axis is unknown or stands twice")]
     Axes,
-    /// Too many dims, an extent of 0, or more bytes than can be counted.
+    /// Too many dims, an extent of 0, or more elements than [`MOST_ELEMENTS`].
     #[error("the extents {0:?} are too many, empty or too large")]
     Extents(Vec<u64>),
     /// The names of the dims are not as many as the extents.
@@ -160,10 +191,11 @@ pub enum Flaw {
 /// - The axes of the mesh have distinct words for names.
 /// - Names of arrays and dims can be shown as they are.
 /// - Arrays come after their operands; einsums have at most [`MOST_DIMS`] indices, numbered by first appearance, none
-///   twice in one operand, all known in the result; extents are positive and at most [`MOST_BYTES`] in all, and follow
+///   twice in one operand, all known in the result; extents are positive and at most [`MOST_ELEMENTS`] in all, and follow
 ///   from the operands'.
 /// - Operations come after their operands, whose places count from 0, as many as the kind needs.
-/// - Extents and element types of each result follow from its operands. A product may be kept in any type.
+/// - Extents and element types of each result follow from its operands. A product may be kept in any type that has
+///   products. Functions and operators have a meaning on their element types.
 /// - Shardings name known axes once and divide their array. Views refine extents. Ranges lie in their view.
 /// - Tables have an entry per rank; a shuffle is a partial permutation; a shift is shorter than its axis; hops lead
 ///   from the source to the device that receives.
@@ -172,7 +204,7 @@ pub enum Flaw {
 ///
 /// # Errors
 /// The first breach in the order mesh, arrays, operations, outputs.
-pub fn verify(schedule: &Schedule) -> Result<(), Malformed> {
+pub fn verify(schedule: &Schedule) -> Result<Verified<'_>, Malformed> {
     let at = |place: Place| move |flaw: Flaw| Malformed { place, flaw };
     check_mesh(&schedule.mesh).map_err(at(Place::Mesh))?;
     for index in 0..schedule.arrays.len() {
@@ -189,7 +221,7 @@ pub fn verify(schedule: &Schedule) -> Result<(), Malformed> {
         equal_extents(&shard, &operation.extents).map_err(place)?;
         ensure(operation.dtype == schedule.array(output.array).dtype, Flaw::WrongDType).map_err(place)?;
     }
-    Ok(())
+    Ok(Verified(schedule))
 }
 
 fn check_mesh(mesh: &Mesh) -> Result<(), Flaw> {
@@ -222,10 +254,10 @@ fn equal_extents(wanted: &[u64], found: &[u64]) -> Result<(), Flaw> {
     Err(Flaw::WrongExtents { wanted: wanted.to_vec(), found: found.to_vec() })
 }
 
-/// At most [`MOST_DIMS`] positive extents whose product times `size` is at most [`MOST_BYTES`].
-fn check_extents(extents: &[u64], size: u64) -> Result<(), Flaw> {
-    let bytes = extents.iter().try_fold(size, |bytes, extent| bytes.checked_mul(*extent));
-    let fits = extents.len() <= MOST_DIMS && bytes.is_some_and(|bytes| (1..=MOST_BYTES).contains(&bytes));
+/// At most [`MOST_DIMS`] positive extents whose product is at most [`MOST_ELEMENTS`].
+fn check_extents(extents: &[u64]) -> Result<(), Flaw> {
+    let elements = extents.iter().try_fold(1u64, |elements, extent| elements.checked_mul(*extent));
+    let fits = extents.len() <= MOST_DIMS && elements.is_some_and(|elements| (1..=MOST_ELEMENTS).contains(&elements));
     if fits { Ok(()) } else { Err(Flaw::Extents(first(extents))) }
 }
 
@@ -250,6 +282,8 @@ fn local_extents(schedule: &Schedule, array: ArrayId, sharding: &Sharding) -> Re
     let global = schedule.arrays.get(array.index()).ok_or(Flaw::UnknownArray(array.0))?;
     let spent = sharding.dims.iter().flat_map(|axes| axes.iter());
     check_axes(mesh, spent.chain(sharding.open.iter()))?;
+    let combines = sharding.open.is_empty() || sharding.operator.takes(global.dtype);
+    ensure(combines, Flaw::WrongDType)?;
     let misfit = || Flaw::Sharding(global.extents.clone());
     if sharding.dims.len() != global.extents.len() {
         return Err(misfit());
@@ -273,53 +307,21 @@ fn operands(schedule: &Schedule, id: OpId) -> Result<Vec<OpId>, Flaw> {
     Ok(operands.into_iter().map(|(_, operand)| operand).collect())
 }
 
-/// The extents of a region of a view, by the dims that the view refines; `None` where it refines none or the region
-/// does not lie in it.
-///
-/// Each dim takes view dims until their product is its extent; ones that are left over belong to the last dim.
-pub(super) fn grouped(extents: &[u64], view: &[u64], region: &Region) -> Option<Vec<u64>> {
-    let lengths = lengths(view, region)?;
-    let mut next = 0;
-    let mut result = Vec::new();
-    for extent in extents {
-        let (mut product, mut length) = (*view.get(next)?, *lengths.get(next)?);
-        next += 1;
-        while product < *extent {
-            product = product.checked_mul(*view.get(next)?)?;
-            length *= lengths[next];
-            next += 1;
-        }
-        if product != *extent || product == 0 {
-            return None;
-        }
-        result.push(length);
-    }
-    view[next..].iter().all(|extent| *extent == 1).then_some(result)
-}
-
-/// How much of each dim of the view the region takes.
-fn lengths(view: &[u64], region: &Region) -> Option<Vec<u64>> {
-    let length = |(extent, cut): (&u64, &Cut)| match cut {
-        Cut::Whole => Some(*extent),
-        Cut::Range { start, end } => (start < end && end <= extent).then(|| end - start),
-        Cut::At(_) => Some(1),
-    };
-    (view.len() == region.len()).then(|| view.iter().zip(region).map(length).collect::<Option<Vec<u64>>>())?
-}
-
 /// A region of a view of these extents, and its own.
 fn check_region(mesh: &Mesh, extents: &[u64], view: &[u64], region: &Region) -> Result<Vec<u64>, Flaw> {
     if view.len() > 2 * MOST_DIMS || view.contains(&0) {
         return Err(Flaw::Extents(first(view)));
     }
-    lengths(view, region).ok_or_else(|| Flaw::Region(view.to_vec()))?;
-    for cut in region {
+    let outside = || Flaw::Region(view.to_vec());
+    ensure(view.len() == region.len(), outside())?;
+    for (cut, extent) in region.iter().zip(view) {
         match cut {
+            Cut::Whole => {}
+            Cut::Range { start, end } => ensure(start < end && end <= extent, outside())?,
             Cut::At(map) => check_map(mesh, map)?,
-            Cut::Whole | Cut::Range { .. } => {}
         }
     }
-    grouped(extents, view, region).ok_or_else(|| Flaw::View { view: view.to_vec(), extents: extents.to_vec() })
+    region_extents(extents, view, region).ok_or_else(|| Flaw::View { view: view.to_vec(), extents: extents.to_vec() })
 }
 
 fn check_map(mesh: &Mesh, map: &CoordMap) -> Result<(), Flaw> {

@@ -4,6 +4,7 @@
 //! array with one element a unit does the same to chunks as the schedule does to them.
 
 use super::place::Refused;
+use crate::schedule::view::groups;
 use crate::schedule::{Cut, OpId, OpKind, Region, Schedule};
 
 /// A schedule of one array whose elements are chunks, and the units in which its dims were measured.
@@ -78,21 +79,10 @@ fn views(schedule: &Schedule, id: OpId) -> Result<Vec<View<'_>>, Refused> {
     })
 }
 
-/// For each dim the place in the view of the innermost of its parts that is longer than 1. The view refines the extents.
+/// For each dim the place in the view of the innermost of its parts that is longer than 1.
 fn innermost(extents: &[u64], view: &[u64]) -> Vec<Option<usize>> {
-    let mut parts = view.iter().enumerate();
-    let innermost = |extent: &u64| {
-        let (mut product, mut found) = (1, None);
-        for (place, part) in parts.by_ref() {
-            product *= part;
-            found = if *part > 1 { Some(place) } else { found };
-            if product == *extent {
-                break;
-            }
-        }
-        found
-    };
-    extents.iter().map(innermost).collect()
+    let dims = groups(view, extents).expect("the view refines the extents").into_iter();
+    dims.map(|dims| dims.rev().find(|place| view[*place] > 1)).collect()
 }
 
 fn shrink_view(extents: &[u64], view: &mut [u64], regions: &mut [Region], units: &[u64]) {

@@ -4,16 +4,15 @@ use super::{Flaw, MOST_DIMS, check_extents, ensure, equal_extents};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::escape::is_steering;
-use crate::function::{ByNumber, Function, Scalar};
+use crate::function::Function;
 use crate::operator::Operator;
-use crate::schedule::builder::map_dtype;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
 
 pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let array = &schedule.arrays[index];
     let wrong = std::iter::once(&array.name).chain(&array.dims).find(|name| name.contains(is_steering));
     wrong.map_or(Ok(()), |name| Err(Flaw::Name(name.clone())))?;
-    check_extents(&array.extents, array.dtype.size())?;
+    check_extents(&array.extents)?;
     let (names, extents) = (array.dims.len(), array.extents.len());
     ensure(names == extents, Flaw::Names { names, extents })?;
     let fits = array.valid.len() == extents
@@ -31,13 +30,13 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
             ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
         Dense::Product { einsum, .. } => {
-            check_product(&dtypes)?;
+            check_product(&dtypes, array.dtype)?;
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;
             ensure(result_extents(einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
         Dense::Map { function, einsum, .. } => {
             let wanted = map_extents(*function, einsum, &extents)?;
-            ensure(map_dtype(*function, &dtypes) == Some(array.dtype), Flaw::WrongDType)?;
+            ensure(function.dtype(&dtypes) == Some(array.dtype), Flaw::WrongDType)?;
             equal_extents(&wanted, &array.extents)?;
             ensure(map_extents(*function, einsum, &valid).is_ok_and(|valid| valid == array.valid), Flaw::Padding)
         }
@@ -49,10 +48,13 @@ fn operands<'a>(schedule: &'a Schedule, index: usize, ids: &[ArrayId]) -> Result
     ids.iter().map(known).collect()
 }
 
-/// Two factors that have a product.
-pub(super) fn check_product(dtypes: &[DType]) -> Result<(), Flaw> {
+/// Two factors that have a product, and a type in which it can be kept.
+pub(super) fn check_product(dtypes: &[DType], result: DType) -> Result<(), Flaw> {
     match dtypes {
-        [left, right] => ensure(left.product(*right).is_some(), Flaw::WrongDType),
+        [left, right] => {
+            let product = left.product(*right).ok_or(Flaw::WrongDType)?;
+            ensure(result != DType::Bool && (result.is_float() || !product.is_float()), Flaw::WrongDType)
+        }
         _ => Err(Flaw::OperandCount { wanted: 2, found: dtypes.len() }),
     }
 }
@@ -81,15 +83,10 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
             ensure(valid > 0, Flaw::Padding)?;
         }
         Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
-        Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, Scalar(c)) | Function::Masked(Scalar(c)) => {
-            ensure(!c.is_nan(), Flaw::Einsum)?;
+        Function::ByNumber(..) | Function::Masked(_) => {
+            ensure(function.number().is_some_and(|c| !c.is_nan()), Flaw::Einsum)?;
         }
-        Function::Identity
-        | Function::Unary(_)
-        | Function::Binary(_)
-        | Function::ByNumber(ByNumber::Scale | ByNumber::Shift, _)
-        | Function::Where
-        | Function::Cast(_) => {}
+        Function::Identity | Function::Unary(_) | Function::Binary(_) | Function::Where | Function::Cast(_) => {}
     }
     Ok(result)
 }

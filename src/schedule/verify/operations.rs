@@ -6,12 +6,11 @@ use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Sharding;
 use crate::mesh::Mesh;
-use crate::schedule::builder::map_dtype;
 use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
 
 pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
     let operation = schedule.operation(id);
-    check_extents(&operation.extents, operation.dtype.size())?;
+    check_extents(&operation.extents)?;
     let ids = operands(schedule, id)?;
     let operands: Vec<&Operation> = ids.iter().map(|operand| schedule.operation(*operand)).collect();
     let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
@@ -23,7 +22,7 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             return check_input(schedule, operation, *array, sharding);
         }
         OpKind::MatMul { einsum } => {
-            check_product(&dtypes)?;
+            check_product(&dtypes, operation.dtype)?;
             return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
         }
         OpKind::Reduce { operator, einsum } => {
@@ -34,7 +33,7 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             let wanted = map_extents(*function, einsum, &extents)?;
             // Which lanes are padding depends on the device: a filler is an operation of its own.
             ensure(!matches!(function, Function::Fill { .. }), Flaw::Padding)?;
-            ensure(map_dtype(*function, &dtypes) == Some(operation.dtype), Flaw::WrongDType)?;
+            ensure(function.dtype(&dtypes) == Some(operation.dtype), Flaw::WrongDType)?;
             return equal_extents(&wanted, &operation.extents);
         }
         OpKind::Fill { dim, valid, with: _, block } => {
@@ -66,6 +65,7 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
         }
         OpKind::Add { operator } => {
             ensure(operator.folds(), Flaw::Operator(*operator))?;
+            ensure(operator.takes(operation.dtype), Flaw::WrongDType)?;
             some(&operands)?;
             extents.iter().try_for_each(|other| equal_extents(extents[0], other))?;
             extents[0].to_vec()
@@ -123,6 +123,7 @@ fn check_shuffle(mesh: &Mesh, sources: &Sources, route: Route) -> Result<(), Fla
     match sources {
         Sources::Shift { axes, by, wrap } => {
             check_axes(mesh, axes.iter())?;
+            ensure(!axes.is_empty(), Flaw::Sources)?;
             let n = i64::try_from(axes.group_size(mesh)).map_err(|_| Flaw::Sources)?;
             ensure((1 - n..n).contains(by), Flaw::Sources)?;
             match route {

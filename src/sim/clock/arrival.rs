@@ -7,12 +7,12 @@
 //! Every device is followed, and every block of it: the cost grows with operations times devices.
 
 use super::clocks::HopTime;
-use super::cost::{block_bytes, compute_time, work};
+use super::cost::{compute_time, work};
 use super::presence::{MayMiss, makes_result};
 use super::record::{MOST_USES, Record, Resource, Use};
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::mesh::DeviceId;
-use crate::schedule::{OpId, OpKind, Operation, Route, Schedule};
+use crate::schedule::{OpId, OpKind, Operation, Route, Verified};
 use crate::topology::routes::Walk;
 use crate::topology::{EngineId, Hop, Topology};
 use crate::units::{Bytes, Time};
@@ -68,7 +68,7 @@ struct Blocks {
 
 /// A schedule being timed.
 pub(super) struct Arrival<'a> {
-    schedule: &'a Schedule,
+    schedule: Verified<'a>,
     topology: &'a Topology,
     blocks: Vec<Blocks>,
     jobs: Vec<Option<Job>>,
@@ -85,7 +85,7 @@ pub(super) struct Arrival<'a> {
 
 impl<'a> Arrival<'a> {
     /// Before anything happens.
-    pub(super) fn new(schedule: &'a Schedule, topology: &'a Topology) -> Result<Self, ClockError> {
+    pub(super) fn new(schedule: Verified<'a>, topology: &'a Topology) -> Result<Self, ClockError> {
         let devices = topology.machine.device_count();
         if schedule.operations.node_count().saturating_mul(devices) > MOST_BLOCKS {
             return Err(ClockError::ManyBlocks);
@@ -115,11 +115,8 @@ impl<'a> Arrival<'a> {
     /// Who will have a block of an operation, and what it waits for.
     fn blocks_of(&self, id: OpId) -> Result<Blocks, ClockError> {
         let (operation, operands) = (self.schedule.operation(id), self.schedule.operands(id));
-        if operands.iter().any(|operand| *operand >= id) || !super::run::arity_fits(operation, operands.len()) {
-            return Err(ClockError::Operands { operation: id });
-        }
         let mesh = &self.schedule.mesh;
-        let bytes = block_bytes(operation).map(Bytes).ok_or(ClockError::TooLong { operation: id })?;
+        let bytes = Bytes(operation.bytes());
         let is_there = |id: &&OpId, device: DeviceId| self.blocks[id.index()].there[device.index()];
         let mut missing: Vec<u32> = vec![0; mesh.device_count()];
         let mut sent = Vec::new();
@@ -215,7 +212,7 @@ impl<'a> Arrival<'a> {
             }
             let users: Vec<OpId> = self.schedule.operations.neighbors(id).collect();
             for user in users {
-                let operation = self.schedule.operation(user);
+                let operation = self.schedule.schedule().operation(user);
                 if let OpKind::Shuffle { sources, route } = &operation.kind {
                     let route = self.topology.in_links(sources, *route);
                     let sent = &self.blocks[user.index()].sent;
@@ -251,7 +248,7 @@ impl<'a> Arrival<'a> {
         route: Route,
         now: Time,
     ) -> Result<bool, ClockError> {
-        if source == destination || self.blocks[id.index()].bytes == Bytes(0) {
+        if source == destination {
             self.spans(id, now, now);
             return Ok(true);
         }

@@ -4,11 +4,6 @@ use crate::schedule::{OpKind, Operation};
 use crate::topology::{LocalMoves, Topology, Work};
 use crate::units::Time;
 
-/// Bytes of the block of one device; `None` beyond 64 bits.
-pub(super) fn block_bytes(operation: &Operation) -> Option<u64> {
-    operation.extents.iter().try_fold(operation.dtype.size(), |bytes, extent| bytes.checked_mul(*extent))
-}
-
 /// What engines have to do with an operation; nothing with one that is given.
 pub(super) fn work(kind: &OpKind) -> Option<Work> {
     match kind {
@@ -28,7 +23,7 @@ pub(super) fn work(kind: &OpKind) -> Option<Work> {
 ///
 /// A product takes the longer of its operations and its memory traffic; an elementwise function its memory traffic.
 pub(super) fn compute_time(topology: &Topology, operation: &Operation, operands: &[&Operation], read: u128) -> Time {
-    let written = block_bytes(operation).map_or(u128::MAX, u128::from);
+    let written = u128::from(operation.bytes());
     let memory = |bytes: u128| topology.scale.at_rate(bytes, topology.hardware.hbm_bandwidth);
     let traffic = memory(read.saturating_add(written));
     let moved = |time: Time| match topology.hardware.local_moves {
@@ -42,8 +37,7 @@ pub(super) fn compute_time(topology: &Topology, operation: &Operation, operands:
             topology.scale.at_rate(einsum.flops(&extents), rate).max(traffic)
         }
         OpKind::Map { .. } | OpKind::Fill { .. } | OpKind::Reduce { .. } => traffic,
-        OpKind::Mask { .. } => moved(traffic),
-        OpKind::Add { .. } | OpKind::Assemble { .. } => moved(traffic),
+        OpKind::Mask { .. } | OpKind::Add { .. } | OpKind::Assemble { .. } => moved(traffic),
         // Of the operand only what is kept is read.
         OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),
         OpKind::Input { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Time::ZERO,

@@ -32,7 +32,7 @@ pub(super) use presence::{MayMiss, makes_result};
 pub use record::{MOST_USES, Record, Resource, Use};
 
 use crate::mesh::{AxisSet, Mesh};
-use crate::schedule::{OpId, Schedule};
+use crate::schedule::{Malformed, OpId, Schedule, Verified, verify};
 use crate::topology::{LinkId, RouteError, Topology};
 use crate::units::{Bytes, Time};
 use arrival::Arrival;
@@ -131,13 +131,10 @@ pub enum ClockError {
         /// Why not.
         route: RouteError,
     },
-    /// The operands do not fit the operation, or come after it.
-    #[error("%{} lacks an operand that stands before it", operation.index())]
-    #[diagnostic(code("schedule-operands"))]
-    Operands {
-        /// The operation.
-        operation: OpId,
-    },
+    /// The schedule is none.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Malformed(#[from] Malformed),
     /// The closed form of a gather says nothing of links that are slower than others.
     #[error("%{} is a gather kept as one, and links of this machine are degraded", operation.index())]
     #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
@@ -169,35 +166,35 @@ impl ClockError {
     /// The operation that it is about.
     pub fn operation(&self) -> Option<OpId> {
         match self {
+            ClockError::Malformed(malformed) => malformed.operation(),
             ClockError::OtherMesh { .. } | ClockError::ManyBlocks => None,
             ClockError::Route { operation, .. }
             | ClockError::KeptByArrival { operation }
-            | ClockError::Operands { operation }
             | ClockError::KeptGather { operation }
             | ClockError::TooLong { operation } => Some(*operation),
         }
     }
 }
 
-/// Times a schedule. Expects one whose maps and axes belong to its mesh.
+/// Times a schedule.
 ///
 /// The cost is a few dozen instructions for each device of each operation and for each hop, whatever the sizes; along
 /// axes where all devices do alike, for one of them.
 ///
 /// # Errors
-/// If the meshes differ, a message has no way ([`Topology::route`]), an operation has not its operands before it, or
-/// sizes or times are beyond counting.
+/// If the meshes differ, the schedule is malformed, a message has no way ([`Topology::route`]), or times are beyond
+/// counting.
 pub fn run(schedule: &Schedule, topology: &Topology) -> Result<Timing, ClockError> {
-    let timing = run_below(schedule, topology, Time::MAX)?;
+    let timing = run_below(verified(schedule, topology)?, topology, Time::MAX)?;
     Ok(timing.expect("no operation ends at the end of time"))
 }
 
-/// The same; none if something ends at the limit or after it, as soon as that is known.
+/// The same for a schedule on the mesh of the topology; none if something ends at the limit or after it, as soon as
+/// that is known.
 ///
 /// # Errors
 /// As [`run`], before the limit.
-pub fn run_below(schedule: &Schedule, topology: &Topology, limit: Time) -> Result<Option<Timing>, ClockError> {
-    same_mesh(schedule, topology)?;
+pub fn run_below(schedule: Verified<'_>, topology: &Topology, limit: Time) -> Result<Option<Timing>, ClockError> {
     let mut symmetric = orbit::axes(schedule, topology);
     loop {
         match Run::new(schedule, topology, symmetric).run(limit) {
@@ -214,7 +211,7 @@ pub fn run_below(schedule: &Schedule, topology: &Topology, limit: Time) -> Resul
 /// # Errors
 /// As [`run`].
 pub fn run_recorded(schedule: &Schedule, topology: &Topology) -> Result<(Timing, Record), ClockError> {
-    same_mesh(schedule, topology)?;
+    let schedule = verified(schedule, topology)?;
     let mut symmetric = orbit::axes(schedule, topology);
     loop {
         match Run::new(schedule, topology, symmetric).recorded() {
@@ -231,7 +228,7 @@ pub fn run_recorded(schedule: &Schedule, topology: &Topology) -> Result<(Timing,
 /// # Errors
 /// As [`run`].
 pub fn run_uncollapsed(schedule: &Schedule, topology: &Topology) -> Result<Timing, ClockError> {
-    same_mesh(schedule, topology)?;
+    let schedule = verified(schedule, topology)?;
     match Run::new(schedule, topology, AxisSet::NONE).run(Time::MAX) {
         Ok(timing) => Ok(timing),
         Err(Stop::Error(error)) => Err(error),
@@ -256,23 +253,23 @@ pub fn run_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<
 /// # Errors
 /// As [`run_in`].
 pub fn run_recorded_in(schedule: &Schedule, topology: &Topology, order: Order) -> Result<(Timing, Record), ClockError> {
-    same_mesh(schedule, topology)?;
     match order {
         Order::Listed => run_recorded(schedule, topology),
-        Order::Arrival => Arrival::new(schedule, topology)?.run(),
+        Order::Arrival => Arrival::new(verified(schedule, topology)?, topology)?.run(),
     }
 }
 
 /// The axes along which one device stands for all when a schedule is timed.
-pub fn collapsed(schedule: &Schedule, topology: &Topology) -> AxisSet {
+pub fn collapsed(schedule: Verified<'_>, topology: &Topology) -> AxisSet {
     orbit::axes(schedule, topology)
 }
 
-fn same_mesh(schedule: &Schedule, topology: &Topology) -> Result<(), ClockError> {
+/// A schedule for the mesh of the topology.
+fn verified<'a>(schedule: &'a Schedule, topology: &Topology) -> Result<Verified<'a>, ClockError> {
     let sizes = |mesh: &Mesh| mesh.axes().iter().map(|axis| axis.size).collect::<Vec<_>>();
-    if sizes(&schedule.mesh) == sizes(&topology.mesh) {
-        return Ok(());
+    if sizes(&schedule.mesh) != sizes(&topology.mesh) {
+        let (schedule, topology) = (schedule.mesh.to_string(), topology.mesh.to_string());
+        return Err(ClockError::OtherMesh { schedule, topology });
     }
-    let (schedule, topology) = (schedule.mesh.to_string(), topology.mesh.to_string());
-    Err(ClockError::OtherMesh { schedule, topology })
+    Ok(verify(schedule)?)
 }

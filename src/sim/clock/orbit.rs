@@ -11,12 +11,12 @@
 use super::LinkLoad;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::operator::Operator;
-use crate::schedule::{Cut, OpId, OpKind, Operation, Schedule, Sources};
+use crate::schedule::{Cut, OpId, OpKind, Operation, Schedule, Sources, Verified};
 use crate::topology::{LinkId, Topology};
 
 /// The axes along which nothing in the machine and in the schedule tells devices apart.
-pub(super) fn axes(schedule: &Schedule, topology: &Topology) -> AxisSet {
-    alike(schedule, topology.mesh.axis_ids().filter(|axis| topology.turns(*axis)).collect())
+pub(super) fn axes(schedule: Verified<'_>, topology: &Topology) -> AxisSet {
+    alike(&schedule, topology.mesh.axis_ids().filter(|axis| topology.turns(*axis)).collect())
 }
 
 /// Those of some axes along which nothing in the schedule tells devices apart.
@@ -49,7 +49,7 @@ fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
 }
 
 /// The collapsed axes that are left after messages of an operation have met: those that it has nothing to do with.
-pub(super) fn without(schedule: &Schedule, id: OpId, axes: AxisSet) -> AxisSet {
+pub(super) fn without(schedule: Verified<'_>, id: OpId, axes: AxisSet) -> AxisSet {
     let own: AxisSet = match &schedule.operation(id).kind {
         OpKind::Shuffle { sources: Sources::Shift { axes, .. }, .. } => axes.set(),
         OpKind::Shuffle { sources: Sources::Table { axes, .. }, .. } | OpKind::AllGather { axes, .. } => {

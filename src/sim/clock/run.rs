@@ -1,14 +1,14 @@
 //! One pass over the operations in list order.
 
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
-use super::cost::{block_bytes, compute_time, work};
+use super::cost::{compute_time, work};
 use super::orbit::Classes;
 use super::presence::{MayMiss, makes_result};
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
-use crate::schedule::{OpId, OpKind, Operation, Route, Schedule, Sources};
+use crate::schedule::{OpId, OpKind, Operation, Route, Sources, Verified};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
 use crate::topology::{EngineId, Link, LinkId, LinkSide, Topology};
@@ -31,7 +31,7 @@ struct Message {
 
 /// A schedule being timed.
 pub(super) struct Run<'a> {
-    schedule: &'a Schedule,
+    schedule: Verified<'a>,
     topology: &'a Topology,
     clocks: Clocks,
     /// Of each operation that still has users: when its block is there, for each device.
@@ -95,7 +95,7 @@ impl Times {
 
 impl<'a> Run<'a> {
     /// Before the first operation, where some axes are symmetric and one device stands for all along them.
-    pub(super) fn new(schedule: &'a Schedule, topology: &'a Topology, symmetric: AxisSet) -> Run<'a> {
+    pub(super) fn new(schedule: Verified<'a>, topology: &'a Topology, symmetric: AxisSet) -> Run<'a> {
         let uses = schedule.ids().map(|id| schedule.operations.neighbors(id).count()).collect();
         let classes = Classes::new(topology, Orbits::new(&topology.mesh, symmetric));
         Run {
@@ -128,10 +128,6 @@ impl<'a> Run<'a> {
         let mut intervals = Vec::with_capacity(self.uses.len());
         for id in self.schedule.ids() {
             let operands = self.schedule.operands(id);
-            if operands.iter().any(|operand| *operand >= id) || !arity_fits(self.schedule.operation(id), operands.len())
-            {
-                return Err(ClockError::Operands { operation: id }.into());
-            }
             if let Some(log) = &mut self.clocks.log {
                 log.begin(id);
             }
@@ -194,38 +190,30 @@ impl<'a> Run<'a> {
     fn operation(&mut self, id: OpId, operands: &[OpId]) -> Result<Times, ClockError> {
         let schedule = self.schedule;
         let operation = schedule.operation(id);
-        let bytes = block_bytes(operation).map(Bytes).ok_or(ClockError::TooLong { operation: id })?;
-        match (&operation.kind, operands) {
-            (OpKind::Input { sharding, .. }, _) => Ok(self.input(sharding)),
-            (OpKind::Shuffle { sources, route }, [operand, ..]) => {
+        let bytes = Bytes(operation.bytes());
+        match &operation.kind {
+            OpKind::Input { sharding, .. } => Ok(self.input(sharding)),
+            OpKind::Shuffle { sources, route } => {
                 let route_error = |route| ClockError::Route { operation: id, route };
                 let engine = self.engine(operation);
-                self.shuffle(*operand, sources, *route, engine, bytes).map_err(route_error)
+                self.shuffle(operands[0], sources, *route, engine, bytes).map_err(route_error)
             }
-            (OpKind::Slice { view, region }, [operand, ..]) => {
+            OpKind::Slice { view, region } => {
                 let misses = MayMiss::new(&schedule.mesh, view, region);
-                Ok(self.each_device(operation, &[*operand], |device| misses.at(device)))
+                Ok(self.each_device(operation, operands, |device| misses.at(device)))
             }
-            (OpKind::AllGather { .. }, _) if self.topology.is_degraded() => {
-                Err(ClockError::KeptGather { operation: id })
-            }
-            (OpKind::AllGather { axes, .. }, [operand, ..]) => {
+            OpKind::AllGather { .. } if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
+            OpKind::AllGather { axes, .. } => {
                 let engine = self.engine(operation);
-                Ok(self.all_gather(*operand, axes, engine, bytes))
+                Ok(self.all_gather(operands[0], axes, engine, bytes))
             }
-            (
-                OpKind::Add { .. }
-                | OpKind::Assemble { .. }
-                | OpKind::MatMul { .. }
-                | OpKind::Reduce { .. }
-                | OpKind::Map { .. }
-                | OpKind::Fill { .. }
-                | OpKind::Mask { .. },
-                _,
-            ) => Ok(self.each_device(operation, operands, |_| false)),
-            (OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::AllGather { .. }, []) => {
-                Err(ClockError::Operands { operation: id })
-            }
+            OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => Ok(self.each_device(operation, operands, |_| false)),
         }
     }
 
@@ -246,7 +234,7 @@ impl<'a> Run<'a> {
         let mut times = self.nowhere();
         let engine = self.engine(operation);
         let blocks: Vec<&Operation> = operands.iter().map(|id| self.schedule.operation(*id)).collect();
-        let bytes: Vec<u128> = blocks.iter().map(|block| block_bytes(block).map_or(u128::MAX, u128::from)).collect();
+        let bytes: Vec<u128> = blocks.iter().map(|block| u128::from(block.bytes())).collect();
         // Most devices read alike, and the cost goes by what is read.
         let mut known: Option<(u128, Time)> = None;
         for class in 0..times.ready.len() {
@@ -293,7 +281,7 @@ impl<'a> Run<'a> {
             if ready == ABSENT {
                 continue;
             }
-            if source == destination || bytes == Bytes(0) {
+            if source == destination {
                 times.set(class, Interval { start: ready, finish: ready });
                 continue;
             }
@@ -418,21 +406,4 @@ fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterato
     let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
     let links = sides.into_iter().map(move |side| Link { axis, side, device });
     links.filter(|link| topology.exists(*link)).map(|link| topology.link_id(link))
-}
-
-/// Whether an operation can have so many operands.
-pub(super) fn arity_fits(operation: &Operation, operands: usize) -> bool {
-    match &operation.kind {
-        OpKind::Input { .. } => operands == 0,
-        OpKind::Slice { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => operands == 1,
-        OpKind::Add { .. } => operands > 0,
-        OpKind::Assemble { places, .. } => operands == places.len(),
-        OpKind::MatMul { einsum } | OpKind::Reduce { einsum, .. } | OpKind::Map { einsum, .. } => {
-            operands == einsum.operands.len()
-        }
-    }
 }

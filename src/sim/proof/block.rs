@@ -6,6 +6,7 @@
 use super::boxes::{self, Cuboid, Interval};
 use super::parts::Parts;
 use super::terms::{Slot, TermId, Terms};
+use crate::schedule::view::groups;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -141,7 +142,7 @@ impl Block {
         if view == self.view {
             return self.clone();
         }
-        let groups = group(view, &self.view).expect("a refinement");
+        let groups = groups(view, &self.view).expect("a refinement");
         let pieces = self.pieces.iter().flat_map(|piece| refine(piece, view, &groups)).collect();
         Block { extents: self.extents.clone(), view: view.to_vec(), pieces }
     }
@@ -149,7 +150,7 @@ impl Block {
     /// The same block with its pieces in the extents themselves.
     pub(super) fn flat(&self) -> Result<Block, TooManyPieces> {
         let view = without_ones(&self.extents);
-        let groups = group(&self.view, &view).expect("views refine the extents");
+        let groups = groups(&self.view, &view).expect("views refine the extents");
         let mut pieces = self.pieces.clone();
         // From the last group on, so that earlier dims keep their places.
         for dims in groups.into_iter().rev() {
@@ -176,7 +177,7 @@ impl Block {
             return Err(TooManyPieces);
         }
         loop {
-            let groups = group(&view, &without_ones(&extents)).expect("views refine the extents");
+            let groups = groups(&view, &without_ones(&extents)).expect("views refine the extents");
             let minors = groups.into_iter().flat_map(|dims| dims.start + 1..dims.end);
             let joined = minors.rev().find(|minor| pieces.iter().all(|piece| joins(piece, *minor, view[*minor])));
             let Some(minor) = joined else { return Ok(Block { extents, view, pieces }) };
@@ -237,31 +238,6 @@ fn merge(pieces: Vec<Piece>) -> Vec<Piece> {
         Some(joined)
     });
     merged.into_iter().map(|(at, holds)| Piece { at, holds }).collect()
-}
-
-/// Which dims of a view each dim consists of; `None` where the view is not a refinement. A scalar consists of none,
-/// however many dims of length 1 the view has.
-pub(super) fn group(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
-    let mut groups: Vec<Range<usize>> = Vec::with_capacity(extents.len());
-    let mut next = 0;
-    for extent in extents {
-        let start = next;
-        let mut product = 1u64;
-        while product < *extent {
-            product = product.checked_mul(*view.get(next)?)?;
-            next += 1;
-        }
-        if product != *extent {
-            return None;
-        }
-        groups.push(start..next);
-    }
-    // Dims of length 1 may be left over.
-    let rest_is_trivial = view[next..].iter().all(|extent| *extent == 1);
-    if let Some(last) = groups.last_mut() {
-        last.end = view.len();
-    }
-    rest_is_trivial.then_some(groups)
 }
 
 /// A piece in a refined view.
@@ -443,7 +419,7 @@ mod tests {
             if let Some(common) = common_view(&fitted.view, to) {
                 let both = fitted.within(&common);
                 assert_eq!(elements(&both.pieces, &common), expected);
-                assert!(group(&common, to).is_some() && group(&common, &fitted.view).is_some());
+                assert!(groups(&common, to).is_some() && groups(&common, &fitted.view).is_some());
             }
         }
     }
@@ -472,18 +448,5 @@ mod tests {
         assert_eq!(common_view(&[2, 12], &[6, 4]), Some(vec![2, 3, 4]));
         assert_eq!(common_view(&[4, 6], &[6, 4]), None);
         assert_eq!(common_view(&[1, 1], &[]), Some(vec![]));
-    }
-
-    #[test]
-    fn views_are_grouped_with_their_ones() {
-        assert_eq!(group(&[4, 1, 2], &[4, 2]), Some(vec![0..1, 1..3]));
-        assert_eq!(group(&[4, 2], &[8, 1]), Some(vec![0..2, 2..2]));
-        assert_eq!(group(&[2, 1, 8, 1], &[2, 8]), Some(vec![0..1, 1..4]));
-        assert_eq!(group(&[3, 2], &[8]), None);
-        assert_eq!(group(&[4, 4], &[8]), None);
-        assert_eq!(group(&[], &[]), Some(vec![]));
-        assert_eq!(group(&[1, 1], &[]), Some(vec![]));
-        assert_eq!(group(&[2], &[]), None);
-        assert_eq!(group(&[1], &[1, 1]), Some(vec![0..0, 0..1]));
     }
 }

@@ -94,7 +94,7 @@ impl Run<'_> {
                 self.agreed(place, operands, choices, |claim, _| claim.clone())
             }
             OpKind::Slice { .. } => {
-                let cuttings = cuttings(schedule, id, axis).ok_or(Stop::Asymmetric(axis))?;
+                let cuttings = cuttings(&schedule, id, axis).ok_or(Stop::Asymmetric(axis))?;
                 let have = &operands[0].claims[place];
                 let wanted = cuttings[0].kept(&have.digits);
                 let choices = ways(have.turning, wanted);
@@ -102,7 +102,7 @@ impl Run<'_> {
                 Ok(Claim { digits: cuttings[0].down(&claim.digits), ..claim })
             }
             OpKind::Assemble { .. } => {
-                let cuttings = cuttings(schedule, id, axis).ok_or(Stop::Asymmetric(axis))?;
+                let cuttings = cuttings(&schedule, id, axis).ok_or(Stop::Asymmetric(axis))?;
                 let mut digits = Digits::new();
                 for (cutting, value) in cuttings.iter().zip(operands) {
                     unite(&mut digits, cutting.indices().into_iter().chain(cutting.up(&value.claims[place].digits)));

@@ -3,8 +3,9 @@
 //! A region of a view is a box in any finer view too, where each dim is taken whole or at one index. Where it takes a
 //! range of a dim whose pieces lie in a finer view, or views cross, the blocks are laid flat first.
 
-use super::block::{Block, Piece, TooManyPieces, common_view, group, without_ones};
+use super::block::{Block, Piece, TooManyPieces, common_view, without_ones};
 use super::boxes::{self, Cuboid, Interval};
+use crate::schedule::view::groups;
 use std::borrow::Cow;
 use std::rc::Rc;
 
@@ -56,14 +57,14 @@ pub(super) fn common_to_all<'a>(mut blocks: impl Iterator<Item = &'a Block>) -> 
 
 /// Whether a region of a view is a box in a finer one.
 fn stays_box(view: &[u64], finer: &[u64], region: &[Interval]) -> bool {
-    let groups = group(finer, view).expect("a refinement");
+    let groups = groups(finer, view).expect("a refinement");
     let mut dims = region.iter().zip(view).zip(groups);
     dims.all(|((range, extent), finer)| finer.len() < 2 || range.len() == 1 || range.len() == *extent)
 }
 
 /// A region of a view in a finer one, in which it is a box.
 fn spread(view: &[u64], finer: &[u64], region: &[Interval]) -> Cuboid {
-    let groups = group(finer, view).expect("a refinement");
+    let groups = groups(finer, view).expect("a refinement");
     let mut spread = Vec::with_capacity(finer.len());
     for ((range, extent), dims) in region.iter().zip(view).zip(groups) {
         match dims.len() {
@@ -98,7 +99,7 @@ fn finer(view: &[u64], parts: &[(&Rc<Block>, Cuboid)]) -> Option<Vec<Vec<u64>>> 
     for (block, region) in parts {
         let lengths: Vec<u64> = region.iter().map(|range| range.len()).collect();
         let common = common_view(&block.view, &lengths)?;
-        let groups = group(&common, &lengths)?;
+        let groups = groups(&common, &lengths)?;
         for (dim, own) in groups.into_iter().enumerate() {
             if lengths[dim] == view[dim] {
                 if finer[dim] != common[own.clone()] {

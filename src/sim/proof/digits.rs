@@ -3,9 +3,8 @@
 //! With an axis of n devices the index of a dim, written as `(major * n + digit) * weight + minor`, becomes that of
 //! the next digit, and of digit 0 from n - 1. A cut takes such a digit along, or has it as the index that it takes.
 
-use super::block::group;
-use super::verify::cut_extents;
 use crate::mesh::{AxisId, Mesh};
+use crate::schedule::view::{groups, lengths};
 use crate::schedule::{Cut, Region, Turn};
 use std::ops::Range;
 
@@ -78,8 +77,8 @@ impl<'a> Cutting<'a> {
                 Turn::Digit(weight) => Some(Some(weight)),
             }),
         });
-        let lengths = cut_extents(view, region);
-        let (whole, piece) = (group(view, whole)?, group(&lengths, piece)?);
+        let lengths = lengths(view, region);
+        let (whole, piece) = (groups(view, whole)?, groups(&lengths, piece)?);
         Some(Cutting { n: mesh.size(axis), view, taken: taken.collect::<Option<_>>()?, lengths, whole, piece })
     }
 

@@ -3,7 +3,7 @@
 use super::terms::Slot;
 use crate::mesh::{DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::OpId;
+use crate::schedule::{Malformed, OpId};
 use miette::Diagnostic;
 use std::fmt;
 use thiserror::Error;
@@ -39,29 +39,15 @@ impl fmt::Display for Site {
 /// The first thing that is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Diagnostic)]
 pub enum Flaw {
-    /// The definition of an array makes no sense.
+    /// The schedule is none.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Malformed(#[from] Malformed),
+    /// The definition of an array reads padding, or is too large to be followed.
     #[error("the definition of array `{array}` is malformed: {what}")]
     #[diagnostic(code("proof-malformed-array"))]
     MalformedArray {
         /// Its name.
-        array: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// An operation does not fit its operands or the mesh.
-    #[error("%{} is malformed: {what}", operation.index())]
-    #[diagnostic(code("proof-malformed"))]
-    Malformed {
-        /// The operation.
-        operation: OpId,
-        /// What is wrong.
-        what: String,
-    },
-    /// The declaration of an output does not fit its value or the mesh.
-    #[error("the declaration of output `{array}` is malformed: {what}")]
-    #[diagnostic(code("proof-malformed-output"))]
-    MalformedOutput {
-        /// The name of the array.
         array: String,
         /// What is wrong.
         what: String,
@@ -247,8 +233,8 @@ impl Flaw {
     /// The operation where it shows first.
     pub fn operation(&self) -> Option<OpId> {
         match self {
-            Flaw::MalformedArray { .. } | Flaw::MalformedOutput { .. } | Flaw::TooLarge { .. } => None,
-            Flaw::Malformed { operation, .. } => Some(*operation),
+            Flaw::Malformed(malformed) => malformed.operation(),
+            Flaw::MalformedArray { .. } | Flaw::TooLarge { .. } => None,
             Flaw::NoWay { site, .. }
             | Flaw::CountedTwice { site, .. }
             | Flaw::WrongPlace { site, .. }
@@ -272,10 +258,9 @@ impl Flaw {
         match self {
             Flaw::CountedTwice { operands, .. } | Flaw::FilledTwice { operands, .. } => vec![operands.0, operands.1],
             Flaw::ScatteredOperand { operand, .. } => vec![*operand],
-            Flaw::MalformedArray { .. }
-            | Flaw::MalformedOutput { .. }
+            Flaw::Malformed(_)
+            | Flaw::MalformedArray { .. }
             | Flaw::TooLarge { .. }
-            | Flaw::Malformed { .. }
             | Flaw::NoWay { .. }
             | Flaw::WrongPlace { .. }
             | Flaw::WrongArray { .. }

@@ -4,9 +4,9 @@ use super::block::{Piece, row_major, unravel};
 use super::boxes::{self, Cuboid, Interval};
 use super::flaw::Flaw;
 use super::run::{Stop, follow_telling};
+use super::sound;
 use super::symmetry::{self, Symmetry};
 use super::terms::{CoordinateId, Terms};
-use super::well_formed;
 use crate::mesh::{AxisSet, DeviceId};
 use crate::schedule::{OpId, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +73,7 @@ pub type Holdings = BTreeMap<OpId, Vec<Option<Vec<Held>>>>;
 /// # Errors
 /// As [`prove`](super::prove).
 pub fn holdings(schedule: &Schedule, wanted: &BTreeSet<OpId>, devices: &[DeviceId]) -> Result<Holdings, Flaw> {
-    well_formed(schedule)?;
+    let schedule = sound(schedule)?;
     let mut axes = symmetry::candidates(schedule);
     loop {
         let symmetry = Symmetry::new(schedule, axes);

@@ -1,7 +1,7 @@
 //! Proves a schedule right for all data, by running it on symbols.
 //!
-//! Nothing in the schedule is believed but the definitions of its arrays. `verify` checks the shape of every
-//! operation; `run` then follows, for each device, *which elements of which array* each box of a block holds and
+//! Nothing in the schedule is believed but the definitions of its arrays, and that it has the form of one
+//! ([`Verified`]). `run` follows, for each device, *which elements of which array* each box of a block holds and
 //! *which contributions* of their sums; at the end each output must be, on each device, the elements that its
 //! sharding gives to the device, with every contribution once. The cost depends on the numbers of devices,
 //! operations and pieces, never on the sizes of arrays. Along an axis where every operation does the same on all
@@ -34,7 +34,6 @@ mod run;
 mod symmetry;
 mod terms;
 mod turn;
-mod verify;
 mod volume;
 mod ways;
 
@@ -44,7 +43,7 @@ pub use terms::Slot;
 pub use ways::ways;
 
 use crate::mesh::AxisSet;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Verified, verify};
 
 /// That a schedule computes what it declares, and how large the proof was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +68,7 @@ pub struct Proof {
 /// The first flaw in list order: what is malformed comes first, then what an operation does wrong on the first
 /// device, then what the outputs lack. [`Flaw::TooLarge`] says nothing of the schedule but its size.
 pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
-    well_formed(schedule)?;
-    run::run(schedule)
+    run::run(sound(schedule)?)
 }
 
 /// The same, all operations followed on all devices, whatever looks alike.
@@ -78,19 +76,20 @@ pub fn prove(schedule: &Schedule) -> Result<Proof, Flaw> {
 /// # Errors
 /// As [`prove`].
 pub fn prove_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
-    well_formed(schedule)?;
-    run::run_uncollapsed(schedule)
+    run::run_uncollapsed(sound(schedule)?)
 }
 
-/// On how many devices a well-formed schedule would be followed, as far as can be told before.
-pub fn followed(schedule: &Schedule) -> usize {
+/// On how many devices a schedule would be followed, as far as can be told before.
+pub fn followed(schedule: Verified<'_>) -> usize {
     symmetry::Symmetry::new(schedule, symmetry::candidates(schedule)).orbits.representatives().len()
 }
 
-fn well_formed(schedule: &Schedule) -> Result<(), Flaw> {
-    verify::verify(schedule)?;
-    padding::check(schedule).map_err(|(place, what)| {
+/// The form of a schedule is right, and no padding reaches a result.
+fn sound(schedule: &Schedule) -> Result<Verified<'_>, Flaw> {
+    let verified = verify(schedule)?;
+    padding::check(verified).map_err(|(place, what)| {
         let array = schedule.arrays[place].name.clone();
         Flaw::MalformedArray { array, what }
-    })
+    })?;
+    Ok(verified)
 }

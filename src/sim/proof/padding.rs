@@ -9,7 +9,7 @@
 
 use crate::einsum::{Einsum, Index};
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
-use crate::schedule::{Array, Dense, Schedule};
+use crate::schedule::{Array, Dense, Verified};
 
 /// What is known of the padding in one dim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ enum Lanes {
 
 const ZERO: Lanes = Lanes::Filled(Filler::Zero);
 
-/// Checks all arrays; their extents fit, and `valid` has an entry for each dim.
+/// Checks all arrays; dims that meet are padded alike, and so are results.
 ///
 /// # Errors
 /// The place of the first array that is wrong, and what is.
-pub(super) fn check(schedule: &Schedule) -> Result<(), (usize, String)> {
+pub(super) fn check(schedule: Verified<'_>) -> Result<(), (usize, String)> {
     let mut known: Vec<Vec<Lanes>> = Vec::with_capacity(schedule.arrays.len());
     for (place, array) in schedule.arrays.iter().enumerate() {
-        let lanes = lanes(schedule, array, &known).map_err(|what| (place, what))?;
+        let lanes = lanes(array, &known).map_err(|what| (place, what))?;
         let padded = array.valid.iter().zip(&array.extents).map(|(valid, extent)| valid < extent);
         known.push(
             lanes.into_iter().zip(padded).map(|(lanes, padded)| if padded { lanes } else { Lanes::None }).collect(),
@@ -40,14 +40,12 @@ pub(super) fn check(schedule: &Schedule) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-fn lanes(schedule: &Schedule, array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
+fn lanes(array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
     let operands = array.definition.operands();
-    let valid: Vec<Vec<u64>> = operands.iter().map(|id| schedule.array(*id).valid.clone()).collect();
     let own: Vec<&[Lanes]> = operands.iter().map(|id| known[id.index()].as_slice()).collect();
     match &array.definition {
         Dense::Input => Ok(vec![ZERO; array.extents.len()]),
         Dense::Product { einsum, .. } => {
-            follows(einsum, &valid, &array.valid)?;
             for index in einsum.contracted() {
                 if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None | ZERO)) {
                     return Err("a sum runs over padding that is not 0".to_owned());
@@ -59,7 +57,6 @@ fn lanes(schedule: &Schedule, array: &Array, known: &[Vec<Lanes>]) -> Result<Vec
             Ok(einsum.result.iter().map(product).collect())
         }
         Dense::Reduce { operator, einsum, .. } => {
-            follows(einsum, &valid, &array.valid)?;
             let wanted = Filler::neutral(*operator);
             for index in einsum.contracted() {
                 if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None) && lanes != Lanes::Filled(wanted))
@@ -73,7 +70,6 @@ fn lanes(schedule: &Schedule, array: &Array, known: &[Vec<Lanes>]) -> Result<Vec
             Ok(einsum.result.iter().map(reduced).collect())
         }
         Dense::Map { function, einsum, .. } => {
-            follows(einsum, &valid, &array.valid)?;
             let all = |index: &Index, wanted: Lanes| {
                 let has = einsum.operands.iter().all(|indices| indices.contains(index));
                 has && of(einsum, &own, *index).all(|lanes| lanes == wanted)
@@ -146,16 +142,4 @@ fn of<'a>(einsum: &'a Einsum, own: &'a [&[Lanes]], index: Index) -> impl Iterato
         let dim = indices.iter().position(|known| *known == index)?;
         lanes.get(dim).copied()
     })
-}
-
-/// Dims that meet are padded alike, and so is the result.
-fn follows(einsum: &Einsum, operands: &[Vec<u64>], result: &[u64]) -> Result<(), String> {
-    let lengths = einsum.lengths(operands);
-    let own =
-        lengths.map(|lengths| einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect::<Vec<u64>>());
-    if own.as_deref() == Some(result) {
-        Ok(())
-    } else {
-        Err("its padding does not follow from its operands".to_owned())
-    }
 }

@@ -13,7 +13,7 @@ use super::terms::{Pending, TermId, Terms};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule};
+use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule, Verified};
 use std::rc::Rc;
 
 /// The most devices times operations and operands; a value on a device takes a few machine words even where it is shared.
@@ -40,7 +40,7 @@ impl From<Flaw> for Stop {
 
 /// A proof under way.
 pub(super) struct Run<'a> {
-    pub(super) schedule: &'a Schedule,
+    pub(super) schedule: Verified<'a>,
     pub(super) symmetry: Symmetry,
     pub(super) terms: Terms,
     /// The term of each declared array.
@@ -49,10 +49,10 @@ pub(super) struct Run<'a> {
     pieces: usize,
 }
 
-/// Follows all operations on one device of each orbit and then looks at the outputs; the schedule has passed `verify`.
+/// Follows all operations on one device of each orbit and then looks at the outputs.
 ///
 /// What is found wrong there is looked for on all devices, if there are not too many, to be told of the first.
-pub(super) fn run(schedule: &Schedule) -> Result<Proof, Flaw> {
+pub(super) fn run(schedule: Verified<'_>) -> Result<Proof, Flaw> {
     let mut axes = symmetry::candidates(schedule);
     loop {
         let symmetry = Symmetry::new(schedule, axes);
@@ -72,7 +72,7 @@ pub(super) fn run(schedule: &Schedule) -> Result<Proof, Flaw> {
 }
 
 /// Follows all operations on all devices.
-pub(super) fn run_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
+pub(super) fn run_uncollapsed(schedule: Verified<'_>) -> Result<Proof, Flaw> {
     follow(schedule, Symmetry::new(schedule, AxisSet::NONE)).map_err(|stop| match stop {
         Stop::Flaw(flaw) => flaw,
         Stop::Asymmetric(_) => unreachable!("every device stands for itself"),
@@ -82,12 +82,12 @@ pub(super) fn run_uncollapsed(schedule: &Schedule) -> Result<Proof, Flaw> {
 /// What is told of each value while it is followed.
 pub(super) type Seen<'s> = &'s mut dyn FnMut(&mut Run<'_>, OpId, &Value) -> Result<(), Stop>;
 
-fn follow(schedule: &Schedule, symmetry: Symmetry) -> Result<Proof, Stop> {
+fn follow(schedule: Verified<'_>, symmetry: Symmetry) -> Result<Proof, Stop> {
     follow_telling(schedule, symmetry, &mut |_, _, _| Ok(()))
 }
 
 /// Follows all operations and tells each value before it is forgotten.
-pub(super) fn follow_telling(schedule: &Schedule, symmetry: Symmetry, seen: Seen<'_>) -> Result<Proof, Stop> {
+pub(super) fn follow_telling(schedule: Verified<'_>, symmetry: Symmetry, seen: Seen<'_>) -> Result<Proof, Stop> {
     let (operations, devices) = (schedule.operations.node_count(), schedule.mesh.device_count());
     let (operands, followed) = (schedule.operations.edge_count(), symmetry.orbits.representatives().len());
     if (operations + operands).saturating_mul(followed) > MOST_VALUES {
@@ -97,7 +97,7 @@ pub(super) fn follow_telling(schedule: &Schedule, symmetry: Symmetry, seen: Seen
     let closed = Rc::new(Parts::closed());
     let mut run = Run { schedule, symmetry, terms: Terms::default(), arrays: Vec::new(), closed, pieces: 0 };
     run.declare_arrays()?;
-    let mut uses = uses(schedule);
+    let mut uses = uses(&schedule);
     let mut values: Vec<Value> = Vec::with_capacity(operations);
     for id in schedule.ids() {
         let operands = schedule.operands(id);
@@ -335,7 +335,7 @@ impl Run<'_> {
         operand: &Value,
         made: &[Option<Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Stop> {
-        let mesh = &self.schedule.mesh;
+        let mesh = &self.schedule.schedule().mesh;
         let member = |rank| mesh.with_rank(device, axes.iter().copied(), rank);
         // At 0 along all axes of the group, the first member is a representative if this device is.
         if member(0) < device {

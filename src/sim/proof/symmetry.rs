@@ -10,7 +10,7 @@ use super::terms::{Origin, TermId, Terms};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh, Orbits};
 use crate::operator::Operator;
-use crate::schedule::{Dense, OpId, OpKind, Schedule};
+use crate::schedule::{Dense, OpId, OpKind, Schedule, Verified};
 use std::rc::Rc;
 
 /// The axes that are collapsed, and the devices that are left.
@@ -31,10 +31,10 @@ pub(super) struct Turning {
 }
 
 /// The axes along which no map and no shuffle tells devices apart.
-pub(super) fn candidates(schedule: &Schedule) -> AxisSet {
+pub(super) fn candidates(schedule: Verified<'_>) -> AxisSet {
     let mesh = &schedule.mesh;
     let on_first = |axis: &AxisId| schedule.outputs.iter().any(|output| is_on_first(&output.sharding, *axis));
-    mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(schedule, *axis) && !on_first(axis)).collect()
+    mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 && turns(&schedule, *axis) && !on_first(axis)).collect()
 }
 
 /// Whether every map and every shuffle turns with the axis.
@@ -90,10 +90,10 @@ pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Ve
 
 impl Symmetry {
     /// Along these axes, as far as a way is found in which they may turn the arrays.
-    pub(super) fn new(schedule: &Schedule, axes: AxisSet) -> Symmetry {
+    pub(super) fn new(schedule: Verified<'_>, axes: AxisSet) -> Symmetry {
         let mut turning: Vec<Turning> = Vec::new();
         for axis in axes.iter() {
-            turning.extend(Turning::new(schedule, axis));
+            turning.extend(Turning::new(&schedule, axis));
             // Steps along different axes may be taken in any order.
             let commute = (0..schedule.arrays.len()).all(|place| {
                 let all = turning.iter().flat_map(|own| own.arrays[place].iter().map(|digit| (*digit, own.n)));

@@ -9,12 +9,9 @@ use crate::einsum::{Einsum, Index};
 use crate::function::{Binary, Function};
 use crate::mesh::{AxisId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{Array, Dense};
+use crate::schedule::{Array, Dense, MOST_ELEMENTS};
 use std::collections::HashMap;
 use std::fmt;
-
-/// The most elements of an array: strides and positions are counted in `i64` with room for their differences.
-pub(super) const MOST_ELEMENTS: u64 = 1 << 61;
 
 /// An array of the dense computation, declared or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,7 +3,7 @@
 //! Places in the block, elements and contributions turn, each by digits; a box in which a digit passes its end comes
 //! out in two.
 
-use super::block::{Block, Piece, common_view, group, row_major, signed, without_ones};
+use super::block::{Block, Piece, common_view, row_major, signed, without_ones};
 use super::boxes::Interval;
 use super::claims::{Claim, Value};
 use super::digits::Digit;
@@ -11,6 +11,7 @@ use super::parts::Parts;
 use super::run::{Run, Stop, too_many};
 use super::terms::{Counted, TermId};
 use crate::mesh::DeviceId;
+use crate::schedule::view::groups;
 use std::rc::Rc;
 
 impl Run<'_> {
@@ -67,7 +68,7 @@ impl Run<'_> {
         let within = |view: &[u64]| {
             let view = split.iter().try_fold(without_ones(view), |view, (split, _)| common_view(&view, split))?;
             let dims = split.iter().map(|(split, dim)| {
-                let dims = group(&view, split)?[*dim].clone();
+                let dims = groups(&view, split)?[*dim].clone();
                 (dims.len() == 1).then_some(dims.start)
             });
             let dims = dims.collect::<Option<Vec<usize>>>()?;

@@ -109,7 +109,7 @@ fn furiosa_reduce_scatter() {
 fn waiting_for_an_engine_takes_no_less_and_overlap_no_more() {
     let mut random = fastrand::Rng::with_seed(23);
     let (mut later, mut earlier) = (0, 0);
-    for _ in 0..300 {
+    for _ in 0..600 {
         let mut topology = oracle::random_topology(&mut random);
         let schedule = oracle::random_schedule(&mut random, &topology);
         let mut time = |list: &[(&str, &[Work])]| {

@@ -71,9 +71,12 @@ fn an_exchange_in_shrinking_bundles() {
     });
 }
 
-/// A hop of everybody in one direction, of so many bytes.
+/// A hop of all devices in one direction, of the first bytes of their blocks.
 fn hop(builder: &mut Builder, operand: OpId, hops: i64, bytes: Option<u64>) -> OpId {
-    let extents = bytes.map_or_else(|| builder.bytes(operand), |bytes| vec![bytes]);
+    let view = builder.bytes(operand);
+    let extents = bytes.map_or_else(|| view.clone(), |bytes| vec![bytes]);
+    let region = vec![Cut::Range { start: 0, end: extents[0] }];
+    let operand = builder.push(OpKind::Slice { view, region }, &extents, &[operand]);
     let sources = Sources::Shift { axes: crate::mesh::Axes::one(AxisId::new(X)), by: -hops, wrap: true };
     builder.push(OpKind::Shuffle { sources, route: Route::Hops(hops) }, &extents, &[operand])
 }

@@ -16,7 +16,7 @@ use crate::dtype::DType;
 use crate::layout::Sharding;
 use crate::mesh::{Axis, AxisId, Mesh, Wiring};
 use crate::operator::Operator;
-use crate::schedule::{ArrayId, CoordMap, Cut, OpId, OpKind, Operation, Route, Schedule, Sources};
+use crate::schedule::{Array, ArrayId, CoordMap, Cut, Dense, OpId, OpKind, Operation, Route, Schedule, Sources};
 use crate::span::Span;
 use crate::topology::{Hardware, Topology};
 use crate::units::Time;
@@ -53,7 +53,16 @@ impl Builder {
     }
 
     pub(super) fn input(&mut self, extents: &[u64]) -> OpId {
-        self.push(OpKind::Input { array: ArrayId(0), sharding: Sharding::replicated(extents.len()) }, extents, &[])
+        let array = ArrayId(u32::try_from(self.schedule.arrays.len()).expect("few"));
+        self.schedule.arrays.push(Array {
+            name: "A".to_owned(),
+            dtype: DType::I8,
+            dims: vec![String::new(); extents.len()],
+            extents: extents.to_vec(),
+            valid: extents.to_vec(),
+            definition: Dense::Input,
+        });
+        self.push(OpKind::Input { array, sharding: Sharding::replicated(extents.len()) }, extents, &[])
     }
 
     pub(super) fn bytes(&self, id: OpId) -> Vec<u64> {
@@ -81,7 +90,7 @@ impl Builder {
     pub(super) fn part(&mut self, operand: OpId, parts: u64, index: CoordMap) -> OpId {
         let bytes = self.bytes(operand)[0];
         let kind = OpKind::Slice { view: vec![parts, bytes / parts], region: vec![Cut::At(index), Cut::Whole] };
-        self.push(kind, &[1, bytes / parts], &[operand])
+        self.push(kind, &[bytes / parts], &[operand])
     }
 
     pub(super) fn add(&mut self, operands: &[OpId]) -> OpId {

@@ -460,10 +460,14 @@ pub(super) fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -
                 builder.push(OpKind::Map { function: Function::Binary(Binary::Add), einsum }, &[60_000], &[one, two])
             }
             _ => {
-                let map = CoordMap::shifted(AxisId::new(axis), random.i64(-1..=1));
-                let view = OpKind::Slice { view: vec![2, 30_000], region: vec![Cut::At(map), Cut::Whole] };
-                // The oracle looks at sizes only through `bytes`, so a slice may keep its extents.
-                builder.push(view, &[60_000], &[one])
+                let (axis, shift) = (AxisId::new(axis), random.i64(-1..=1));
+                let map = match random.bool() {
+                    true => CoordMap::shifted(axis, shift),
+                    false => CoordMap::rotated(axis, shift, random.u64(1..=2)),
+                };
+                // All of it on some devices, nothing on the others.
+                let slice = OpKind::Slice { view: vec![1, 60_000], region: vec![Cut::At(map), Cut::Whole] };
+                builder.push(slice, &[60_000], &[one])
             }
         };
         values.push(value);

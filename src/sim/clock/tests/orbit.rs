@@ -4,7 +4,8 @@ use super::oracle::{random_schedule, random_topology};
 use super::*;
 use crate::link::{DegradedLink, LinkState};
 use crate::mesh::{AxisSet, DeviceId};
-use crate::sim::clock::{collapsed, run_uncollapsed};
+use crate::schedule::verify;
+use crate::sim::clock::run_uncollapsed;
 
 /// A permutation of the groups of some axes; mostly one that commutes with steps along some of them.
 fn random_sources(random: &mut fastrand::Rng, topology: &Topology) -> Sources {
@@ -49,17 +50,24 @@ fn symmetric_schedule(random: &mut fastrand::Rng, topology: &Topology) -> Schedu
                 let signed = if random.bool() { hops } else { -hops };
                 builder.shift(one, axis, -signed, wiring != Wiring::Line, Route::Hops(signed))
             }
-            3 => builder.shift(one, axis, random.i64(-5..5), wiring != Wiring::Line, Route::Shortest),
+            3 => builder.shift(
+                one,
+                axis,
+                random.i64(1 - i64::from(size)..i64::from(size)),
+                wiring != Wiring::Line,
+                Route::Shortest,
+            ),
             4 => builder.add(&[one, two]),
-            5 => builder.push(OpKind::AllGather { axes: vec![AxisId::new(axis)], dim: 0 }, &[60_000], &[one]),
-            _ => {
-                let n = u64::from(size);
+            gathers => {
+                let n = if gathers == 5 { u64::from(size) } else { 1 };
+                let gather = OpKind::AllGather { axes: vec![AxisId::new(axis)], dim: 0 };
+                let whole = if gathers == 5 { builder.push(gather, &[n * 60_000], &[one]) } else { one };
                 let map = match random.u8(0..6) {
                     0 => CoordMap::shifted(AxisId::new(axis), -1),
                     _ => CoordMap::rotated(AxisId::new(axis), random.i64(-3..3), n),
                 };
                 let view = OpKind::Slice { view: vec![n, 60_000], region: vec![Cut::At(map), Cut::Whole] };
-                builder.push(view, &[60_000], &[one])
+                builder.push(view, &[60_000], &[whole])
             }
         };
         values.push(value);
@@ -85,6 +93,11 @@ fn one_device_for_all_is_the_run_over_all() {
         sent += usize::from(collapses && timing.is_ok_and(|timing| timing.busiest.is_some()));
     }
     assert!(some > 1500 && sent > 500, "{some} cases collapse, {sent} of them send");
+}
+
+/// The axes along which one device stands for all.
+fn collapsed(schedule: &Schedule, topology: &Topology) -> AxisSet {
+    super::super::collapsed(verify(schedule).expect("a schedule"), topology)
 }
 
 /// One slow link, and nothing is collapsed.

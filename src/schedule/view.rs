@@ -1,0 +1,64 @@
+//! Views of blocks: extents with some dims split in two or more, major first, and regions of them.
+//!
+//! Dims of length 1 carry nothing: a view refines extents whichever of both has more of them.
+
+use super::{Cut, Region};
+use std::ops::Range;
+
+/// The dims of a view that each dim consists of; `None` where the view does not refine the extents. What follows the
+/// last dim of the extents has length 1 and belongs to that dim; a scalar consists of nothing.
+pub fn groups(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
+    let mut groups: Vec<Range<usize>> = Vec::with_capacity(extents.len());
+    let mut next = 0;
+    for extent in extents {
+        let start = next;
+        let mut product = 1u64;
+        while product < *extent {
+            product = product.checked_mul(*view.get(next)?)?;
+            next += 1;
+        }
+        if product != *extent {
+            return None;
+        }
+        groups.push(start..next);
+    }
+    let rest_is_trivial = view[next..].iter().all(|extent| *extent == 1);
+    if let Some(last) = groups.last_mut() {
+        last.end = view.len();
+    }
+    rest_is_trivial.then_some(groups)
+}
+
+/// The length of each cut of a region that lies in its view.
+pub fn lengths(view: &[u64], region: &Region) -> Vec<u64> {
+    let length = |(extent, cut): (&u64, &Cut)| match cut {
+        Cut::Whole => *extent,
+        Cut::Range { start, end } => end - start,
+        Cut::At(_) => 1,
+    };
+    view.iter().zip(region).map(length).collect()
+}
+
+/// The extents of a region of a block, dim by dim; `None` where the view does not refine the block.
+pub fn region_extents(extents: &[u64], view: &[u64], region: &Region) -> Option<Vec<u64>> {
+    let lengths = lengths(view, region);
+    Some(groups(view, extents)?.into_iter().map(|dims| lengths[dims].iter().product()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_grouped_with_their_ones() {
+        assert_eq!(groups(&[4, 1, 2], &[4, 2]), Some(vec![0..1, 1..3]));
+        assert_eq!(groups(&[4, 2], &[8, 1]), Some(vec![0..2, 2..2]));
+        assert_eq!(groups(&[2, 1, 8, 1], &[2, 8]), Some(vec![0..1, 1..4]));
+        assert_eq!(groups(&[3, 2], &[8]), None);
+        assert_eq!(groups(&[4, 4], &[8]), None);
+        assert_eq!(groups(&[], &[]), Some(vec![]));
+        assert_eq!(groups(&[1, 1], &[]), Some(vec![]));
+        assert_eq!(groups(&[2], &[]), None);
+        assert_eq!(groups(&[1], &[1, 1]), Some(vec![0..0, 0..1]));
+    }
+}
