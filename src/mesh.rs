@@ -194,6 +194,12 @@ impl Mesh {
         }
         device
     }
+
+    /// The members of the replica group of a device along `axes`, the first of them major, by rank.
+    pub fn group<'a>(&'a self, device: DeviceId, axes: &'a [AxisId]) -> impl Iterator<Item = DeviceId> + 'a {
+        let ranks = 0..self.group_size(axes.iter().copied());
+        ranks.map(move |rank| self.with_rank(device, axes.iter().copied(), rank))
+    }
 }
 
 /// An ordered list of distinct axes, major first, in one word: what shards a dim.

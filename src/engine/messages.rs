@@ -1,7 +1,8 @@
 //! Which ranks send what to whom.
 
-use crate::mesh::{DeviceId, Mesh};
-use crate::schedule::{Cut, OpId, OpKind, Region, Schedule};
+use crate::mesh::DeviceId;
+use crate::schedule::presence::presence;
+use crate::schedule::{OpId, OpKind, Schedule, Verified};
 
 /// The messages of a schedule, as each rank needs to know them.
 #[derive(Clone, Debug)]
@@ -20,14 +21,9 @@ pub struct Part {
 }
 
 impl Messages {
-    /// Of a schedule that is right: its operands come first.
-    pub fn of(schedule: &Schedule) -> Messages {
-        let mut present: Vec<Vec<bool>> = Vec::with_capacity(schedule.operations.node_count());
-        for id in schedule.ids() {
-            let own = schedule.mesh.devices().map(|device| is_present(schedule, &present, id, device)).collect();
-            present.push(own);
-        }
-        Messages { present }
+    /// Of a schedule.
+    pub fn of(schedule: Verified<'_>) -> Messages {
+        Messages { present: presence(schedule) }
     }
 
     /// Whether a device has a block of a value.
@@ -50,48 +46,11 @@ impl Messages {
     }
 }
 
-fn is_present(schedule: &Schedule, present: &[Vec<bool>], id: OpId, device: DeviceId) -> bool {
-    let mesh = &schedule.mesh;
-    let operands = schedule.operands(id);
-    let has = |operand: &OpId, device: DeviceId| present[operand.index()][device.index()];
-    let all = || operands.iter().all(|operand| has(operand, device));
-    match &schedule.operation(id).kind {
-        OpKind::Input { sharding, .. } => sharding.is_on(device, mesh),
-        OpKind::Slice { view, region } => all() && is_within(mesh, view, region, device),
-        OpKind::Shuffle { sources, .. } => sources.of(mesh, device).is_some_and(|source| has(&operands[0], source)),
-        OpKind::Add { .. } => operands.iter().any(|operand| has(operand, device)),
-        OpKind::Assemble { view, places } => {
-            let mut pieces = operands.iter().zip(places);
-            pieces.any(|(operand, place)| has(operand, device) && is_within(mesh, view, place, device))
-        }
-        OpKind::AllGather { axes, .. } => {
-            members(mesh, axes, device).into_iter().any(|member| has(&operands[0], member))
-        }
-        OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => all(),
-    }
-}
-
-/// The members of the group of a device, by rank.
-pub fn members(mesh: &Mesh, axes: &[crate::mesh::AxisId], device: DeviceId) -> Vec<DeviceId> {
-    let ranks = 0..mesh.group_size(axes.iter().copied());
-    ranks.map(|rank| mesh.with_rank(device, axes.iter().copied(), rank)).collect()
-}
-
-fn is_within(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> bool {
-    view.iter().zip(region).all(|(length, cut)| match cut {
-        Cut::Whole | Cut::Range { .. } => true,
-        Cut::At(map) => map.at(mesh, device).is_some_and(|index| index < *length),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compiler::{self, Options};
+    use crate::schedule::verify;
     use crate::sim::values::{self, Execution, Here};
 
     /// The blocks that the simulator has are those that are told, on rings, lines, trees, roots and masks.
@@ -103,7 +62,8 @@ mod tests {
             let program = program.unwrap_or_else(|| panic!("{found:?}\n{text}"));
             let compiled = compiler::compile(&program, &Options::default()).expect("a schedule");
             let schedule = &compiled.schedule;
-            let (messages, inputs) = (Messages::of(schedule), values::inputs(schedule, 1).expect("inputs"));
+            let (messages, inputs) =
+                (Messages::of(verify(schedule).expect("a schedule")), values::inputs(schedule, 1).expect("inputs"));
             let mut execution = Execution::new(schedule, &inputs, Here::All).expect("sound");
             for id in schedule.ids() {
                 execution.compute(id).expect("an operation");

@@ -11,6 +11,7 @@ mod builder;
 mod display;
 mod document;
 pub mod methods;
+pub mod presence;
 mod symmetry;
 #[cfg(test)]
 mod tests;
@@ -246,6 +247,17 @@ pub enum OpKind {
         /// The axes.
         axes: Vec<AxisId>,
     },
+}
+
+impl OpKind {
+    /// The view that its regions are of, and the region of each operand: what a slice keeps, where an assembly puts.
+    pub fn regions(&self) -> (&[u64], &[Region]) {
+        match self {
+            OpKind::Slice { view, region } => (view, std::slice::from_ref(region)),
+            OpKind::Assemble { view, places } => (view, places),
+            _ => (&[], &[]),
+        }
+    }
 }
 
 /// A box in a refined view of a block: a cut for each dim.

@@ -3,6 +3,7 @@
 //! Dims of length 1 carry nothing: a view refines extents whichever of both has more of them.
 
 use super::{Cut, Region};
+use crate::mesh::{DeviceId, Mesh};
 use std::ops::Range;
 
 /// The dims of a view that each dim consists of; `None` where the view does not refine the extents. What follows the
@@ -37,6 +38,16 @@ pub fn lengths(view: &[u64], region: &Region) -> Vec<u64> {
         Cut::At(_) => 1,
     };
     view.iter().zip(region).map(length).collect()
+}
+
+/// The box that a region is on one device; `None` where a cut is past its dim or has no index.
+pub fn region_at(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Option<Vec<Range<u64>>> {
+    let range = |(extent, cut): (&u64, &Cut)| match cut {
+        Cut::Whole => Some(0..*extent),
+        Cut::Range { start, end } => Some(*start..*end),
+        Cut::At(map) => map.at(mesh, device).filter(|index| index < extent).map(|index| index..index + 1),
+    };
+    view.iter().zip(region).map(range).collect()
 }
 
 /// The extents of a region of a block, dim by dim; `None` where the view does not refine the block.

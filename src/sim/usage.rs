@@ -10,9 +10,9 @@
 //!
 //! Where devices are alike along an axis, one stands for all.
 
-use super::clock::{self, MayMiss, makes_result};
+use super::clock;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh, Orbits};
-use crate::schedule::{OpId, OpKind, Operation, Schedule};
+use crate::schedule::{self, OpId, OpKind, Operation, Schedule, Verified};
 use crate::units::Bytes;
 use std::ops::AddAssign;
 
@@ -143,8 +143,8 @@ impl Usage {
     }
 }
 
-/// Counts a schedule. Expects one that is verified.
-pub fn of(schedule: &Schedule) -> Usage {
+/// Counts a schedule.
+pub fn of(schedule: Verified<'_>) -> Usage {
     let count = Count::new(schedule);
     let outputs: Vec<OpId> = schedule.outputs.iter().map(|output| output.value).collect();
     let classes = if count.is_uniform() { 0..1 } else { 0..count.devices().len() };
@@ -163,7 +163,7 @@ pub struct StepUsage {
 
 impl StepUsage {
     /// Counts a schedule that is one step: what comes after its first operation, an input, up to its result.
-    pub fn of(schedule: &Schedule, result: OpId) -> StepUsage {
+    pub fn of(schedule: Verified<'_>, result: OpId) -> StepUsage {
         let count = Count::new(schedule);
         let of = |class| count.memory(class, &[result]).working(result);
         let working = match count.is_uniform() {
@@ -197,7 +197,7 @@ impl StepUsage {
 
 /// On which devices each operation of a schedule has a result.
 struct Count<'a> {
-    schedule: &'a Schedule,
+    schedule: Verified<'a>,
     orbits: Orbits,
     operands: Vec<Vec<OpId>>,
     /// For each operation.
@@ -222,10 +222,10 @@ impl Presence {
 }
 
 impl<'a> Count<'a> {
-    fn new(schedule: &'a Schedule) -> Count<'a> {
+    fn new(schedule: Verified<'a>) -> Count<'a> {
         let mesh = &schedule.mesh;
         let axes: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
-        let orbits = Orbits::new(mesh, clock::alike(schedule, axes));
+        let orbits = Orbits::new(mesh, clock::alike(&schedule, axes));
         let operands = schedule.ids().map(|id| schedule.operands(id)).collect();
         let mut count = Count { schedule, orbits, operands, present: Vec::new() };
         for id in schedule.ids() {
@@ -276,37 +276,13 @@ impl<'a> Count<'a> {
         let are_everywhere =
             operands.iter().all(|operand| matches!(self.present[operand.index()], Presence::Everywhere));
         let kind = &self.schedule.operation(id).kind;
-        are_everywhere && !operands.is_empty() && !matches!(kind, OpKind::Shuffle { .. } | OpKind::Slice { .. })
+        are_everywhere && !operands.is_empty() && !matches!(kind, OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::Assemble { .. })
     }
 
     fn classes_of(&self, id: OpId) -> Vec<bool> {
-        let mesh = &self.schedule.mesh;
-        let operands = &self.operands[id.index()];
-        let operation = self.schedule.operation(id);
-        let within = |device: DeviceId| {
-            let present = operands.iter().filter(|operand| self.is_present(**operand, device)).count();
-            makes_result(&operation.kind, present, operands.len())
-        };
-        let each = self.devices().iter().copied();
-        match &operation.kind {
-            OpKind::Input { sharding, .. } => each.map(|device| sharding.is_on(device, mesh)).collect(),
-            OpKind::Shuffle { sources, .. } => {
-                let source = |device| sources.of(mesh, device);
-                each.map(|device| source(device).is_some_and(|source| self.is_present(operands[0], source))).collect()
-            }
-            OpKind::Slice { view, region } => {
-                let misses = MayMiss::new(mesh, view, region);
-                each.map(|device| within(device) && !misses.at(device)).collect()
-            }
-            OpKind::Add { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::AllGather { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => each.map(within).collect(),
-        }
+        let (operands, presence) = (&self.operands[id.index()], schedule::Presence::of(self.schedule, id));
+        let has = |place: usize, device: DeviceId| self.is_present(operands[place], device);
+        self.devices().iter().map(|device| presence.at(*device, has)).collect()
     }
 
     /// What each class of devices sends and receives: of all images of a message each has one.
@@ -361,7 +337,7 @@ impl<'a> Count<'a> {
         for block in outputs.iter().filter_map(|output| blocks[output.index()]) {
             last[block.index()] = end;
         }
-        Memory { schedule: self.schedule, blocks, last }
+        Memory { schedule: self.schedule.schedule(), blocks, last }
     }
 }
 

@@ -7,6 +7,7 @@ mod furiosa;
 mod interpreter;
 mod loads;
 mod multiport;
+mod presence;
 mod text;
 
 use super::methods::{Method, candidates};

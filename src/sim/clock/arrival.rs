@@ -8,10 +8,10 @@
 
 use super::clocks::HopTime;
 use super::cost::{compute_time, work};
-use super::presence::{MayMiss, makes_result};
 use super::record::{MOST_USES, Record, Resource, Use};
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::mesh::DeviceId;
+use crate::schedule::presence::presence;
 use crate::schedule::{OpId, OpKind, Operation, Route, Verified};
 use crate::topology::routes::Walk;
 use crate::topology::{EngineId, Hop, Topology};
@@ -105,58 +105,42 @@ impl<'a> Arrival<'a> {
         };
         let servers = arrival.links.len() + arrival.engines.len();
         arrival.servers.resize_with(servers, Server::default);
-        for id in schedule.ids() {
-            let blocks = arrival.blocks_of(id)?;
+        for (id, there) in schedule.ids().zip(presence(schedule)) {
+            let blocks = arrival.blocks_of(id, there)?;
             arrival.blocks.push(blocks);
         }
         Ok(arrival)
     }
 
-    /// Who will have a block of an operation, and what it waits for.
-    fn blocks_of(&self, id: OpId) -> Result<Blocks, ClockError> {
+    /// What the devices that will have a block of an operation wait for.
+    fn blocks_of(&self, id: OpId, there: Vec<bool>) -> Result<Blocks, ClockError> {
         let (operation, operands) = (self.schedule.operation(id), self.schedule.operands(id));
         let mesh = &self.schedule.mesh;
-        let bytes = Bytes(operation.bytes());
-        let is_there = |id: &&OpId, device: DeviceId| self.blocks[id.index()].there[device.index()];
         let mut missing: Vec<u32> = vec![0; mesh.device_count()];
         let mut sent = Vec::new();
-        let there = match &operation.kind {
-            OpKind::Input { sharding, .. } => mesh.devices().map(|device| sharding.is_on(device, mesh)).collect(),
-            OpKind::Shuffle { sources, .. } => {
-                let mut there = vec![false; mesh.device_count()];
-                let held = &self.blocks[operands[0].index()].there;
-                for device in mesh.devices() {
-                    if let Some(source) = sources.of(mesh, device).filter(|source| held[source.index()]) {
-                        there[device.index()] = true;
-                        sent.push((source, device));
-                    }
-                }
-                sent.sort_unstable();
-                there
-            }
+        match &operation.kind {
             OpKind::AllGather { .. } => return Err(ClockError::KeptByArrival { operation: id }),
-            kind @ (OpKind::Slice { .. }
+            OpKind::Shuffle { sources, .. } => {
+                let received = mesh.devices().filter(|device| there[device.index()]);
+                sent.extend(received.filter_map(|device| Some((sources.of(mesh, device)?, device))));
+                sent.sort_unstable();
+            }
+            OpKind::Input { .. }
+            | OpKind::Slice { .. }
             | OpKind::Add { .. }
             | OpKind::Assemble { .. }
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
             | OpKind::Map { .. }
             | OpKind::Fill { .. }
-            | OpKind::Mask { .. }) => {
-                let misses = match kind {
-                    OpKind::Slice { view, region } => Some(MayMiss::new(mesh, view, region)),
-                    _ => None,
-                };
-                let misses = |device| misses.as_ref().is_some_and(|misses| misses.at(device));
-                let result = |device: DeviceId| {
-                    let present = operands.iter().filter(|id| is_there(id, device)).count();
-                    missing[device.index()] = u32::try_from(present).unwrap_or(u32::MAX);
-                    makes_result(kind, present, operands.len()) && !misses(device)
-                };
-                mesh.devices().map(result).collect()
+            | OpKind::Mask { .. } => {
+                for operand in operands {
+                    let held = &self.blocks[operand.index()].there;
+                    missing.iter_mut().zip(held).for_each(|(missing, held)| *missing += u32::from(*held));
+                }
             }
-        };
-        Ok(Blocks { bytes, there, missing, sent, interval: None })
+        }
+        Ok(Blocks { bytes: Bytes(operation.bytes()), there, missing, sent, interval: None })
     }
 
     /// Lets everything happen.

@@ -21,14 +21,12 @@ mod arrival;
 mod clocks;
 mod cost;
 mod orbit;
-mod presence;
 mod record;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub(super) use orbit::alike;
-pub(super) use presence::{MayMiss, makes_result};
 pub use record::{MOST_USES, Record, Resource, Use};
 
 use crate::mesh::{AxisSet, Mesh};

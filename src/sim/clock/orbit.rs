@@ -30,15 +30,18 @@ pub(in crate::sim) fn alike(schedule: &Schedule, axes: AxisSet) -> AxisSet {
 fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
     let mesh = &schedule.mesh;
     match &operation.kind {
-        OpKind::Slice { view, region } => view.iter().zip(region).all(|(length, cut)| match cut {
-            Cut::Whole | Cut::Range { .. } => true,
-            Cut::At(map) => map.turn(mesh, axis, *length).is_some() || map.is_total(mesh, *length),
-        }),
+        OpKind::Slice { .. } | OpKind::Assemble { .. } => {
+            let (view, regions) = operation.kind.regions();
+            let mut cuts = regions.iter().flat_map(|region| view.iter().zip(region));
+            cuts.all(|(length, cut)| match cut {
+                Cut::Whole | Cut::Range { .. } => true,
+                Cut::At(map) => map.turn(mesh, axis, *length).is_some() || map.is_total(mesh, *length),
+            })
+        }
         OpKind::Shuffle { sources, .. } => sources.commutes(mesh, axis),
         // What only the first device has is not on the next one.
         OpKind::Input { sharding, .. } => sharding.operator != Operator::Root || !sharding.open.contains(axis),
         OpKind::Add { .. }
-        | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }

@@ -3,11 +3,11 @@
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
 use super::cost::{compute_time, work};
 use super::orbit::Classes;
-use super::presence::{MayMiss, makes_result};
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
+use crate::schedule::presence::Presence;
 use crate::schedule::{OpId, OpKind, Operation, Route, Sources, Verified};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
@@ -198,22 +198,19 @@ impl<'a> Run<'a> {
                 let engine = self.engine(operation);
                 self.shuffle(operands[0], sources, *route, engine, bytes).map_err(route_error)
             }
-            OpKind::Slice { view, region } => {
-                let misses = MayMiss::new(&schedule.mesh, view, region);
-                Ok(self.each_device(operation, operands, |device| misses.at(device)))
-            }
             OpKind::AllGather { .. } if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
             OpKind::AllGather { axes, .. } => {
                 let engine = self.engine(operation);
                 Ok(self.all_gather(operands[0], axes, engine, bytes))
             }
-            OpKind::Add { .. }
+            OpKind::Slice { .. }
+            | OpKind::Add { .. }
             | OpKind::Assemble { .. }
             | OpKind::MatMul { .. }
             | OpKind::Reduce { .. }
             | OpKind::Map { .. }
             | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => Ok(self.each_device(operation, operands, |_| false)),
+            | OpKind::Mask { .. } => Ok(self.each_device(id, operands)),
         }
     }
 
@@ -229,25 +226,27 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// An operation within each device. `misses` says where there is no result though operands are there.
-    fn each_device(&mut self, operation: &Operation, operands: &[OpId], misses: impl Fn(DeviceId) -> bool) -> Times {
+    /// An operation within each device.
+    fn each_device(&mut self, id: OpId, operands: &[OpId]) -> Times {
         let mut times = self.nowhere();
+        let schedule = self.schedule.schedule();
+        let (operation, presence) = (schedule.operation(id), Presence::of(self.schedule, id));
         let engine = self.engine(operation);
-        let blocks: Vec<&Operation> = operands.iter().map(|id| self.schedule.operation(*id)).collect();
+        let blocks: Vec<&Operation> = operands.iter().map(|id| schedule.operation(*id)).collect();
         let bytes: Vec<u128> = blocks.iter().map(|block| u128::from(block.bytes())).collect();
         // Most devices read alike, and the cost goes by what is read.
         let mut known: Option<(u128, Time)> = None;
         for class in 0..times.ready.len() {
             let device = self.device(class);
-            let (mut present, mut ready, mut read) = (0, Time::ZERO, 0u128);
+            if !presence.at(device, |place, _| self.ready(operands[place], class) != ABSENT) {
+                continue;
+            }
+            let (mut ready, mut read) = (Time::ZERO, 0u128);
             for (operand, bytes) in operands.iter().zip(&bytes) {
                 let there = self.ready(*operand, class);
                 if there != ABSENT {
-                    (present, ready, read) = (present + 1, ready.max(there), read.saturating_add(*bytes));
+                    (ready, read) = (ready.max(there), read.saturating_add(*bytes));
                 }
-            }
-            if !makes_result(&operation.kind, present, operands.len()) || misses(device) {
-                continue;
             }
             let cost = known
                 .filter(|(bytes, _)| *bytes == read)
@@ -351,8 +350,7 @@ impl<'a> Run<'a> {
             if mesh.rank(leader, axes.iter().copied()) != 0 {
                 continue;
             }
-            let group: Vec<DeviceId> =
-                (0..members).map(|rank| mesh.with_rank(leader, axes.iter().copied(), rank)).collect();
+            let group: Vec<DeviceId> = mesh.group(leader, axes).collect();
             let classes: Vec<usize> = group.iter().map(|device| self.clocks.classes.device(*device)).collect();
             let ready = classes.iter().map(|class| self.ready(operand, *class)).max().unwrap_or(ABSENT);
             if ready == ABSENT {

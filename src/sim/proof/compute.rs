@@ -53,14 +53,8 @@ impl Operand {
     }
 }
 
-/// The operands as regions; `None` where one is absent.
-fn operands(
-    run: &Run<'_>,
-    id: OpId,
-    device: DeviceId,
-    blocks: &[Option<&Rc<Block>>],
-) -> Result<Option<Vec<Operand>>, Flaw> {
-    let Some(blocks) = blocks.iter().copied().collect::<Option<Vec<&Rc<Block>>>>() else { return Ok(None) };
+/// The operands as regions.
+fn operands(run: &Run<'_>, id: OpId, device: DeviceId, blocks: &[&Rc<Block>]) -> Result<Vec<Operand>, Flaw> {
     let regions = blocks.iter().enumerate().map(|(operand, block)| match region(block, &run.terms) {
         Ok(operand) => Ok(operand),
         Err(pieces) => {
@@ -68,7 +62,7 @@ fn operands(
             Err(Flaw::ScatteredOperand { site: run.site(id, device), operand, first, other })
         }
     });
-    regions.collect::<Result<Vec<Operand>, Flaw>>().map(Some)
+    regions.collect()
 }
 
 /// Where each term dim of a block lies, if the block is a region of one term in the term's order.
@@ -139,9 +133,9 @@ pub(super) fn product(
     id: OpId,
     device: DeviceId,
     einsum: &Einsum,
-    blocks: &[Option<&Rc<Block>>],
-) -> Result<Option<Block>, Flaw> {
-    let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
+    blocks: &[&Rc<Block>],
+) -> Result<Rc<Block>, Flaw> {
+    let mut operands = operands(run, id, device, blocks)?;
     let (from, dtype) = dtypes(run, id);
     let (factors, contracts) = ([from[0], from[1]], !einsum.contracted().is_empty());
     let passed =
@@ -167,7 +161,7 @@ pub(super) fn product(
         }),
     };
     let term = done.map_or(term, |pending| run.terms.pending(term, pending));
-    Ok(Some(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
+    Ok(Rc::new(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
 }
 
 /// A reduction over dims of the block: a range of each contracted index, and what the operand holds of its own sum.
@@ -177,9 +171,9 @@ pub(super) fn reduce(
     device: DeviceId,
     operator: Operator,
     einsum: &Einsum,
-    blocks: &[Option<&Rc<Block>>],
-) -> Result<Option<Block>, Flaw> {
-    let Some(operands) = operands(run, id, device, blocks)? else { return Ok(None) };
+    block: &Rc<Block>,
+) -> Result<Rc<Block>, Flaw> {
+    let operands = operands(run, id, device, &[block])?;
     let (from, dtype) = dtypes(run, id);
     let name = format!("the {operator}");
     pass(run, id, device, &name, &operands, |open| passes::reduce(operator, open, from[0], dtype))?;
@@ -191,7 +185,7 @@ pub(super) fn reduce(
     let parts = Parts::product(&[&parts], &limits, operator, &mut run.terms, |terms, operand, inner| {
         terms.inner_coordinate(term, operand, inner)
     });
-    Ok(Some(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
+    Ok(Rc::new(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
 }
 
 /// The range of each contracted index, by its coordinate, and the ranges of all indices.
@@ -322,13 +316,13 @@ pub(super) fn map(
     device: DeviceId,
     function: Function,
     einsum: &Einsum,
-    blocks: &[Option<&Rc<Block>>],
-) -> Result<Option<Block>, Flaw> {
-    let Some(mut operands) = operands(run, id, device, blocks)? else { return Ok(None) };
+    blocks: &[&Rc<Block>],
+) -> Result<Rc<Block>, Flaw> {
+    let mut operands = operands(run, id, device, blocks)?;
     if let [only] = operands.as_slice()
         && let Some((term, parts)) = only.done(function, einsum, &mut run.terms)
     {
-        return Ok(Some(result(run, id, term, &only.region, parts)));
+        return Ok(Rc::new(result(run, id, term, &only.region, parts)));
     }
     let (from, dtype) = dtypes(run, id);
     let passed = pass(run, id, device, &function.to_string(), &operands, |operator| {
@@ -349,7 +343,7 @@ pub(super) fn map(
     let parts = map_parts(run, function, term, &passed, &operands);
     run.spend(parts.len())?;
     let term = done.map_or(term, |pending| run.terms.pending(term, pending));
-    Ok(Some(result(run, id, term, &region, parts)))
+    Ok(Rc::new(result(run, id, term, &region, parts)))
 }
 
 /// The contributions that a function of operands holds.
@@ -383,10 +377,9 @@ pub(super) fn fill(
     device: DeviceId,
     filler: (usize, u64, Filler),
     place: &CoordMap,
-    block: Option<&Rc<Block>>,
-) -> Result<Option<Block>, Flaw> {
-    let Some(operands) = operands(run, id, device, &[block])? else { return Ok(None) };
-    let [operand] = operands.as_slice() else { return Ok(None) };
+    block: &Rc<Block>,
+) -> Result<Rc<Block>, Flaw> {
+    let operand = &operands(run, id, device, &[block])?[0];
     let (dim, valid, with) = filler;
     // Blocks have few dims: the operation is verified.
     let function = Function::Fill { dim: u8::try_from(dim).unwrap_or(u8::MAX), valid, with };
@@ -407,9 +400,8 @@ pub(super) fn mask(
     id: OpId,
     device: DeviceId,
     axes: &[AxisId],
-    block: Option<&Rc<Block>>,
-) -> Result<Option<Block>, Flaw> {
-    let Some(block) = block else { return Ok(None) };
+    block: &Rc<Block>,
+) -> Result<Rc<Block>, Flaw> {
     let mut limits = Vec::new();
     for axis in axes {
         let start = u64::from(run.mesh().coordinate(device, *axis));
@@ -433,7 +425,7 @@ pub(super) fn mask(
         let parts = Parts::product(&[&held], &limits, Operator::Sum, &mut run.terms, |_, _, inner| inner);
         piece.holds.parts = Rc::new(parts);
     }
-    Ok(Some(block))
+    Ok(Rc::new(block))
 }
 
 /// A softmax needs a whole dim.

@@ -13,7 +13,9 @@ use super::terms::{Pending, TermId, Terms};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{ArrayId, Cut, OpId, OpKind, Operation, Region, Schedule, Verified};
+use crate::schedule::presence::Presence;
+use crate::schedule::view::region_at;
+use crate::schedule::{ArrayId, OpId, OpKind, Operation, Region, Schedule, Verified};
 use std::rc::Rc;
 
 /// The most devices times operations and operands; a value on a device takes a few machine words even where it is shared.
@@ -166,39 +168,38 @@ impl Run<'_> {
 
     /// What an operation makes on the representatives.
     fn blocks(&mut self, id: OpId, operands: &[&Value]) -> Result<Vec<Option<Rc<Block>>>, Stop> {
-        let schedule = self.schedule;
-        let operation = schedule.operation(id);
+        let schedule = self.schedule.schedule();
+        let (operation, presence) = (schedule.operation(id), Presence::of(self.schedule, id));
         let count = self.symmetry.orbits.representatives().len();
         let mut blocks = Vec::with_capacity(count);
         for class in 0..count {
             let device = self.symmetry.orbits.representatives()[class];
             let at =
                 || -> Vec<Option<&Rc<Block>>> { operands.iter().map(|value| value.blocks[class].as_ref()).collect() };
+            let all = || -> Vec<&Rc<Block>> { at().into_iter().flatten().collect() };
+            let orbits = &self.symmetry.orbits;
+            let has = |place: usize, device| operands[place].blocks[orbits.class(device)].is_some();
             let block = match &operation.kind {
-                OpKind::Input { array, sharding } if sharding.is_on(device, &schedule.mesh) => {
-                    Some(self.input(id, *array, sharding, device))
-                }
-                OpKind::Input { .. } => None,
-                OpKind::Slice { view, region } => self.slice(operation, view, region, device, at()[0])?,
-                OpKind::Shuffle { sources, .. } => match sources.of(&schedule.mesh, device) {
-                    Some(source) => self.image(operands[0], source)?,
-                    None => None,
-                },
-                OpKind::Add { operator } => self.add(id, device, *operator, &at())?,
-                OpKind::Assemble { view, places } => self.assemble(id, device, view, places, &at())?,
+                // A group of which only some have a block is wrong, not absent.
                 OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &blocks)?,
-                OpKind::MatMul { einsum } => compute::product(self, id, device, einsum, &at())?.map(Rc::new),
+                _ if !presence.at(device, has) => None,
+                OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
+                OpKind::Slice { view, region } => Some(self.slice(operation, view, region, device, all()[0])?),
+                OpKind::Shuffle { sources, .. } => {
+                    let source = sources.of(&schedule.mesh, device).expect("it has a result here");
+                    self.image(operands[0], source)?
+                }
+                OpKind::Add { operator } => self.add(id, device, *operator, &at())?,
+                OpKind::Assemble { view, places } => Some(self.assemble(id, device, view, places, &at())?),
+                OpKind::MatMul { einsum } => Some(compute::product(self, id, device, einsum, &all())?),
                 OpKind::Fill { dim, valid, with, block } => {
-                    let filler = (*dim, *valid, *with);
-                    compute::fill(self, id, device, filler, block, at()[0])?.map(Rc::new)
+                    Some(compute::fill(self, id, device, (*dim, *valid, *with), block, all()[0])?)
                 }
                 OpKind::Reduce { operator, einsum } => {
-                    compute::reduce(self, id, device, *operator, einsum, &at())?.map(Rc::new)
+                    Some(compute::reduce(self, id, device, *operator, einsum, all()[0])?)
                 }
-                OpKind::Mask { axes } => compute::mask(self, id, device, axes, at()[0])?.map(Rc::new),
-                OpKind::Map { function, einsum } => {
-                    compute::map(self, id, device, *function, einsum, &at())?.map(Rc::new)
-                }
+                OpKind::Mask { axes } => Some(compute::mask(self, id, device, axes, all()[0])?),
+                OpKind::Map { function, einsum } => Some(compute::map(self, id, device, *function, einsum, &all())?),
             };
             blocks.push(block);
         }
@@ -266,13 +267,10 @@ impl Run<'_> {
         view: &[u64],
         region: &Region,
         device: DeviceId,
-        operand: Option<&Rc<Block>>,
-    ) -> Result<Option<Rc<Block>>, Flaw> {
-        let (Some(operand), Some(region)) = (operand, resolve(self.mesh(), view, region, device)) else {
-            return Ok(None);
-        };
-        let block = cut::slice(operand, view, &region, &operation.extents).map_err(too_many)?;
-        Ok(Some(Rc::new(block)))
+        operand: &Rc<Block>,
+    ) -> Result<Rc<Block>, Flaw> {
+        let region = resolve(self.mesh(), view, region, device).expect("it has a result here");
+        Ok(Rc::new(cut::slice(operand, view, &region, &operation.extents).map_err(too_many)?))
     }
 
     fn assemble(
@@ -282,7 +280,7 @@ impl Run<'_> {
         view: &[u64],
         places: &[Region],
         operands: &[Option<&Rc<Block>>],
-    ) -> Result<Option<Rc<Block>>, Flaw> {
+    ) -> Result<Rc<Block>, Flaw> {
         let mut owners = Vec::new();
         let mut parts: Vec<(&Rc<Block>, Cuboid)> = Vec::new();
         for (owner, (place, operand)) in places.iter().zip(operands).enumerate() {
@@ -291,12 +289,9 @@ impl Run<'_> {
                 parts.push((*operand, region));
             }
         }
-        if parts.is_empty() {
-            return Ok(None);
-        }
         self.check_filled(id, device, view, &parts, &owners)?;
         let extents = &self.schedule.operation(id).extents;
-        Ok(Some(Rc::new(cut::assemble(extents, view, &parts).map_err(too_many)?)))
+        Ok(Rc::new(cut::assemble(extents, view, &parts).map_err(too_many)?))
     }
 
     /// Each place of the view is in exactly one of the regions.
@@ -336,25 +331,22 @@ impl Run<'_> {
         made: &[Option<Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Stop> {
         let mesh = &self.schedule.schedule().mesh;
-        let member = |rank| mesh.with_rank(device, axes.iter().copied(), rank);
+        let members: Vec<DeviceId> = mesh.group(device, axes).collect();
         // At 0 along all axes of the group, the first member is a representative if this device is.
-        if member(0) < device {
-            return Ok(made[self.symmetry.orbits.class(member(0))].clone());
+        if members[0] < device {
+            return Ok(made[self.symmetry.orbits.class(members[0])].clone());
         }
-        let ranks = 0..mesh.group_size(axes.iter().copied());
-        let members: Vec<Option<Rc<Block>>> =
-            ranks.clone().map(|rank| self.image(operand, member(rank))).collect::<Result<_, Stop>>()?;
-        if members.iter().all(Option::is_none) {
+        let blocks: Vec<Option<Rc<Block>>> =
+            members.iter().map(|member| self.image(operand, *member)).collect::<Result<_, Stop>>()?;
+        if blocks.iter().all(Option::is_none) {
             return Ok(None);
         }
         let mut view = self.schedule.operation(id).extents.clone();
-        view[dim] /= ranks.end;
-        view.insert(dim, ranks.end);
+        view[dim] /= members.len() as u64;
+        view.insert(dim, members.len() as u64);
         let mut parts = Vec::new();
-        for (rank, block) in ranks.zip(&members) {
-            let block = block
-                .as_ref()
-                .ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing: member(rank) })?;
+        for ((rank, block), missing) in (0..).zip(&blocks).zip(members) {
+            let block = block.as_ref().ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing })?;
             let mut region = boxes::whole(&view);
             region[dim] = Interval { start: rank, end: rank + 1 };
             parts.push((block, region));
@@ -439,15 +431,8 @@ pub(super) fn too_many(_: TooManyPieces) -> Flaw {
 
 /// The region on one device; `None` where a cut is past its dim or has no index there.
 fn resolve(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -> Option<Cuboid> {
-    let ranges = region.iter().zip(view).map(|(cut, extent)| match cut {
-        Cut::Whole => Some(Interval::whole(*extent)),
-        Cut::Range { start, end } => Some(Interval { start: *start, end: *end }),
-        Cut::At(map) => {
-            let start = map.at(mesh, device).filter(|index| index < extent)?;
-            Some(Interval { start, end: start + 1 })
-        }
-    });
-    ranges.collect()
+    let ranges = region_at(mesh, view, region, device)?.into_iter();
+    Some(ranges.map(|range| Interval { start: range.start, end: range.end }).collect())
 }
 
 /// Blocks, by their places, in one view.

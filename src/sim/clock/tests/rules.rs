@@ -28,6 +28,20 @@ fn absent_blocks_send_nothing() {
     assert_eq!(topology.show_link(timing.busiest.unwrap()).to_string(), "X: (2)->(3)");
 }
 
+/// What is put where a device has no place for it makes no block there.
+#[test]
+fn an_assembly_without_a_piece_sends_nothing() {
+    let topology = wired(v5e(), &[4], Some(Wiring::Ring));
+    let mut builder = Builder::new(&topology);
+    let input = builder.input(&[4_000]);
+    let places = vec![vec![Cut::At(CoordMap::shifted(AxisId::new(0), -2)), Cut::Whole]];
+    let put = builder.push(OpKind::Assemble { view: vec![1, 4_000], places }, &[4_000], &[input]);
+    builder.up(put, X, true);
+    let timing = builder.time(&topology);
+    let loads: Vec<u64> = (0..4).map(|device| timing.links[device].bytes.0).collect();
+    assert_eq!(loads, [0, 0, 4_000, 0]);
+}
+
 #[test]
 fn a_message_to_oneself_takes_no_time() {
     let topology = wired(v5e(), &[4], Some(Wiring::Ring));

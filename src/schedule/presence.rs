@@ -1,0 +1,69 @@
+//! Which devices have a block of a value. On the others the value is absent, which is not zero.
+
+use super::{CoordMap, Cut, OpId, OpKind, Region, Verified};
+use crate::mesh::{DeviceId, Mesh};
+
+/// Where an operation has a result.
+pub struct Presence<'a> {
+    mesh: &'a Mesh,
+    kind: &'a OpKind,
+    operands: usize,
+    /// For each region of the operation, the cuts that miss the block on some devices, with the length of their dim.
+    cuts: Vec<Vec<(&'a CoordMap, u64)>>,
+}
+
+impl<'a> Presence<'a> {
+    /// Of one operation.
+    pub fn of(schedule: Verified<'a>, id: OpId) -> Presence<'a> {
+        let schedule = schedule.schedule();
+        let kind = &schedule.operation(id).kind;
+        let (view, regions) = kind.regions();
+        let cuts = regions.iter().map(|region| cuts(view, region)).collect();
+        Presence { mesh: &schedule.mesh, kind, operands: schedule.operands(id).len(), cuts }
+    }
+
+    /// Whether a device has a block of the result, where `has` says whether a device has one of an operand, by its
+    /// place.
+    pub fn at(&self, device: DeviceId, has: impl Fn(usize, DeviceId) -> bool) -> bool {
+        let mut operands = 0..self.operands;
+        match self.kind {
+            OpKind::Input { sharding, .. } => sharding.is_on(device, self.mesh),
+            OpKind::Shuffle { sources, .. } => sources.of(self.mesh, device).is_some_and(|source| has(0, source)),
+            OpKind::AllGather { axes, .. } => self.mesh.group(device, axes).all(|member| has(0, member)),
+            OpKind::Add { .. } => operands.any(|place| has(place, device)),
+            OpKind::Slice { .. } | OpKind::Assemble { .. } => {
+                operands.any(|place| has(place, device) && self.is_within(place, device))
+            }
+            OpKind::MatMul { .. }
+            | OpKind::Reduce { .. }
+            | OpKind::Map { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => operands.all(|place| has(place, device)),
+        }
+    }
+
+    /// Whether the region of an operand lies in the block on a device.
+    fn is_within(&self, place: usize, device: DeviceId) -> bool {
+        let index = |map: &CoordMap| map.at(self.mesh, device);
+        self.cuts[place].iter().all(|(map, length)| index(map).is_some_and(|index| index < *length))
+    }
+}
+
+fn cuts<'a>(view: &[u64], region: &'a Region) -> Vec<(&'a CoordMap, u64)> {
+    let cuts = view.iter().zip(region).filter_map(|(length, cut)| match cut {
+        Cut::Whole | Cut::Range { .. } => None,
+        Cut::At(map) => Some((map, *length)),
+    });
+    cuts.collect()
+}
+
+/// Whether each device has a block, by operation and device.
+pub fn presence(schedule: Verified<'_>) -> Vec<Vec<bool>> {
+    let mut present: Vec<Vec<bool>> = Vec::with_capacity(schedule.operations.node_count());
+    for id in schedule.ids() {
+        let (operands, own) = (schedule.operands(id), Presence::of(schedule, id));
+        let has = |place: usize, device: DeviceId| present[operands[place].index()][device.index()];
+        present.push(schedule.mesh.devices().map(|device| own.at(device, has)).collect());
+    }
+    present
+}
