@@ -6,9 +6,9 @@
 
 use super::session::{Phase, Session, rank};
 use crate::engine::measured::Taken;
-use crate::engine::messages::{Messages, members};
+use crate::engine::messages::Messages;
 use crate::mesh::{AxisId, DeviceId};
-use crate::schedule::{OpId, OpKind, Schedule};
+use crate::schedule::{OpId, OpKind, Schedule, verify};
 use crate::sim::values::{Blocks, Execution, Here, Inputs, Run, RunError, Tensor};
 use mpi::request::{LocalScope, Request};
 use mpi::traits::{Communicator, Destination, Source};
@@ -71,7 +71,8 @@ impl<'a> Execute<'a> {
                 id.index()
             ));
         }
-        Ok(Execute { session, schedule, messages: Messages::of(schedule), own: DeviceId(session.rank()) })
+        let messages = Messages::of(verify(schedule).map_err(|malformed| malformed.to_string())?);
+        Ok(Execute { session, schedule, messages, own: DeviceId(session.rank()) })
     }
 
     /// Runs all operations once; what this rank holds in the end, and when it did what. If something goes wrong on
@@ -111,7 +112,7 @@ impl<'a> Execute<'a> {
                     // Requests must not be dropped, and the others wait: there is no way back from here.
                     post.step(id).unwrap_or_else(|error| self.session.give_up(&error.to_string()));
                 }
-                post.finish().unwrap_or_else(|error| self.session.give_up(&error.to_string()));
+                post.finish();
             });
         }
         Ok((execution.finish(), taken))
@@ -146,11 +147,11 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
     /// Does one operation, or posts its messages.
     fn step(&mut self, id: OpId) -> Result<(), RunError> {
         for operand in self.execute.schedule.operands(id) {
-            self.arrive(operand)?;
+            self.arrive(operand);
         }
         self.taken[id.index()].start = self.now();
         match &self.execute.schedule.operation(id).kind {
-            OpKind::Shuffle { .. } => self.shuffle(id)?,
+            OpKind::Shuffle { .. } => self.shuffle(id),
             OpKind::AllGather { axes, .. } => self.all_gather(id, axes)?,
             OpKind::Input { .. }
             | OpKind::Slice { .. }
@@ -163,14 +164,15 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
             | OpKind::Mask { .. } => self.execution.compute(id)?,
         }
         self.taken[id.index()].finish = self.now();
-        self.look()
+        self.look();
+        Ok(())
     }
 
-    fn shuffle(&mut self, id: OpId) -> Result<(), RunError> {
+    fn shuffle(&mut self, id: OpId) {
         let Execute { schedule, own, messages, .. } = self.execute;
         let own = *own;
         let part = messages.part(schedule, id, own);
-        let block = self.execution.take(id)?.swap_remove(own.index());
+        let block = self.execution.take(id).swap_remove(own.index());
         if let Some((to, block)) = part.to.filter(|to| *to != own).zip(block.as_ref()) {
             let bytes = self.packed(block);
             self.send(id, to, bytes);
@@ -181,7 +183,6 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
             Some(from) => {
                 let coming = self.receive(id, from, schedule.operation(id).bytes());
                 self.coming.insert(id, coming);
-                Ok(())
             }
         }
     }
@@ -191,9 +192,8 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         let Execute { schedule, own, messages, .. } = self.execute;
         let own = *own;
         let operand = schedule.operands(id)[0];
-        let mut blocks = self.execution.take(id)?;
-        let others = members(&schedule.mesh, axes, own).into_iter().filter(|member| *member != own);
-        let others: Vec<DeviceId> = others.collect();
+        let mut blocks = self.execution.take(id);
+        let others: Vec<DeviceId> = schedule.mesh.group(own, axes).filter(|member| *member != own).collect();
         if let Some(block) = blocks[own.index()].clone() {
             let bytes = self.packed(&block);
             others.iter().for_each(|member| self.send(id, *member, bytes));
@@ -204,7 +204,7 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         for coming in coming {
             let from = coming.from;
             let bytes = self.wait(id, coming);
-            blocks[from.index()] = Some(self.unpacked(operand, bytes)?);
+            blocks[from.index()] = Some(self.unpacked(operand, bytes));
         }
         self.execution.gather(id, blocks)
     }
@@ -217,10 +217,10 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
         buffer
     }
 
-    fn unpacked(&self, id: OpId, bytes: &[u8]) -> Result<Tensor, RunError> {
+    fn unpacked(&self, id: OpId, bytes: &[u8]) -> Tensor {
         let operation = self.execute.schedule.operation(id);
-        let block = Tensor::from_le_bytes(operation.dtype, &operation.extents, bytes);
-        block.ok_or_else(|| RunError::operation(id, "a message of another length"))
+        Tensor::from_le_bytes(operation.dtype, &operation.extents, bytes)
+            .expect("its buffer has the bytes of the block")
     }
 
     fn send(&mut self, id: OpId, to: DeviceId, bytes: &'a [u8]) {
@@ -247,25 +247,26 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
     }
 
     /// Makes sure that a value is here.
-    fn arrive(&mut self, id: OpId) -> Result<(), RunError> {
-        let Some(coming) = self.coming.remove(&id) else { return Ok(()) };
-        let bytes = self.wait(id, coming);
-        self.arrived(id, bytes)
+    fn arrive(&mut self, id: OpId) {
+        if let Some(coming) = self.coming.remove(&id) {
+            let bytes = self.wait(id, coming);
+            self.arrived(id, bytes);
+        }
     }
 
-    fn arrived(&mut self, id: OpId, bytes: &[u8]) -> Result<(), RunError> {
-        let block = self.unpacked(id, bytes)?;
+    fn arrived(&mut self, id: OpId, bytes: &[u8]) {
+        let block = self.unpacked(id, bytes);
         self.taken[id.index()].finish = self.now();
-        self.execution.put(id, self.execute.only(self.execute.own, Some(block)))
+        self.execution.put(id, self.execute.only(self.execute.own, Some(block)));
     }
 
     /// Takes in what has arrived, the oldest first; that also drives what is under way.
-    fn look(&mut self) -> Result<(), RunError> {
+    fn look(&mut self) {
         while let Some((id, Coming { request, from })) = self.coming.pop_first() {
             match request.test_with_data() {
                 Ok((_, bytes)) => {
                     self.execute.session.hear(from.0);
-                    self.arrived(id, bytes)?;
+                    self.arrived(id, bytes);
                 }
                 Err(request) => {
                     self.coming.insert(id, Coming { request, from });
@@ -273,21 +274,19 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
                 }
             }
         }
-        Ok(())
     }
 
     /// Waits for all that is under way.
-    fn finish(&mut self) -> Result<(), RunError> {
+    fn finish(&mut self) {
         while let Some((id, _)) = self.coming.first_key_value() {
             let id = *id;
-            self.arrive(id)?;
+            self.arrive(id);
         }
         for Sent { request, id, to } in self.going.drain(..) {
             self.execute
                 .session
                 .wait(request, || format!("the receipt of the message of %{} by rank {}", id.index(), to.0));
         }
-        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::einsum::Einsum;
 use crate::function::{ByNumber, Function, Scalar, Unary};
 use crate::layout::DimId;
+use crate::mesh::Axes;
 use crate::schedule::{Cut, DocumentError, OpKind, Operation, Sources, Unread, from_json, from_text, to_json};
 use proptest::prelude::*;
 
@@ -333,18 +334,28 @@ fn malformed_schedules_made_by_hand() {
     let x = AxisId::new(0);
     let like = |kind: OpKind| Operation { kind, ..base.operation(OpId::new(0)).clone() };
     let unknown = AxisId::new(14);
+    let same = Einsum { operands: vec![vec![0, 1]], result: vec![0, 1] };
+    let map = |function| OpKind::Map { function, einsum: same.clone() };
     let kinds = [
         OpKind::Shuffle { sources: Sources::Shift { axes: unknown.into(), by: 1, wrap: true }, route: Route::Shortest },
         OpKind::Shuffle { sources: Sources::Table { axes: vec![x, x], entries: vec![] }, route: Route::Shortest },
         OpKind::AllGather { axes: vec![unknown], dim: 0 },
         OpKind::Slice { view: vec![], region: vec![] },
         OpKind::Slice { view: vec![u64::MAX; 3], region: vec![Cut::Whole; 3] },
+        OpKind::Shuffle { sources: Sources::Shift { axes: Axes::NONE, by: 0, wrap: true }, route: Route::Shortest },
+        OpKind::Add { operator: Operator::And },
+        map(Function::Unary(Unary::Exp)),
+        map(Function::Unary(Unary::Not)),
+        map(Function::ByNumber(ByNumber::Scale, Scalar(f64::NAN))),
     ];
     for kind in kinds {
         let mut schedule = base.clone();
         schedule.push(like(kind.clone()), &[OpId::new(0)]);
         assert!(verify(&schedule).is_err(), "{kind:?}");
     }
+    let mut fine = base.clone();
+    fine.push(like(map(Function::Unary(Unary::Neg))), &[OpId::new(0)]);
+    assert!(verify(&fine).is_ok());
 }
 
 /// Numbers at which something may give way.

@@ -119,13 +119,10 @@ pub(super) fn added(operator: Operator, blocks: &[Bounded<'_>], value: &Tensor, 
 }
 
 /// Of a reduction over the indices that the einsum contracts.
-///
-/// # Errors
-/// Extents that do not fit.
-pub(super) fn reduced(operator: Operator, einsum: &Einsum, of: Bounded<'_>, value: &Tensor) -> Result<Tensor, String> {
-    let (lengths, extents) = result_extents(einsum, &[&of.value.view().extents])?;
+pub(super) fn reduced(operator: Operator, einsum: &Einsum, of: Bounded<'_>, value: &Tensor) -> Tensor {
+    let (lengths, extents) = result_extents(einsum, &[&of.value.view().extents]);
     if !value.dtype().is_float() && of.is_exact() {
-        return Ok(exact(&value.view().extents));
+        return exact(&value.view().extents);
     }
     let order: Vec<Index> = einsum.result.iter().copied().chain(einsum.contracted()).collect();
     let all: Vec<usize> = order.iter().map(|index| lengths[usize::from(*index)]).collect();
@@ -141,7 +138,7 @@ pub(super) fn reduced(operator: Operator, einsum: &Einsum, of: Bounded<'_>, valu
     let terms = Bounded { value: &values, bound: &bound }.terms();
     let fold = Fold { operator, roundings: run as f64, dtype: value.dtype(), stepwise: false };
     let runs = terms.chunks(run.max(1)).zip(value.to_f64s());
-    Ok(bounds(&value.view().extents, runs.map(|(run, value)| fold.bound(run.iter().copied(), value))))
+    bounds(&value.view().extents, runs.map(|(run, value)| fold.bound(run.iter().copied(), value)))
 }
 
 /// Many elements that become one.
@@ -226,23 +223,20 @@ impl Fold {
 const CANCELLED: f64 = 1.0 / (1u64 << 50) as f64;
 
 /// Of a product.
-///
-/// # Errors
-/// Extents that do not fit.
-pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Tensor) -> Result<Tensor, String> {
+pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Tensor) -> Tensor {
     let extents = &value.view().extents;
     let (dtype, are_exact) = (value.dtype(), factors.iter().all(|factor| factor.is_exact()));
     if !dtype.is_float() && are_exact {
-        return Ok(exact(extents));
+        return exact(extents);
     }
-    let (lengths, _) = result_extents(einsum, &factors.map(|factor| &factor.value.view().extents[..]))?;
+    let (lengths, _) = result_extents(einsum, &factors.map(|factor| &factor.value.view().extents[..]));
     let inner = einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>();
     let magnitudes = |times: f64| {
         let [a, b] = factors.map(|factor| factor.magnitudes(times));
-        Ok::<_, String>(product(einsum, &a, &b, DType::F64)?.to_f64s())
+        product(einsum, &a, &b, DType::F64).to_f64s()
     };
-    let widest = magnitudes(2.0)?;
-    let wide = if are_exact { Vec::new() } else { magnitudes(1.0)? };
+    let widest = magnitudes(2.0);
+    let wide = if are_exact { Vec::new() } else { magnitudes(1.0) };
     let (arithmetic, own) = (Precision::accumulated(dtype), Precision::of(dtype));
     let lost = if are_exact { 0.0 } else { (inner + 4.0) * CANCELLED };
     // Each term is rounded, added, and perhaps widened from an integer before.
@@ -256,27 +250,17 @@ pub(super) fn multiplied(einsum: &Einsum, factors: [Bounded<'_>; 2], value: &Ten
         let bound = spread + rounding * widest + inner * arithmetic.tiny;
         if own == arithmetic { bound * SLACK } else { own.rounded(bound, value) }
     };
-    Ok(bounds(extents, value.to_f64s().into_iter().enumerate().map(bound)))
+    bounds(extents, value.to_f64s().into_iter().enumerate().map(bound))
 }
 
 /// Of an elementwise function, or of one along a dim.
-///
-/// # Errors
-/// Extents that do not fit.
-pub(super) fn mapped(
-    function: Function,
-    einsum: &Einsum,
-    operands: &[Bounded<'_>],
-    value: &Tensor,
-) -> Result<Tensor, String> {
+pub(super) fn mapped(function: Function, einsum: &Einsum, operands: &[Bounded<'_>], value: &Tensor) -> Tensor {
     let extents = &value.view().extents;
-    let own: Vec<&[usize]> = operands.iter().map(|operand| &operand.value.view().extents[..]).collect();
-    result_extents(einsum, &own)?;
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.value.dtype()).collect();
     let are_exact = operands.iter().all(|operand| operand.is_exact());
     let copies = dtypes.iter().all(|dtype| *dtype == value.dtype()) && takes_one(function);
     if are_exact && (copies || !value.dtype().is_float()) {
-        return Ok(exact(extents));
+        return exact(extents);
     }
     let operands: Vec<Vec<Term>> = operands
         .iter()
@@ -291,20 +275,14 @@ pub(super) fn mapped(
     let values = value.to_f64s();
     if let Function::Softmax { dim } = function {
         let dim = usize::from(dim);
-        let length = *extents.get(dim).ok_or("there is no such dim")?;
-        return Ok(softmax(&operands[0], &values, value.dtype(), extents, (row_major(extents)[dim], length)));
+        return softmax(&operands[0], &values, value.dtype(), extents, (row_major(extents)[dim], extents[dim]));
     }
-    let each = Each {
-        function,
-        from: dtypes.first().copied().unwrap_or(value.dtype()),
-        to: value.dtype(),
-        copies: copies || chooses,
-    };
+    let each = Each { function, from: dtypes[0], to: value.dtype(), copies: copies || chooses };
     let bound = |(place, value): (usize, f64)| {
         let terms: Vec<Term> = operands.iter().map(|terms| terms[place]).collect();
         each.bound(&terms, value)
     };
-    Ok(bounds(extents, values.into_iter().enumerate().map(bound)))
+    bounds(extents, values.into_iter().enumerate().map(bound))
 }
 
 /// Whether the result is an operand, or one with another sign.

@@ -11,22 +11,21 @@ use crate::operator::Operator;
 use std::ops::Range;
 
 /// All pieces of an open sum, combined: mapped before and finished after where the operator asks for it.
-pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Option<Tensor> {
+pub(super) fn close(operator: Operator, blocks: Vec<Tensor>) -> Tensor {
     let count = blocks.len() as u64;
     let each = |function: Function, block: &Tensor| {
         let indices: Vec<u8> = (0..).take(block.view().extents.len()).collect();
-        map(function, &Einsum { operands: vec![indices.clone()], result: indices }, &[block], block.dtype()).ok()
+        map(function, &Einsum { operands: vec![indices.clone()], result: indices }, &[block], block.dtype())
     };
+    let sum = |operator, blocks| add(operator, blocks).expect("a group has members");
     match operator {
         Operator::SquareAdd => {
-            let squares: Option<Vec<Tensor>> =
-                blocks.iter().map(|block| each(Function::Unary(Unary::Square), block)).collect();
-            add(Operator::Sum, squares?)
+            sum(Operator::Sum, blocks.iter().map(|block| each(Function::Unary(Unary::Square), block)).collect())
         }
-        Operator::Mean => each(Function::Over(count), &add(Operator::Sum, blocks)?),
-        Operator::Root => blocks.into_iter().next(),
+        Operator::Mean => each(Function::Over(count), &sum(Operator::Sum, blocks)),
+        Operator::Root => blocks.into_iter().next().expect("the first has it"),
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => {
-            add(operator, blocks)
+            sum(operator, blocks)
         }
     }
 }
@@ -40,8 +39,8 @@ pub(super) fn times<T: Element>(a: T, b: T) -> T {
     }
 }
 
-/// Combines blocks of one shape and dtype element by element, in their order; `None` of no blocks, and for an
-/// operator that does not fold.
+/// Combines blocks of one shape and dtype element by element, in their order, with an operator that folds; `None` of
+/// no blocks.
 ///
 /// bf16 and f16 are combined in f32 and rounded once. A first block that nobody else holds is overwritten, and so is
 /// a second one of two.
@@ -62,7 +61,7 @@ pub(super) fn add(operator: Operator, mut blocks: Vec<Tensor>) -> Option<Tensor>
         Operator::Max | Operator::Or => fold(blocks, <T as Element>::largest),
         Operator::Min | Operator::And => fold(blocks, <T as Element>::smallest),
         Operator::Mul => fold(blocks, times::<T>),
-        Operator::Mean | Operator::SquareAdd | Operator::Root => return None,
+        Operator::Mean | Operator::SquareAdd | Operator::Root => unreachable!("it does not fold"),
     }))
 }
 
@@ -200,16 +199,15 @@ fn covers(whole: &View, pieces: &[(Vec<Range<usize>>, Tensor)], boxes: &[View]) 
 }
 
 /// The blocks side by side along one dim.
-pub(super) fn concatenate(blocks: &[Tensor], dim: usize) -> Option<Tensor> {
-    let first = blocks.first()?;
-    let mut extents = first.view().extents.clone();
-    let length = *extents.get(dim)?;
-    extents[dim] = length.checked_mul(blocks.len())?;
+pub(super) fn concatenate(blocks: &[Tensor], dim: usize) -> Tensor {
+    let mut extents = blocks[0].view().extents.clone();
+    let length = extents[dim];
+    extents[dim] = length * blocks.len();
     let place = |rank: usize| -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = extents.iter().map(|extent| 0..*extent).collect();
         ranges[dim] = rank * length..(rank + 1) * length;
         ranges
     };
     let pieces: Vec<_> = blocks.iter().enumerate().map(|(rank, block)| (place(rank), block.clone())).collect();
-    assemble(first.dtype(), &extents, &pieces)
+    assemble(blocks[0].dtype(), &extents, &pieces).expect("side by side they leave no gap")
 }

@@ -8,7 +8,7 @@ use super::pad::valid_part;
 use super::run::{Run, Shard};
 use super::tensor::Tensor;
 use super::view::{Line, walk};
-use crate::schedule::{ArrayId, Schedule};
+use crate::schedule::{ArrayId, Schedule, verify};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -45,11 +45,15 @@ pub struct Numerics {
 /// Integers have to be equal, unless they are cast from floats.
 ///
 /// # Errors
-/// A device without its shard, or a dense array for each of the schedule's is missing.
+/// A malformed schedule, or a device without its shard.
+///
+/// # Panics
+/// If the dense arrays or the run are of another schedule.
 pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run) -> Result<Numerics, RunError> {
+    let schedule = verify(schedule)?;
     let mut outputs = Vec::with_capacity(schedule.outputs.len());
     for place in 0..schedule.outputs.len() {
-        outputs.push(pairs(schedule, dense, run, place)?);
+        outputs.push(pairs(&schedule, dense, run, place)?);
     }
     let elements = schedule.outputs.iter().map(|output| dense[output.array.index()].elements()).sum();
     let equal = outputs.iter().flatten().all(|pair| pair.is_equal());
@@ -65,7 +69,7 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
     if equal {
         return Ok(numerics);
     }
-    let of_dense = enclose::of_dense(schedule, dense)?;
+    let of_dense = enclose::of_dense(&schedule, dense);
     let of_run = enclose::of_run(schedule, inputs)?;
     let mut furthest: f64 = 1.0;
     for (place, (output, pairs)) in schedule.outputs.iter().zip(&outputs).enumerate() {
@@ -74,12 +78,9 @@ pub fn compare(schedule: &Schedule, inputs: &Inputs, dense: &[Tensor], run: &Run
         // By box: what one replica cannot tell, another may.
         let mut unclear: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
         for pair in pairs {
-            let missing = || RunError::array(&schedule.array(output.array).name, "there is no bound of its rounding");
-            let expected = bound.slice(&pair.ranges).ok_or_else(missing)?;
+            let expected = bound.slice(&pair.ranges).expect("there is a bound for each element");
             let found = match &of_run {
-                Some(bounds) => {
-                    bounds[place].get(pair.shard).and_then(|bound| bound.slice(&pair.own)).ok_or_else(missing)?
-                }
+                Some(bounds) => bounds[place][pair.shard].slice(&pair.own).expect("there is a bound for each element"),
                 None => unbounded(whole.dtype().is_float(), &pair.own),
             };
             let mut count = 0;
@@ -131,13 +132,13 @@ struct Difference {
 fn pairs(schedule: &Schedule, dense: &[Tensor], run: &Run, place: usize) -> Result<Vec<Pair>, RunError> {
     let id: ArrayId = schedule.outputs[place].array;
     let array = schedule.array(id);
-    let whole = dense.get(id.index()).ok_or_else(|| RunError::array(&array.name, "there is no dense result"))?;
-    let missing = || RunError::array(&array.name, "its dense result is another");
+    let whole = &dense[id.index()];
     let mut pairs = Vec::new();
     for (shard, Shard { ranges, block, .. }) in run.closed(place)?.into_iter().enumerate() {
         let Some((ranges, own)) = valid_part(&ranges, &array.valid) else { continue };
-        let found = block.slice(&own).ok_or_else(missing)?;
-        let expected = whole.slice(&ranges).filter(|part| part.dtype() == found.dtype()).ok_or_else(missing)?;
+        let found = block.slice(&own).expect("a part of the block");
+        let expected = whole.slice(&ranges).expect("the dense array is that of the schedule");
+        assert_eq!(expected.dtype(), found.dtype(), "the dense array is that of the schedule");
         pairs.push(Pair { shard, ranges, own, expected, found });
     }
     Ok(pairs)

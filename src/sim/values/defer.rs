@@ -10,16 +10,16 @@
 //!
 //! The numbers are the same, the whole block is never in memory, and a slice is still warm when it is added.
 
-use super::error::RunError;
 use super::factor::rows_side_by_side;
 use super::gemm::{Before, Gemm};
 use super::parallel::{Here, on_devices};
-use super::product::{product, product_into, product_onto, result_extents};
+use super::product::{product, product_into, product_onto};
 use super::step::Blocks;
 use super::tensor::Tensor;
-use super::view::{View, addressable, fits, refines, region_at};
+use super::view::{View, index, region_at, sizes};
 use crate::einsum::{Einsum, Index};
 use crate::mesh::DeviceId;
+use crate::schedule::view::groups;
 use crate::schedule::{Cut, OpId, OpKind, Operation, Schedule};
 use petgraph::Direction;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) struct Deferred {
 pub(super) fn is_deferred(schedule: &Schedule, id: OpId) -> bool {
     let operation = schedule.operation(id);
     let OpKind::MatMul { einsum } = &operation.kind else { return false };
-    einsum.operands.len() == 2 && only_sliced(schedule, id, einsum)
+    only_sliced(schedule, id, einsum)
 }
 
 /// Whether all users of a product, or of a box of it, are slices that are worth a product of their own and have, all
@@ -69,68 +69,44 @@ fn is_worth_it(einsum: &Einsum, block: &Operation, user: &Operation) -> bool {
 /// The lengths of the box that a slice keeps of a block, in the dims of the block.
 fn box_lengths(block: &Operation, slice: &Operation) -> Option<Vec<usize>> {
     let OpKind::Slice { view, region } = &slice.kind else { return None };
-    let (view, extents) = (addressable(view)?, addressable(&block.extents)?);
-    if !refines(&view, &extents) || !fits(region, &view) || slice.dtype != block.dtype {
-        return None;
-    }
     // One index or another makes no difference to the shape of the box.
-    let any = |(cut, extent): (&Cut, &usize)| match cut {
-        Cut::Whole => Some(0..*extent),
-        Cut::Range { start, end } => Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?),
-        Cut::At(_) => Some(0..1),
+    let any = |(cut, extent): (&Cut, &u64)| match cut {
+        Cut::Whole => 0..*extent,
+        Cut::Range { start, end } => *start..*end,
+        Cut::At(_) => 0..1,
     };
-    let ranges: Option<Vec<Range<usize>>> = region.iter().zip(&view).map(any).collect();
-    let dims = joined(&ranges?, &view, &extents)?;
-    let lengths: Vec<usize> = dims.into_iter().map(|range| range.len()).collect();
-    (Some(lengths.iter().product()) == addressable(&slice.extents).map(|kept| kept.iter().product::<usize>()))
-        .then_some(lengths)
+    let ranges: Vec<Range<usize>> =
+        region.iter().zip(view).map(any).map(|range| index(range.start)..index(range.end)).collect();
+    Some(joined(&ranges, view, &block.extents)?.into_iter().map(|range| range.len()).collect())
 }
 
 /// A box in a refined view as a box in the block itself; `None` where it is not one range of each dim.
-fn joined(ranges: &[Range<usize>], view: &[usize], extents: &[usize]) -> Option<Vec<Range<usize>>> {
-    let mut parts = ranges.iter().zip(view);
-    let mut dims = Vec::with_capacity(extents.len());
-    for extent in extents {
-        let (mut range, mut product) = (0..1, 1);
-        while product < *extent || range == (0..1) && product == 1 && *extent == 1 {
-            let (part, length) = parts.next()?;
-            product *= length;
-            range = match (range.len(), part.len() == *length) {
-                (1, _) => range.start * length + part.start..range.start * length + part.end,
-                (_, true) => range.start * length..range.end * length,
-                (_, false) => return None,
-            };
-            if *extent == 1 {
-                break;
+fn joined(ranges: &[Range<usize>], view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
+    let dims = groups(view, extents).expect("the view refines the block").into_iter();
+    let join = |dims: Range<usize>| {
+        dims.into_iter().try_fold(0..1, |range: Range<usize>, place| {
+            let (part, length) = (&ranges[place], index(view[place]));
+            match (range.len(), part.len() == length) {
+                (1, _) => Some(range.start * length + part.start..range.start * length + part.end),
+                (_, true) => Some(range.start * length..range.end * length),
+                (_, false) => None,
             }
-        }
-        dims.push(range);
-    }
-    Some(dims)
+        })
+    };
+    dims.map(join).collect()
 }
 
 /// The product, not computed yet.
-pub(super) fn defer(schedule: &Schedule, here: Here, id: OpId, operands: Vec<Blocks>) -> Result<Deferred, RunError> {
+pub(super) fn defer(schedule: &Schedule, here: Here, id: OpId, operands: Vec<Blocks>) -> Deferred {
     let operation = schedule.operation(id);
-    let wrong = |problem: String| RunError::operation(id, problem);
-    let operands: [Blocks; 2] =
-        operands.try_into().map_err(|operands: Vec<Blocks>| wrong(format!("it has {} operands", operands.len())))?;
-    let OpKind::MatMul { einsum } = &operation.kind else { return Err(wrong("it is no product".into())) };
-    for (a, b) in operands[0].iter().zip(&operands[1]) {
-        if let (Some(a), Some(b)) = (a, b) {
-            let (_, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents]).map_err(wrong)?;
-            if addressable(&operation.extents).as_ref() != Some(&extents) {
-                return Err(wrong(format!("it says {:?}, it makes {extents:?}", operation.extents)));
-            }
-        }
-    }
-    let [first, second] = operands;
+    let OpKind::MatMul { einsum } = &operation.kind else { unreachable!("only products are deferred") };
+    let [first, second] = <[Blocks; 2]>::try_from(operands).expect("a product has two operands");
     let pairs = first.into_iter().zip(&second).collect();
     let laid_out = |_, (a, b): (Option<Tensor>, &Option<Tensor>)| {
         let extents = &b.as_ref()?.view().extents;
         Some(rows_side_by_side(einsum, &a?, extents, operation.dtype))
     };
-    Ok(Deferred { operands: [on_devices(here, pairs, u64::MAX, laid_out), second] })
+    Deferred { operands: [on_devices(here, pairs, u64::MAX, laid_out), second] }
 }
 
 /// A box of a product that was not computed: a slice of it, or a slice of such a slice.
@@ -154,11 +130,9 @@ impl Part {
         self
     }
 
-    fn einsum<'a>(&self, schedule: &'a Schedule) -> Result<&'a Einsum, RunError> {
-        let OpKind::MatMul { einsum } = &schedule.operation(self.of).kind else {
-            return Err(RunError::operation(self.of, "it is no product"));
-        };
-        Ok(einsum)
+    fn einsum<'a>(&self, schedule: &'a Schedule) -> &'a Einsum {
+        let OpKind::MatMul { einsum } = &schedule.operation(self.of).kind else { unreachable!("it is of a product") };
+        einsum
     }
 
     fn value(&self) -> OpId {
@@ -177,71 +151,55 @@ impl Part {
         let from = self.slices.len().checked_sub(2).map_or(self.of, |last| self.slices[last]);
         let own = schedule.operation(self.value());
         let lengths = box_lengths(schedule.operation(from), own);
-        let keeps_its_dims = lengths.is_some() && lengths == addressable(&own.extents);
-        keeps_its_dims && self.einsum(schedule).is_ok_and(|einsum| only_sliced(schedule, self.value(), einsum))
+        let keeps_its_dims = lengths.is_some_and(|lengths| lengths == sizes(&own.extents));
+        keeps_its_dims && only_sliced(schedule, self.value(), self.einsum(schedule))
     }
 
     /// Its blocks.
-    pub(super) fn blocks(&self, schedule: &Schedule, here: Here) -> Result<Blocks, RunError> {
+    pub(super) fn blocks(&self, schedule: &Schedule, here: Here) -> Blocks {
         let devices = vec![(); schedule.mesh.device_count()];
-        on_devices(here, devices, u64::MAX, |device, ()| self.block(schedule, device)).into_iter().collect()
+        on_devices(here, devices, u64::MAX, |device, ()| self.block(schedule, device))
     }
 
     /// The product of what the box needs of the operands.
-    pub(super) fn block(&self, schedule: &Schedule, device: DeviceId) -> Result<Option<Tensor>, RunError> {
-        let Some([a, b]) = self.factors(schedule, device)? else { return Ok(None) };
-        let (einsum, operation) = (self.einsum(schedule)?, schedule.operation(self.value()));
-        let part = product(einsum, &a, &b, operation.dtype).map_err(|problem| RunError::operation(self.of, problem))?;
-        Ok(Some(part.reshaped(&self.kept(schedule)?)))
+    pub(super) fn block(&self, schedule: &Schedule, device: DeviceId) -> Option<Tensor> {
+        let [a, b] = self.factors(schedule, device)?;
+        let part = product(self.einsum(schedule), &a, &b, schedule.operation(self.value()).dtype);
+        Some(part.reshaped(&self.kept(schedule)))
     }
 
     /// The product added to a block of its extents; the block as it is where the box is absent.
-    pub(super) fn onto(&self, schedule: &Schedule, device: DeviceId, sums: Tensor) -> Result<Tensor, RunError> {
-        let Some([a, b]) = self.factors(schedule, device)? else { return Ok(sums) };
-        if sums.view().extents != self.kept(schedule)? || sums.dtype() != schedule.operation(self.value()).dtype {
-            return Err(RunError::operation(self.value(), "it is added to a block of another shape"));
+    pub(super) fn onto(&self, schedule: &Schedule, device: DeviceId, sums: Tensor) -> Tensor {
+        match self.factors(schedule, device) {
+            Some([a, b]) => product_onto(sums, self.einsum(schedule), &a, &b),
+            None => sums,
         }
-        product_onto(sums, self.einsum(schedule)?, &a, &b).map_err(|problem| RunError::operation(self.of, problem))
     }
 
     /// The product after what is there; `false` where the box is absent, or no product can be computed in its place.
-    pub(super) fn append_to<C: Gemm>(
-        &self,
-        schedule: &Schedule,
-        device: DeviceId,
-        block: &mut Vec<C>,
-    ) -> Result<bool, RunError> {
-        let Some([a, b]) = self.factors(schedule, device)? else { return Ok(false) };
+    pub(super) fn append_to<C: Gemm>(&self, schedule: &Schedule, device: DeviceId, block: &mut Vec<C>) -> bool {
+        let Some([a, b]) = self.factors(schedule, device) else { return false };
         let start = block.len();
-        block.resize(start + self.kept(schedule)?.iter().product::<usize>(), C::default());
-        product_into(&mut block[start..], self.einsum(schedule)?, &a, &b, Before::Replaced)
-            .map_err(|problem| RunError::operation(self.of, problem))
+        block.resize(start + self.kept(schedule).iter().product::<usize>(), C::default());
+        product_into(&mut block[start..], self.einsum(schedule), &a, &b, Before::Replaced)
     }
 
-    fn kept(&self, schedule: &Schedule) -> Result<Vec<usize>, RunError> {
-        let kept = addressable(&schedule.operation(self.value()).extents);
-        kept.ok_or_else(|| RunError::operation(self.value(), "it is not addressable"))
+    fn kept(&self, schedule: &Schedule) -> Vec<usize> {
+        sizes(&schedule.operation(self.value()).extents)
     }
 
     /// What of the operands the box needs; `None` where an operand or the box is absent.
-    fn factors(&self, schedule: &Schedule, device: DeviceId) -> Result<Option<[Tensor; 2]>, RunError> {
-        let einsum = self.einsum(schedule)?;
-        let [Some(a), Some(b)] = self.deferred.operands.each_ref().map(|blocks| blocks[device.index()].as_ref()) else {
-            return Ok(None);
-        };
+    fn factors(&self, schedule: &Schedule, device: DeviceId) -> Option<[Tensor; 2]> {
+        let einsum = self.einsum(schedule);
+        let [a, b] = self.deferred.operands.each_ref().map(|blocks| blocks[device.index()].as_ref());
+        let (a, b) = (a?, b?);
         let mut from = schedule.operation(self.of);
         let mut dims: Option<Vec<Range<usize>>> = None;
         for id in &self.slices {
             let slice = schedule.operation(*id);
-            let wrong = |problem: &str| RunError::operation(*id, problem);
-            let OpKind::Slice { view, region } = &slice.kind else { return Err(wrong("it is no slice")) };
-            let sizes = addressable(view).zip(addressable(&from.extents));
-            let (view, extents) = sizes.ok_or_else(|| wrong("it is not addressable"))?;
-            let Some(ranges) = region_at(region, &view, &schedule.mesh, device) else { return Ok(None) };
-            let inner = joined(&ranges, &view, &extents).ok_or_else(|| wrong("its region is no box"))?;
-            if inner.iter().map(ExactSizeIterator::len).product::<usize>() as u64 != slice.elements() {
-                return Err(wrong("its region has another number of elements"));
-            }
+            let (view, regions) = slice.kind.regions();
+            let ranges = region_at(&regions[0], view, &schedule.mesh, device)?;
+            let inner = joined(&ranges, view, &from.extents).expect("the slice of a product is a box of it");
             dims = Some(match dims {
                 None => inner,
                 Some(outer) => within(&outer, &inner),
@@ -249,7 +207,7 @@ impl Part {
             from = slice;
         }
         let dims = dims.expect("a part has a slice");
-        Ok(Some([(0, a), (1, b)].map(|(place, tensor)| narrowed(einsum, place, tensor, &dims))))
+        Some([(0, a), (1, b)].map(|(place, tensor)| narrowed(einsum, place, tensor, &dims)))
     }
 }
 

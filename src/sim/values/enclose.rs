@@ -10,27 +10,24 @@ use super::guard::{most_bytes, need};
 use super::input::{Inputs, given, shard_bounds};
 use super::parallel::{Here, on_devices};
 use super::run::uses;
-use super::step::{Blocks, by_device, step, work};
+use super::step::{Blocks, by_device, compute, step, work};
 use super::tensor::Tensor;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function, Unary};
 use crate::mesh::DeviceId;
 use crate::operator::Operator;
-use crate::schedule::{Dense, OpId, OpKind, Schedule};
+use crate::schedule::{Dense, OpId, OpKind, Schedule, Verified};
 
 /// The bounds of the arrays of a dense computation.
 ///
 /// - `dense`: what was computed, an array for each of the schedule's.
-///
-/// # Errors
-/// A definition without meaning.
-pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Result<Vec<Tensor>, RunError> {
+pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Vec<Tensor> {
     let mut bounds: Vec<Tensor> = Vec::with_capacity(dense.len());
     for (array, value) in schedule.arrays.iter().zip(dense) {
         let operand = |id: crate::schedule::ArrayId| Bounded { value: &dense[id.index()], bound: &bounds[id.index()] };
         let bound = match &array.definition {
-            Dense::Input => Ok(exact(&value.view().extents)),
+            Dense::Input => exact(&value.view().extents),
             Dense::Product { operands, einsum } => multiplied(einsum, operands.map(operand), value),
             Dense::Reduce { operator, operand: of, einsum } => reduced(*operator, einsum, operand(*of), value),
             Dense::Map { function, operands, einsum } => {
@@ -38,9 +35,9 @@ pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Result<Vec<Tens
                 mapped(*function, einsum, &operands, value)
             }
         };
-        bounds.push(bound.map_err(|problem| RunError::array(&array.name, problem))?);
+        bounds.push(bound);
     }
-    Ok(bounds)
+    bounds
 }
 
 /// The operands of one device, and their bounds.
@@ -58,12 +55,12 @@ struct Enclosed {
 ///
 /// # Errors
 /// Those of a run.
-pub(super) fn of_run(schedule: &Schedule, inputs: &Inputs) -> Result<Option<Vec<Vec<Tensor>>>, RunError> {
-    let bounding = bounding(schedule);
+pub(super) fn of_run(schedule: Verified<'_>, inputs: &Inputs) -> Result<Option<Vec<Vec<Tensor>>>, RunError> {
+    let bounding = bounding(&schedule);
     if need(&bounding).bytes > most_bytes() {
         return Ok(None);
     }
-    let mut uses = uses(schedule)?;
+    let mut uses = uses(&schedule);
     let mut enclosed: Vec<Option<Enclosed>> = vec![None; schedule.operations.node_count()];
     for id in schedule.ids() {
         let operands = schedule.operands(id).into_iter().map(|operand| {
@@ -78,7 +75,7 @@ pub(super) fn of_run(schedule: &Schedule, inputs: &Inputs) -> Result<Option<Vec<
     }
     let outputs = schedule.outputs.iter().enumerate().map(|(place, output)| {
         let own = enclosed[output.value.index()].as_ref().expect("outputs are kept");
-        closed(schedule, place, own)
+        closed(&schedule, place, own)
     });
     Ok(Some(outputs.collect::<Result<_, _>>()?))
 }
@@ -97,7 +94,7 @@ fn bounding(schedule: &Schedule) -> Schedule {
 }
 
 fn operation(
-    schedule: &Schedule,
+    schedule: Verified<'_>,
     bounding: &Schedule,
     inputs: &Inputs,
     id: OpId,
@@ -110,23 +107,24 @@ fn operation(
     let values = step(schedule, inputs, Here::All, id, values)?;
     let bounds = match kind {
         OpKind::Input { array, sharding } => {
-            let bounds = shard_bounds(schedule.array(*array), given(schedule, inputs, *array)?, sharding, mesh)?;
+            let bounds = shard_bounds(schedule.array(*array), given(&schedule, inputs, *array)?, sharding, mesh)?;
             values.iter().zip(bounds).map(|(value, bound)| value.as_ref().map(|_| bound)).collect()
         }
-        kind if moves(kind) => step(bounding, inputs, Here::All, id, bounds)?,
+        kind if moves(kind) => {
+            let present = values.iter().map(Option::is_some).collect();
+            compute(bounding, inputs, Here::All, id, bounds, present)?
+        }
         kind => {
-            let fused = schedule.operands(id).iter().map(|operand| fused(schedule, *operand)).sum();
+            let fused = schedule.operands(id).iter().map(|operand| fused(&schedule, *operand)).sum();
             let own = by_device(mesh, before).into_iter().zip(by_device(mesh, bounds)).zip(&values).collect();
             let bound = |_, ((operands, bounds), value): (Operands, &Option<Tensor>)| {
-                let Some(value) = value else { return Ok(None) };
+                let value = value.as_ref()?;
                 let pairs = operands.iter().zip(&bounds);
                 let pairs =
                     pairs.filter_map(|(value, bound)| Some(Bounded { value: value.as_ref()?, bound: bound.as_ref()? }));
-                computed(kind, &pairs.collect::<Vec<_>>(), value, fused).map(Some)
+                Some(computed(kind, &pairs.collect::<Vec<_>>(), value, fused))
             };
-            let bounds: Result<Blocks, String> =
-                on_devices(Here::All, own, work(schedule, id), bound).into_iter().collect();
-            bounds.map_err(|problem| RunError::operation(id, problem))?
+            on_devices(Here::All, own, work(&schedule, id), bound)
         }
     };
     Ok(Enclosed { values, bounds })
@@ -150,13 +148,13 @@ fn moves(kind: &OpKind) -> bool {
 }
 
 /// The bounds of what one device computes from the operands that it has.
-fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64) -> Result<Tensor, String> {
+fn computed(kind: &OpKind, operands: &[Bounded<'_>], value: &Tensor, fused: f64) -> Tensor {
     match (kind, operands) {
-        (OpKind::Add { operator }, operands) => Ok(added(*operator, operands, value, fused)),
+        (OpKind::Add { operator }, operands) => added(*operator, operands, value, fused),
         (OpKind::MatMul { einsum }, [a, b]) => multiplied(einsum, [*a, *b], value),
         (OpKind::Reduce { operator, einsum }, [of]) => reduced(*operator, einsum, *of, value),
         (OpKind::Map { function, einsum }, operands) => mapped(*function, einsum, operands, value),
-        _ => Err("it computes nothing of these".to_owned()),
+        _ => unreachable!("all else moves its elements"),
     }
 }
 
@@ -197,40 +195,37 @@ fn closed(schedule: &Schedule, place: usize, own: &Enclosed) -> Result<Vec<Tenso
         });
         let parts: Vec<Bounded<'_>> =
             parts.map(|part| part.map(|(value, bound)| Bounded { value, bound })).collect::<Result<_, _>>()?;
-        combined(operator, &parts).ok_or_else(|| RunError::array(array, "its open sum has no meaning"))
+        Ok(combined(operator, &parts))
     };
     firsts.map(shard).collect()
 }
 
 /// The bounds of what [`close`] makes of the pieces of an open sum.
-fn combined(operator: Operator, parts: &[Bounded<'_>]) -> Option<Tensor> {
+fn combined(operator: Operator, parts: &[Bounded<'_>]) -> Tensor {
     let values = |parts: &[Bounded<'_>]| parts.iter().map(|part| part.value.clone()).collect::<Vec<Tensor>>();
-    let one = parts.first()?;
+    let one = parts[0];
     let indices: Vec<u8> = (0..).take(one.value.view().extents.len()).collect();
     let same = Einsum { operands: vec![indices.clone()], result: indices };
     match operator {
-        Operator::Root => Some(one.bound.clone()),
+        Operator::Root => one.bound.clone(),
         Operator::SquareAdd => {
-            let squares: Option<Vec<[Tensor; 2]>> = parts
-                .iter()
-                .map(|part| {
-                    let square = close(Operator::SquareAdd, vec![part.value.clone()])?;
-                    let bound = mapped(Function::Unary(Unary::Square), &same, &[*part], &square).ok()?;
-                    Some([square, bound])
-                })
-                .collect();
-            let squares = squares?;
+            let square = |part: &Bounded<'_>| {
+                let square = close(Operator::SquareAdd, vec![part.value.clone()]);
+                let bound = mapped(Function::Unary(Unary::Square), &same, &[*part], &square);
+                [square, bound]
+            };
+            let squares: Vec<[Tensor; 2]> = parts.iter().map(square).collect();
             combined(Operator::Sum, &squares.iter().map(|[value, bound]| Bounded { value, bound }).collect::<Vec<_>>())
         }
         Operator::Mean => {
-            let sum = close(Operator::Sum, values(parts))?;
+            let sum = close(Operator::Sum, values(parts));
             let bound = added(Operator::Sum, parts, &sum, 0.0);
-            let mean = close(Operator::Mean, values(parts))?;
+            let mean = close(Operator::Mean, values(parts));
             let function = Function::Over(parts.len() as u64);
-            mapped(function, &same, &[Bounded { value: &sum, bound: &bound }], &mean).ok()
+            mapped(function, &same, &[Bounded { value: &sum, bound: &bound }], &mean)
         }
         Operator::Sum | Operator::Max | Operator::Min | Operator::Mul | Operator::And | Operator::Or => {
-            Some(added(operator, parts, &close(operator, values(parts))?, 0.0))
+            added(operator, parts, &close(operator, values(parts)), 0.0)
         }
     }
 }

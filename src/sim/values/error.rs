@@ -1,7 +1,7 @@
 //! Why a schedule cannot be run.
 
 use crate::mesh::DeviceId;
-use crate::schedule::OpId;
+use crate::schedule::{Malformed, OpId};
 
 /// Why a schedule cannot be run on numbers.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, miette::Diagnostic)]
@@ -36,14 +36,18 @@ pub enum RunError {
         /// dtype and extents of the declaration.
         wanted: String,
     },
-    /// An operation or an array has no meaning.
-    #[error("{place}: {problem}")]
-    #[diagnostic(code("schedule-malformed"))]
-    Malformed {
-        /// The operation or the array.
-        place: String,
-        /// What is wrong with it.
-        problem: String,
+    /// The schedule is none.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Malformed(#[from] Malformed),
+    /// Data that are no sum of squares, of which the devices should hold the roots.
+    #[error("array `{array}`: not every element is a sum of {count} squares")]
+    #[diagnostic(code("input-mismatch"))]
+    NoSquares {
+        /// Its name.
+        array: String,
+        /// How many devices hold a root.
+        count: usize,
     },
     /// An operation lacks a block on some device.
     #[error("%{} on {device}: {problem}", .op.index())]
@@ -76,16 +80,4 @@ pub enum RunError {
         /// Another one that should hold the same.
         second: DeviceId,
     },
-}
-
-impl RunError {
-    /// An operation that has no meaning.
-    pub(crate) fn operation(op: OpId, problem: impl Into<String>) -> RunError {
-        RunError::Malformed { place: format!("%{}", op.index()), problem: problem.into() }
-    }
-
-    /// An array that has no meaning.
-    pub(super) fn array(name: &str, problem: impl Into<String>) -> RunError {
-        RunError::Malformed { place: format!("array `{name}`"), problem: problem.into() }
-    }
 }

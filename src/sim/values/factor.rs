@@ -72,7 +72,7 @@ const TILE: [usize; 2] = [8, 16];
 /// - `other`: the extents of the second factor.
 pub(super) fn rows_side_by_side(einsum: &Einsum, first: &Tensor, other: &[usize], dtype: DType) -> Tensor {
     let as_matrix = || {
-        let (lengths, _) = result_extents(einsum, &[&first.view().extents, other]).ok()?;
+        let (lengths, _) = result_extents(einsum, &[&first.view().extents, other]);
         let roles = Roles::new(einsum, lengths);
         let strides = index_strides(&einsum.operands[0], &first.view().strides, roles.lengths.len());
         let rows = (roles.count(&roles.rows), roles.stride(&roles.rows, &strides)?);

@@ -1,9 +1,9 @@
 //! What a run would need, before any of it is allocated.
 
 use super::error::RunError;
-use super::view::addressable;
 use crate::memory;
-use crate::schedule::{Cut, Dense, OpId, OpKind, Region, Schedule};
+use crate::schedule::view::lengths;
+use crate::schedule::{Dense, OpId, OpKind, Region, Schedule, Verified, verify};
 
 /// The most memory a run may need: inputs, the dense computation and the blocks of all devices together.
 pub const MOST_BYTES: u128 = 8 << 30;
@@ -31,7 +31,7 @@ pub(super) fn most_bytes() -> u128 {
     memory::allowed().map_or(MOST_BYTES, |allowed| MOST_BYTES.min(u128::from(allowed)))
 }
 
-/// What it takes to compute a schedule and the dense result beside it; saturates.
+/// What it takes to compute a schedule that is well formed, and the dense result beside it; saturates.
 pub fn need(schedule: &Schedule) -> Need {
     let bytes = |extents: &[u64], size: u64| {
         extents.iter().fold(u128::from(size), |product, extent| product.saturating_mul(u128::from(*extent)))
@@ -61,16 +61,15 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
         // for gaps and a sum widened meanwhile, which is one block of one device.
         let own = match &operation.kind {
             OpKind::Input { sharding, array } if !sharding.open.is_empty() => {
-                let whole =
-                    schedule.arrays.get(array.index()).map_or(0, |array| bytes(&array.extents, array.dtype.size()));
+                let array = schedule.array(*array);
+                let whole = bytes(&array.extents, array.dtype.size());
                 whole.saturating_mul(u128::from(sharding.open.group_size(&schedule.mesh)))
             }
             // A padded input is copied once.
-            OpKind::Input { array, .. } => schedule
-                .arrays
-                .get(array.index())
-                .filter(|array| array.valid != array.extents)
-                .map_or(0, |array| bytes(&array.extents, array.dtype.size())),
+            OpKind::Input { array, .. } => {
+                let array = schedule.array(*array);
+                if array.valid == array.extents { 0 } else { bytes(&array.extents, array.dtype.size()) }
+            }
             OpKind::Shuffle { .. } => 0,
             OpKind::Slice { view, region } if keeps_dims(view, region, &operation.extents) => 0,
             OpKind::AllGather { axes, .. } => {
@@ -97,12 +96,7 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
 
 /// Whether a slice has the dims of its region but for those of length 1: then strides say it, else it may be a copy.
 fn keeps_dims(view: &[u64], region: &Region, extents: &[u64]) -> bool {
-    let length = |(cut, extent): (&Cut, &u64)| match cut {
-        Cut::Whole => *extent,
-        Cut::Range { start, end } => end.saturating_sub(*start),
-        Cut::At(_) => 1,
-    };
-    let dims = region.iter().zip(view).map(length).filter(|length| *length != 1);
+    let dims = lengths(view, region).into_iter().filter(|length| *length != 1);
     dims.eq(extents.iter().copied().filter(|extent| *extent != 1))
 }
 
@@ -110,9 +104,7 @@ fn keeps_dims(view: &[u64], region: &Region, extents: &[u64]) -> bool {
 fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
     let mut deaths: Vec<usize> = schedule.ids().map(OpId::index).collect();
     for output in &schedule.outputs {
-        if let Some(death) = deaths.get_mut(output.value.index()) {
-            *death = schedule.operations.node_count();
-        }
+        deaths[output.value.index()] = schedule.operations.node_count();
     }
     let order: Vec<OpId> = schedule.ids().collect();
     for user in order.into_iter().rev() {
@@ -139,10 +131,7 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
 
 fn flops(schedule: &Schedule, devices: u128) -> u128 {
     let dense = schedule.arrays.iter().map(|array| match &array.definition {
-        Dense::Product { operands, einsum } => {
-            let extents = operands.iter().filter_map(|id| Some(schedule.arrays.get(id.index())?.extents.clone()));
-            einsum.flops(&extents.collect::<Vec<_>>())
-        }
+        Dense::Product { operands, einsum } => einsum.flops(&operands.map(|id| schedule.array(id).extents.clone())),
         Dense::Input | Dense::Reduce { .. } | Dense::Map { .. } => 0,
     });
     let local = schedule.ids().map(|id| match &schedule.operation(id).kind {
@@ -164,11 +153,12 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
     dense.chain(local).fold(0, u128::saturating_add)
 }
 
-/// Refuses what would need too much, and extents that are nothing.
+/// Refuses what is malformed, or would need too much.
 ///
 /// # Errors
-/// [`RunError::TooLarge`], or an array or an operation with an empty dim.
-pub fn check(schedule: &Schedule) -> Result<(), RunError> {
+/// [`RunError::Malformed`] or [`RunError::TooLarge`].
+pub fn check(schedule: &Schedule) -> Result<Verified<'_>, RunError> {
+    let verified = verify(schedule)?;
     let need = need(schedule);
     let too_large = |need: String, most: String| Err(RunError::TooLarge { need, most });
     if need.bytes > most_bytes() {
@@ -180,14 +170,7 @@ pub fn check(schedule: &Schedule) -> Result<(), RunError> {
     if need.blocks > MOST_BLOCKS {
         return too_large(format!("{} blocks", need.blocks), format!("{MOST_BLOCKS} blocks"));
     }
-    let sound = |extents: &[u64]| !extents.contains(&0) && addressable(extents).is_some();
-    if let Some(array) = schedule.arrays.iter().find(|array| !sound(&array.extents)) {
-        return Err(RunError::array(&array.name, "a dim is empty"));
-    }
-    match schedule.ids().find(|id| !sound(&schedule.operation(*id).extents)) {
-        Some(id) => Err(RunError::operation(id, "a dim is empty")),
-        None => Ok(()),
-    }
+    Ok(verified)
 }
 
 /// `1.5 GiB`

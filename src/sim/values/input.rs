@@ -8,7 +8,7 @@ use super::guard;
 use super::pad::padded;
 use super::rounding::Precision;
 use super::tensor::Tensor;
-use super::view::addressable;
+use super::view::sizes;
 use crate::dtype::DType;
 use crate::layout::Sharding;
 use crate::mesh::{AxisSet, DeviceId, Mesh};
@@ -36,10 +36,10 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
 /// # Errors
 /// As [`inputs`]; data of another dtype or other extents than declared.
 pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<Inputs, RunError> {
-    guard::check(schedule)?;
+    let schedule = guard::check(schedule)?;
     let declared = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
     for (id, _) in declared.clone().filter(|(id, _)| given.contains_key(id)) {
-        self::given(schedule, &given, id)?;
+        self::given(&schedule, &given, id)?;
     }
     let arrays = declared.filter(|(id, _)| !given.contains_key(id));
     let seed = |id: ArrayId| seed.wrapping_add(u64::from(id.0));
@@ -58,8 +58,8 @@ pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<In
             | OpKind::Mask { .. } => false,
         })
     };
-    let made = arrays.map(|(id, array)| Ok((id, default_data(array, seed(id), share(schedule, id), squares(id))?)));
-    let made: Inputs = made.collect::<Result<_, RunError>>()?;
+    let made: Inputs =
+        arrays.map(|(id, array)| (id, default_data(array, seed(id), share(&schedule, id), squares(id)))).collect();
     Ok(given.into_iter().chain(made).collect())
 }
 
@@ -89,8 +89,8 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
 }
 
 /// `squares` asks for elements that are sums of squares.
-fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Result<Tensor, RunError> {
-    let extents = addressable(&array.valid).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
+fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
+    let extents = sizes(&array.valid);
     // Neighbouring seeds give unrelated sequences once they are spread over all bits.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
     let (least, most) = match array.dtype {
@@ -100,7 +100,7 @@ fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Result<Te
     };
     let (least, most) = if squares { (0, 1) } else { (least, most) };
     let count: usize = extents.iter().product();
-    Ok(with_dtype!(array.dtype, T => {
+    with_dtype!(array.dtype, T => {
         let mut draw = || match array.dtype {
             DType::Bf16 | DType::F16 if random.u8(..) >= share => 0,
             DType::Bf16 | DType::F16 => if squares || random.bool() { 1 } else { -1 },
@@ -108,7 +108,7 @@ fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Result<Te
         };
         let elements = (0..count).map(|_| <T as Element>::from_i64(i64::from(draw())));
         Tensor::owned(&extents, elements.collect())
-    }))
+    })
 }
 
 /// The data of an input, if they are what the declaration says.
@@ -126,35 +126,27 @@ pub(super) fn given<'a>(schedule: &Schedule, inputs: &'a Inputs, id: ArrayId) ->
     })
 }
 
-/// The box of an array that one device holds; `None` where the dims do not divide.
-pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Option<Vec<Range<u64>>> {
-    if sharding.dims.len() != array.extents.len() {
-        return None;
-    }
-    let dims = array.extents.iter().zip(&sharding.dims).enumerate();
-    dims.map(|(dim, (size, axes))| {
-        size.is_multiple_of(axes.group_size(mesh)).then(|| sharding.local_range(dim, *size, mesh, device))
-    })
-    .collect()
+/// The box of an array that one device holds.
+pub(super) fn shard_box(array: &Array, sharding: &Sharding, mesh: &Mesh, device: DeviceId) -> Vec<Range<u64>> {
+    let dims = array.extents.iter().enumerate();
+    dims.map(|(dim, size)| sharding.local_range(dim, *size, mesh, device)).collect()
 }
 
 /// The shard of each device, sharing the buffer of the array.
 ///
 /// Of an open sum every device holds a part; together they make the array.
 pub(super) fn shards(array: &Array, whole: &Tensor, sharding: &Sharding, mesh: &Mesh) -> Result<Vec<Tensor>, RunError> {
-    let extents = addressable(&array.extents).ok_or_else(|| RunError::array(&array.name, "it is not addressable"))?;
     let count = usize::try_from(sharding.open.group_size(mesh)).unwrap_or(1);
     if sharding.operator == Operator::SquareAdd && !are_sums_of_squares(whole, count) {
-        return Err(RunError::array(&array.name, format!("not every element is a sum of {count} squares")));
+        return Err(RunError::NoSquares { array: array.name.clone(), count });
     }
     let parts = open_parts(whole, sharding.operator, count);
-    let parts: Vec<Tensor> = parts.iter().map(|part| padded(part, &extents)).collect();
+    let parts: Vec<Tensor> = parts.iter().map(|part| padded(part, &sizes(&array.extents))).collect();
     let shard = |device: DeviceId| {
-        let rank = usize::try_from(mesh.rank(device, sharding.open.iter())).ok()?;
-        parts[rank].slice(&shard_box(array, sharding, mesh, device)?)
+        let rank = usize::try_from(mesh.rank(device, sharding.open.iter())).expect("a device");
+        parts[rank].slice(&shard_box(array, sharding, mesh, device)).expect("a shard lies in its array")
     };
-    let shards: Option<Vec<Tensor>> = mesh.devices().map(shard).collect();
-    shards.ok_or_else(|| RunError::array(&array.name, "its dims do not divide by their axes"))
+    Ok(mesh.devices().map(shard).collect())
 }
 
 /// How far what the parts of each shard add up to may be from the array: a part of a sum is itself rounded.

@@ -7,14 +7,13 @@ use super::element::Element;
 use super::error::RunError;
 use super::gemm::Gemm;
 use super::parallel::{Here, on_devices};
-use super::step::{Blocks, check_blocks, check_operands, check_places, put_together};
+use super::step::{Blocks, put_together};
 use super::tensor::Tensor;
-use super::view::{View, addressable, region_at};
+use super::view::{View, region_at, sizes};
 use crate::dtype::DType;
 use crate::mesh::DeviceId;
 use crate::operator::Operator;
-use crate::schedule::{OpId, OpKind, Region, Schedule};
-use itertools::Itertools;
+use crate::schedule::{OpId, OpKind, Schedule};
 
 /// An operand on all devices.
 pub(super) enum Late {
@@ -31,9 +30,9 @@ enum Operand<'a> {
 }
 
 impl Operand<'_> {
-    fn block(self, schedule: &Schedule, device: DeviceId) -> Result<Option<Tensor>, RunError> {
+    fn block(self, schedule: &Schedule, device: DeviceId) -> Option<Tensor> {
         match self {
-            Operand::Block(block) => Ok(Some(block)),
+            Operand::Block(block) => Some(block),
             Operand::Part(part) => part.block(schedule, device),
         }
     }
@@ -46,7 +45,6 @@ pub(super) fn step_late(
     id: OpId,
     mut operands: Vec<Late>,
 ) -> Result<Blocks, RunError> {
-    check_operands(schedule, id)?;
     let operation = schedule.operation(id);
     // A device's own blocks go with it; what is computed only now is shared.
     let mut taken: Vec<Vec<Option<Tensor>>> = schedule.mesh.devices().map(|_| Vec::new()).collect();
@@ -62,8 +60,8 @@ pub(super) fn step_late(
             Late::Part(part) => Some(Operand::Part(part)),
         });
         match &operation.kind {
-            OpKind::Add { operator } => sum(schedule, id, *operator, device, operands.flatten().collect()),
-            OpKind::Assemble { view, places } => assembled(schedule, id, (view, places), device, operands.collect()),
+            OpKind::Add { operator } => Ok(sum(schedule, id, *operator, device, operands.flatten().collect())),
+            OpKind::Assemble { .. } => assembled(schedule, id, device, operands.collect()),
             OpKind::Input { .. }
             | OpKind::Slice { .. }
             | OpKind::Shuffle { .. }
@@ -72,13 +70,10 @@ pub(super) fn step_late(
             | OpKind::Fill { .. }
             | OpKind::Mask { .. }
             | OpKind::Reduce { .. }
-            | OpKind::Map { .. } => Err(RunError::operation(id, "it uses what was not computed")),
+            | OpKind::Map { .. } => unreachable!("parts wait for additions and assemblies"),
         }
     };
-    let blocks: Result<Blocks, RunError> = on_devices(here, taken, u64::MAX, on_device).into_iter().collect();
-    let blocks = blocks?;
-    check_blocks(id, operation, &blocks)?;
-    Ok(blocks)
+    on_devices(here, taken, u64::MAX, on_device).into_iter().collect()
 }
 
 /// The operands added in their order; each product goes onto the sum so far.
@@ -88,12 +83,11 @@ fn sum(
     operator: Operator,
     device: DeviceId,
     mut operands: Vec<Operand<'_>>,
-) -> Result<Option<Tensor>, RunError> {
+) -> Option<Tensor> {
     // Sums of half precision live in f32 and are rounded once, when all blocks are there.
     let narrow = matches!(schedule.operation(id).dtype, DType::Bf16 | DType::F16);
     if operator != Operator::Sum || narrow {
-        let blocks = operands.into_iter().map(|operand| operand.block(schedule, device));
-        return Ok(add(operator, blocks.flatten_ok().collect::<Result<Vec<Tensor>, RunError>>()?));
+        return add(operator, operands.into_iter().filter_map(|operand| operand.block(schedule, device)).collect());
     }
     // The sum of two is the same either way round, and a block can be added to.
     if let [Operand::Part(_), Operand::Block(_), ..] = operands[..] {
@@ -102,43 +96,39 @@ fn sum(
     let mut sum = None;
     for operand in operands {
         sum = match (sum, operand) {
-            (None, operand) => operand.block(schedule, device)?,
+            (None, operand) => operand.block(schedule, device),
             (Some(sum), Operand::Block(block)) => add(Operator::Sum, vec![sum, block]),
-            (Some(sum), Operand::Part(part)) => Some(part.onto(schedule, device, sum)?),
+            (Some(sum), Operand::Part(part)) => Some(part.onto(schedule, device, sum)),
         };
     }
-    Ok(sum)
+    sum
 }
 
 /// The operands in their places.
 fn assembled(
     schedule: &Schedule,
     id: OpId,
-    (view, places): (&[u64], &[Region]),
     device: DeviceId,
     operands: Vec<Option<Operand<'_>>>,
 ) -> Result<Option<Tensor>, RunError> {
     let operation = schedule.operation(id);
-    let places = check_places(operation, view, places).map_err(|problem| RunError::operation(id, problem))?;
-    let whole = View::row_major(&places.0);
-    let boxes = places.1.iter().map(|place| Some(whole.cut(&region_at(place, &places.0, &schedule.mesh, device)?)));
+    let (view, places) = operation.kind.regions();
+    let whole = View::row_major(&sizes(view));
+    let boxes = places.iter().map(|place| Some(whole.cut(&region_at(place, view, &schedule.mesh, device)?)));
     let boxes: Option<Vec<View>> = boxes.collect();
     if boxes.is_some_and(|boxes| in_a_row(&boxes)) && operands.iter().all(Option::is_some) {
         let operands: Vec<&Operand<'_>> = operands.iter().flatten().collect();
         let block = match operation.dtype {
-            DType::F32 => row::<f32>(schedule, id, device, &operands)?,
-            DType::F64 => row::<f64>(schedule, id, device, &operands)?,
+            DType::F32 => row::<f32>(schedule, id, device, &operands),
+            DType::F64 => row::<f64>(schedule, id, device, &operands),
             DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::Bf16 | DType::F16 => None,
         };
         if block.is_some() {
             return Ok(block);
         }
     }
-    let blocks = operands.into_iter().map(|operand| match operand {
-        Some(operand) => operand.block(schedule, device),
-        None => Ok(None),
-    });
-    put_together(id, operation, &places, &schedule.mesh, device, blocks.collect::<Result<_, _>>()?)
+    let blocks = operands.into_iter().map(|operand| operand?.block(schedule, device));
+    put_together(schedule, id, device, blocks.collect())
 }
 
 /// The operands one after the other; `None` where one is absent, or no product can be computed in its place.
@@ -147,16 +137,16 @@ fn row<C: Gemm + Element>(
     id: OpId,
     device: DeviceId,
     operands: &[&Operand<'_>],
-) -> Result<Option<Tensor>, RunError> {
-    let Some(extents) = addressable(&schedule.operation(id).extents) else { return Ok(None) };
+) -> Option<Tensor> {
+    let extents = sizes(&schedule.operation(id).extents);
     let total = extents.iter().product();
     let mut block: Vec<C> = Vec::with_capacity(total);
     for operand in operands {
         match operand {
             Operand::Block(own) => own.append_to(&mut block),
-            Operand::Part(part) if !part.append_to(schedule, device, &mut block)? => return Ok(None),
+            Operand::Part(part) if !part.append_to(schedule, device, &mut block) => return None,
             Operand::Part(_) => {}
         }
     }
-    Ok((block.len() == total).then(|| Tensor::owned(&extents, block)))
+    (block.len() == total).then(|| Tensor::owned(&extents, block))
 }

@@ -10,14 +10,12 @@ use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 
 /// The arithmetic in which a function computes.
 pub(super) trait Compute: Arithmetic {
-    /// A function of one element; none where it has no meaning.
-    fn unary(function: Unary) -> Option<fn(Self) -> Self>;
-    /// A function of two elements; none where it has no meaning.
-    fn binary(function: Binary) -> Option<fn(Self, Self) -> Self>;
+    /// A function of one element that has a meaning here.
+    fn unary(function: Unary) -> fn(Self) -> Self;
+    /// A function of two elements that has a meaning here.
+    fn binary(function: Binary) -> fn(Self, Self) -> Self;
     /// A function of an element and a number.
     fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(Self) -> Self>;
-    /// One of n equal parts; none where it has no meaning.
-    fn over(n: u64) -> Option<Box<dyn Fn(Self) -> Self>>;
     /// A number of a program.
     fn number(c: f64) -> Self;
 }
@@ -28,8 +26,8 @@ macro_rules! float {
         #[expect(clippy::allow_attributes, reason = "f64 keeps all of a constant")]
         #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "constants are rounded once")]
         impl Compute for $type {
-            fn unary(function: Unary) -> Option<fn(Self) -> Self> {
-                Some(match function {
+            fn unary(function: Unary) -> fn(Self) -> Self {
+                match function {
                     Unary::Neg => |a| -a,
                     Unary::Relu => |a| if a < 0.0 { 0.0 } else { a },
                     Unary::Gelu => |a| {
@@ -46,18 +44,18 @@ macro_rules! float {
                     Unary::Log => $type::ln,
                     Unary::Square => |a| a * a,
                     Unary::Recip => |a| 1.0 / a,
-                    Unary::Not => return None,
-                })
+                    Unary::Not => unreachable!("of bools alone"),
+                }
             }
 
-            fn binary(function: Binary) -> Option<fn(Self, Self) -> Self> {
-                Some(match function {
+            fn binary(function: Binary) -> fn(Self, Self) -> Self {
+                match function {
                     Binary::Add => |a, b| a + b,
                     Binary::Sub => |a, b| a - b,
                     Binary::Div => |a, b| a / b,
                     Binary::Larger => Element::largest,
                     Binary::Smaller => Element::smallest,
-                })
+                }
             }
 
             fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(Self) -> Self> {
@@ -68,10 +66,6 @@ macro_rules! float {
                     ByNumber::AtLeast => Box::new(move |a| Element::largest(a, c)),
                     ByNumber::AtMost => Box::new(move |a| Element::smallest(a, c)),
                 }
-            }
-
-            fn over(n: u64) -> Option<Box<dyn Fn(Self) -> Self>> {
-                Some(Box::new(move |a| a / n as $type))
             }
 
             fn number(c: f64) -> Self {
@@ -92,8 +86,8 @@ fn whole(c: f64) -> Option<i64> {
 
 #[expect(clippy::cast_possible_truncation, reason = "saturates, as a cast does")]
 impl Compute for i64 {
-    fn unary(function: Unary) -> Option<fn(i64) -> i64> {
-        Some(match function {
+    fn unary(function: Unary) -> fn(i64) -> i64 {
+        match function {
             Unary::Neg => i64::wrapping_neg,
             Unary::Relu => |a| a.max(0),
             Unary::Abs => i64::wrapping_abs,
@@ -108,18 +102,18 @@ impl Compute for i64 {
             | Unary::Sqrt
             | Unary::Rsqrt
             | Unary::Log
-            | Unary::Recip => return None,
-        })
+            | Unary::Recip => unreachable!("of floats alone"),
+        }
     }
 
-    fn binary(function: Binary) -> Option<fn(i64, i64) -> i64> {
-        Some(match function {
+    fn binary(function: Binary) -> fn(i64, i64) -> i64 {
+        match function {
             Binary::Add => i64::wrapping_add,
             Binary::Sub => i64::wrapping_sub,
             Binary::Larger => i64::max,
             Binary::Smaller => i64::min,
-            Binary::Div => return None,
-        })
+            Binary::Div => unreachable!("of floats alone"),
+        }
     }
 
     fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(i64) -> i64> {
@@ -133,10 +127,6 @@ impl Compute for i64 {
         }
     }
 
-    fn over(_: u64) -> Option<Box<dyn Fn(i64) -> i64>> {
-        None
-    }
-
     fn number(c: f64) -> i64 {
         c as i64
     }
@@ -146,23 +136,16 @@ impl Compute for i64 {
 ///
 /// It computes in f32 for bf16, f16 and f32, in f64 for f64, in i64 for integers; a cast in the arithmetic of what is
 /// cast. An integer times, or plus, a fraction is cut towards zero.
-///
-/// # Errors
-/// What is wrong, in words: operands that do not fit, or a function without meaning for the dtype.
-pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dtype: DType) -> Result<Tensor, String> {
+pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dtype: DType) -> Tensor {
     let extents: Vec<&[usize]> = operands.iter().map(|operand| &operand.view().extents[..]).collect();
-    let (_, result) = result_extents(einsum, &extents)?;
-    if let Some(index) = einsum.contracted().iter().find(|index| einsum.operands.iter().any(|all| all.contains(index)))
-    {
-        return Err(format!("an elementwise function cannot sum index {index} of `{einsum}`"));
-    }
+    let (_, result) = result_extents(einsum, &extents);
     let lined_up: Vec<Tensor> = operands
         .iter()
         .zip(&einsum.operands)
         .map(|(operand, indices)| operand.with_view(lined_up(operand.view(), indices, einsum, &result)))
         .collect();
     let arithmetic = match function {
-        Function::Cast(_) | Function::Identity | Function::Fill { .. } => lined_up.first().map_or(dtype, Tensor::dtype),
+        Function::Cast(_) | Function::Identity | Function::Fill { .. } => lined_up[0].dtype(),
         Function::Unary(_)
         | Function::Binary(_)
         | Function::ByNumber(..)
@@ -171,12 +154,11 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         | Function::Masked(_)
         | Function::Softmax { .. } => dtype,
     };
-    let done = match arithmetic {
+    match arithmetic {
         DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(function, &lined_up, dtype),
         DType::F64 => through::<f64>(function, &lined_up, dtype),
         DType::Bool | DType::I8 | DType::I32 | DType::I64 => through::<i64>(function, &lined_up, dtype),
-    };
-    done.ok_or_else(|| format!("`{function}` of {} operands has no meaning in {dtype}", operands.len()))
+    }
 }
 
 /// An operand with the dims of the result: a missing one repeats.
@@ -188,28 +170,24 @@ pub(super) fn lined_up(view: &View, indices: &[u8], einsum: &Einsum, extents: &[
     View { offset: view.offset, extents: extents.to_vec(), strides: einsum.result.iter().map(stride).collect() }
 }
 
-fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) -> Option<Tensor> {
-    let (float, extents) = (C::DTYPE.is_float(), operands.first()?.view().extents.clone());
-    match (function, operands) {
-        (Function::Identity | Function::Cast(_) | Function::Fill { .. }, [a]) if a.dtype() == dtype => Some(a.clone()),
-        (Function::Softmax { dim }, [a]) if float => softmax::<C>(a, usize::from(dim), dtype),
-        (Function::Where, [mask, yes, no]) => Some(choose::<C>(mask, yes, no, dtype)),
-        (Function::Masked(Scalar(c)), [mask, yes]) => {
-            let number = C::number(c);
-            let no = Tensor::owned(&[1], vec![number]).with_view(View {
-                strides: vec![0; extents.len()],
-                offset: 0,
-                extents,
-            });
-            Some(choose::<C>(mask, yes, &no, dtype))
-        }
+fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) -> Tensor {
+    let a = &operands[0];
+    match function {
         // An array that is computed whole has no padding to fill.
-        (Function::Identity | Function::Cast(_) | Function::Fill { .. }, [a]) => Some(each::<C>(a, dtype, |a| a)),
-        (Function::Unary(unary), [a]) => Some(each::<C>(a, dtype, C::unary(unary)?)),
-        (Function::ByNumber(by, Scalar(c)), [a]) => Some(each::<C>(a, dtype, C::by_number(by, c))),
-        (Function::Over(n), [a]) => Some(each::<C>(a, dtype, C::over(n)?)),
-        (Function::Binary(binary), [a, b]) => Some(pairs::<C>(a, b, dtype, C::binary(binary)?)),
-        _ => None,
+        Function::Identity | Function::Cast(_) | Function::Fill { .. } if a.dtype() == dtype => a.clone(),
+        Function::Identity | Function::Cast(_) | Function::Fill { .. } => each::<C>(a, dtype, |a| a),
+        Function::Softmax { dim } => softmax(a, usize::from(dim), dtype),
+        Function::Where => choose::<C>(a, &operands[1], &operands[2], dtype),
+        Function::Masked(Scalar(c)) => {
+            let extents = a.view().extents.clone();
+            let everywhere = View { strides: vec![0; extents.len()], offset: 0, extents };
+            let no = Tensor::owned(&[1], vec![C::number(c)]).with_view(everywhere);
+            choose::<C>(a, &operands[1], &no, dtype)
+        }
+        Function::Unary(unary) => each::<C>(a, dtype, C::unary(unary)),
+        Function::ByNumber(by, Scalar(c)) => each::<C>(a, dtype, C::by_number(by, c)),
+        Function::Over(n) => each::<C>(a, dtype, |a| C::binary(Binary::Div)(a, C::number(n as f64))),
+        Function::Binary(binary) => pairs::<C>(a, &operands[1], dtype, C::binary(binary)),
     }
 }
 
@@ -251,9 +229,9 @@ fn choose<C: Compute>(mask: &Tensor, yes: &Tensor, no: &Tensor, dtype: DType) ->
 }
 
 /// Shifted by the largest of each line, so that no power overflows; in f64, rounded once.
-fn softmax<C: Compute>(a: &Tensor, dim: usize, dtype: DType) -> Option<Tensor> {
+fn softmax(a: &Tensor, dim: usize, dtype: DType) -> Tensor {
     let extents = a.view().extents.clone();
-    let (length, step) = (*extents.get(dim)?, row_major(&extents)[dim]);
+    let (length, step) = (extents[dim], row_major(&extents)[dim]);
     let mut elements: Vec<f64> = a.to_f64s();
     let starts = (0..elements.len()).filter(|place| place / step % length == 0);
     for start in starts {
@@ -266,5 +244,5 @@ fn softmax<C: Compute>(a: &Tensor, dim: usize, dtype: DType) -> Option<Tensor> {
         }
         places.for_each(|place| elements[place] /= sum);
     }
-    Some(with_dtype!(dtype, T => Tensor::owned(&extents, elements.into_iter().map(<T as Element>::from_f64).collect())))
+    with_dtype!(dtype, T => Tensor::owned(&extents, elements.into_iter().map(<T as Element>::from_f64).collect()))
 }

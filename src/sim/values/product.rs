@@ -27,34 +27,17 @@ pub(super) struct Roles {
     pub(super) lengths: Vec<usize>,
 }
 
-/// The lengths of the indices and of the result.
-///
-/// # Errors
-/// What is wrong, in words: the operands do not fit the einsum, or the result has an index twice or out of nowhere.
-pub(super) fn result_extents(einsum: &Einsum, operands: &[&[usize]]) -> Result<(Vec<usize>, Vec<usize>), String> {
-    if einsum.operands.len() != operands.len() {
-        return Err(format!("`{einsum}` takes {} operands, there are {}", einsum.operands.len(), operands.len()));
-    }
-    let known = |index: &Index| einsum.operands.iter().flatten().any(|other| other == index);
-    let once = |index: &Index| einsum.result.iter().filter(|other| *other == index).count() == 1;
-    if !einsum.result.iter().all(|index| known(index) && once(index)) {
-        return Err(format!("the result of `{einsum}` has an index twice or out of nowhere"));
-    }
-    let mut lengths: Vec<Option<usize>> = vec![None; einsum.index_count()];
-    for (indices, extents) in einsum.operands.iter().zip(operands) {
-        let fits = indices.len() == extents.len()
-            && indices
-                .iter()
-                .zip(*extents)
-                .all(|(index, extent)| *lengths[usize::from(*index)].get_or_insert(*extent) == *extent);
-        if !fits {
-            return Err(format!("the extents {operands:?} do not fit `{einsum}`"));
-        }
-    }
+/// The lengths of the indices and of the result, of operands that fit the einsum.
+pub(super) fn result_extents(einsum: &Einsum, operands: &[&[usize]]) -> (Vec<usize>, Vec<usize>) {
     // A gap in the numbering has no length; 1 leaves all products as they are.
-    let lengths: Vec<usize> = lengths.into_iter().map(|length| length.unwrap_or(1)).collect();
+    let mut lengths = vec![1; einsum.index_count()];
+    for (index, extent) in
+        einsum.operands.iter().zip(operands).flat_map(|(indices, extents)| indices.iter().zip(*extents))
+    {
+        lengths[usize::from(*index)] = *extent;
+    }
     let result = einsum.result.iter().map(|index| lengths[usize::from(*index)]).collect();
-    Ok((lengths, result))
+    (lengths, result)
 }
 
 impl Roles {
@@ -94,79 +77,61 @@ impl Roles {
 ///
 /// bf16 and f16 are widened to f32, accumulate there and are rounded once. Integers are exact and wrap at the end:
 /// they go through f64 where no sum can leave its 53 bits, else through i64.
-///
-/// # Errors
-/// What is wrong, in words: extents that do not fit, or a dtype without products.
-pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> Result<Tensor, String> {
-    let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents])?;
+pub(super) fn product(einsum: &Einsum, a: &Tensor, b: &Tensor, dtype: DType) -> Tensor {
+    let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents]);
     let roles = Roles::new(einsum, lengths);
     match dtype {
-        DType::Bool => Err("bool has no products".to_owned()),
-        DType::Bf16 | DType::F16 | DType::F32 => Ok(through::<f32>(einsum, &roles, a, b, dtype, &extents)),
-        DType::F64 => Ok(through::<f64>(einsum, &roles, a, b, dtype, &extents)),
-        DType::I8 | DType::I32 | DType::I64 if a.dtype().is_float() || b.dtype().is_float() => {
-            Err(format!("a product of floats is not {dtype}"))
-        }
+        DType::Bf16 | DType::F16 | DType::F32 => through::<f32>(einsum, &roles, a, b, dtype, &extents),
+        DType::F64 => through::<f64>(einsum, &roles, a, b, dtype, &extents),
         DType::I8 | DType::I32 | DType::I64 if exact_in_f64(&roles, a, b) => {
             let exact = through::<f64>(einsum, &roles, a, b, DType::F64, &extents);
             #[expect(clippy::cast_possible_truncation, reason = "the sum is a whole number below 2^53")]
             let wrap = |sum: f64| sum as i64;
-            Ok(with_dtype!(dtype, T => Tensor::owned(&extents, exact.collect(|sum: f64| T::from_i64(wrap(sum))))))
+            with_dtype!(dtype, T => Tensor::owned(&extents, exact.collect(|sum: f64| T::from_i64(wrap(sum)))))
         }
-        DType::I8 | DType::I32 | DType::I64 => Ok(through::<i64>(einsum, &roles, a, b, dtype, &extents)),
+        DType::I8 | DType::I32 | DType::I64 => through::<i64>(einsum, &roles, a, b, dtype, &extents),
+        DType::Bool => unreachable!("bools have no products"),
     }
 }
 
 /// The product added to a block of its elements in their order, on the block's own buffer where nobody else holds it.
 ///
 /// f32 and f64 accumulate onto the block, in the order of the library; what rounds or widens is computed first and added.
-///
-/// # Errors
-/// As [`product`].
-pub(super) fn product_onto(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Result<Tensor, String> {
+pub(super) fn product_onto(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Tensor {
     let dtype = sums.dtype();
     match dtype {
         DType::F32 => onto::<f32>(sums, einsum, a, b),
         DType::F64 => onto::<f64>(sums, einsum, a, b),
         DType::Bool | DType::I8 | DType::I32 | DType::I64 | DType::Bf16 | DType::F16 => {
-            let part = product(einsum, a, b, dtype)?.reshaped(&sums.view().extents);
-            add(Operator::Sum, vec![sums, part]).ok_or_else(|| "nothing is added".to_owned())
+            let part = product(einsum, a, b, dtype).reshaped(&sums.view().extents);
+            add(Operator::Sum, vec![sums, part]).expect("two blocks")
         }
     }
 }
 
-fn onto<C: Gemm>(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Result<Tensor, String> {
+fn onto<C: Gemm>(sums: Tensor, einsum: &Einsum, a: &Tensor, b: &Tensor) -> Tensor {
     let kept = sums.view().extents.clone();
     let mut sums = sums.into_buffer::<C>().unwrap_or_else(|shared| shared.collect(|element: C| element));
-    if !product_into(&mut sums, einsum, a, b, Before::Added)? {
-        let part = product(einsum, a, b, C::DTYPE)?.reshaped(&kept);
-        return add(Operator::Sum, vec![Tensor::owned(&kept, sums), part]).ok_or_else(|| "nothing is added".to_owned());
+    if !product_into(&mut sums, einsum, a, b, Before::Added) {
+        let part = product(einsum, a, b, C::DTYPE).reshaped(&kept);
+        return add(Operator::Sum, vec![Tensor::owned(&kept, sums), part]).expect("two blocks");
     }
-    Ok(Tensor::owned(&kept, sums))
+    Tensor::owned(&kept, sums)
 }
 
 /// The product in row-major order in a buffer of its length; `false`, and the buffer as it was, where strides cannot
 /// say its matrices.
-///
-/// # Errors
-/// Extents that do not fit.
-pub(super) fn product_into<C: Gemm>(
-    sums: &mut [C],
-    einsum: &Einsum,
-    a: &Tensor,
-    b: &Tensor,
-    before: Before,
-) -> Result<bool, String> {
-    let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents])?;
+pub(super) fn product_into<C: Gemm>(sums: &mut [C], einsum: &Einsum, a: &Tensor, b: &Tensor, before: Before) -> bool {
+    let (lengths, extents) = result_extents(einsum, &[&a.view().extents, &b.view().extents]);
     let roles = Roles::new(einsum, lengths);
     let strides = index_strides(&einsum.result, &row_major(&extents), roles.lengths.len());
     let direct = [&roles.rows, &roles.columns].map(|indices| roles.stride(indices, &strides));
-    let [Some(rows), Some(columns)] = direct else { return Ok(false) };
+    let [Some(rows), Some(columns)] = direct else { return false };
     let left = stack::<C>(a, &einsum.operands[0], &roles, [&roles.rows, &roles.inner]);
     let right = stack::<C>(b, &einsum.operands[1], &roles, [&roles.inner, &roles.columns]);
     let batch = roles.batch.iter().map(|index| strides[usize::from(*index)]).collect();
     multiply(&roles, &left, &right, sums, batch, [rows, columns], before);
-    Ok(true)
+    true
 }
 
 /// Whether no sum of products of these integers reaches 2^53.

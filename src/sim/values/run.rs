@@ -9,12 +9,12 @@ use super::input::{Inputs, shard_box};
 use super::late::{Late, step_late};
 use super::pad::valid_part;
 use super::parallel::Here;
-use super::step::{Blocks, check_blocks, check_operands, step};
+use super::step::{Blocks, fit, step};
 use super::tensor::Tensor;
-use super::view::addressable;
+use super::view::{index, sizes};
 use crate::mesh::{DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::schedule::{Array, OpId, OpKind, Output, Schedule};
+use crate::schedule::{Array, OpId, OpKind, Output, Schedule, Verified, verify};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub struct Gathered {
 /// Runs all operations on every device, in the order of the list. Values go as soon as nothing needs them.
 ///
 /// # Errors
-/// Inputs that are missing or of another type, an operation without meaning, or a computation too large.
+/// A malformed schedule, inputs that are missing or of another type, or a computation too large.
 pub fn run(schedule: &Schedule, inputs: &Inputs) -> Result<Run, RunError> {
     let mut execution = Execution::new(schedule, inputs, Here::All)?;
     schedule.ids().try_for_each(|id| execution.compute(id))?;
@@ -65,7 +65,7 @@ pub fn run(schedule: &Schedule, inputs: &Inputs) -> Result<Run, RunError> {
 /// A schedule while it runs, operation by operation.
 #[derive(Debug)]
 pub struct Execution<'a> {
-    schedule: &'a Schedule,
+    schedule: Verified<'a>,
     inputs: &'a Inputs,
     here: Here,
     /// How often each value is still used.
@@ -77,17 +77,17 @@ impl<'a> Execution<'a> {
     /// Before the first operation.
     ///
     /// # Errors
-    /// A computation too large, or outputs without meaning.
+    /// A malformed schedule, or a computation too large.
     pub fn new(schedule: &'a Schedule, inputs: &'a Inputs, here: Here) -> Result<Execution<'a>, RunError> {
-        guard::check(schedule)?;
-        let uses = uses(schedule)?;
-        Ok(Execution { schedule, inputs, here, uses, values: vec![None; schedule.operations.node_count()] })
+        let schedule = guard::check(schedule)?;
+        let values = vec![None; schedule.operations.node_count()];
+        Ok(Execution { schedule, inputs, here, uses: uses(&schedule), values })
     }
 
     /// Does one operation on the devices that are here. All operations before it must be done.
     ///
     /// # Errors
-    /// Inputs that are missing or of another type, or an operation without meaning.
+    /// Inputs that are missing or of another type, or a device without what it needs.
     pub fn compute(&mut self, id: OpId) -> Result<(), RunError> {
         let operands = self.schedule.operands(id);
         let taken = self.taken(&operands);
@@ -98,32 +98,29 @@ impl<'a> Execution<'a> {
 
     /// The blocks of the only operand of an operation that moves them, which takes them from here.
     ///
-    /// # Errors
-    /// If the operation has another number of operands.
-    pub fn take(&mut self, id: OpId) -> Result<Blocks, RunError> {
-        check_operands(self.schedule, id)?;
+    /// # Panics
+    /// If the operation moves none.
+    pub fn take(&mut self, id: OpId) -> Blocks {
         let taken = self.taken(&self.schedule.operands(id));
         match <[Value; 1]>::try_from(taken) {
-            Ok([Value::Blocks(blocks)]) => Ok(blocks),
-            Ok([Value::Deferred(_) | Value::Part(_)]) => unreachable!("only slices use a deferred product"),
-            Err(_) => Err(RunError::operation(id, "it moves one value")),
+            Ok([Value::Blocks(blocks)]) => blocks,
+            _ => unreachable!("what moves has one operand, and only slices use a deferred product"),
         }
     }
 
     /// The blocks that an operation brings, from elsewhere.
     ///
-    /// # Errors
+    /// # Panics
     /// If they are not what the operation says.
-    pub fn put(&mut self, id: OpId, blocks: Blocks) -> Result<(), RunError> {
-        check_blocks(id, self.schedule.operation(id), &blocks)?;
+    pub fn put(&mut self, id: OpId, blocks: Blocks) {
+        assert!(fit(self.schedule.operation(id), &blocks), "what comes is what %{} says", id.index());
         self.keep(id, Value::Blocks(blocks));
-        Ok(())
     }
 
     /// What a gather that is one operation makes of the blocks of all members of the groups.
     ///
     /// # Errors
-    /// A member without a block.
+    /// As [`compute`](Execution::compute).
     pub fn gather(&mut self, id: OpId, members: Blocks) -> Result<(), RunError> {
         let mut blocks = step(self.schedule, self.inputs, self.here, id, vec![members])?;
         let devices = self.schedule.mesh.devices();
@@ -186,7 +183,7 @@ enum Value {
 }
 
 fn evaluate(
-    schedule: &Schedule,
+    schedule: Verified<'_>,
     inputs: &Inputs,
     here: Here,
     id: OpId,
@@ -201,11 +198,8 @@ fn evaluate(
         _ => None,
     };
     if let Some(part) = part {
-        return Ok(if part.can_wait(schedule) {
-            Value::Part(part)
-        } else {
-            Value::Blocks(part.blocks(schedule, here)?)
-        });
+        let waits = part.can_wait(&schedule);
+        return Ok(if waits { Value::Part(part) } else { Value::Blocks(part.blocks(&schedule, here)) });
     }
     if values.iter().any(|value| matches!(value, Value::Part(_))) {
         let late = values.into_iter().map(|value| match value {
@@ -213,55 +207,40 @@ fn evaluate(
             Value::Part(part) => Late::Part(part),
             Value::Deferred(_) => unreachable!("only slices use a deferred product"),
         });
-        return Ok(Value::Blocks(step_late(schedule, here, id, late.collect())?));
+        return Ok(Value::Blocks(step_late(&schedule, here, id, late.collect())?));
     }
     let blocks = values.into_iter().map(|value| match value {
         Value::Blocks(blocks) => blocks,
         Value::Deferred(_) | Value::Part(_) => unreachable!("only slices use a deferred product"),
     });
-    if is_deferred(schedule, id) {
-        return Ok(Value::Deferred(defer(schedule, here, id, blocks.collect())?));
+    if is_deferred(&schedule, id) {
+        return Ok(Value::Deferred(defer(&schedule, here, id, blocks.collect())));
     }
     Ok(Value::Blocks(step(schedule, inputs, here, id, blocks.collect())?))
 }
 
 /// How often each value is used, by operations and as an output.
-pub(super) fn uses(schedule: &Schedule) -> Result<Vec<u32>, RunError> {
+pub(super) fn uses(schedule: &Schedule) -> Vec<u32> {
     let mut uses = vec![0; schedule.operations.node_count()];
-    for id in schedule.ids() {
-        for operand in schedule.operands(id) {
-            if operand >= id {
-                return Err(RunError::operation(id, "it stands before its operands"));
-            }
-            uses[operand.index()] += 1;
-        }
+    let operands = schedule.ids().flat_map(|id| schedule.operands(id));
+    for used in operands.chain(schedule.outputs.iter().map(|output| output.value)) {
+        uses[used.index()] += 1;
     }
-    for output in &schedule.outputs {
-        let array = schedule.arrays.get(output.array.index());
-        let (Some(uses), Some(array)) = (uses.get_mut(output.value.index()), array) else {
-            return Err(RunError::operation(output.value, "an output has no such value or array"));
-        };
-        *uses += 1;
-        let local = shard_box(array, &output.sharding, &schedule.mesh, DeviceId(0))
-            .map(|ranges| ranges.iter().map(|range| range.end - range.start).collect::<Vec<u64>>());
-        let operation = schedule.operation(output.value);
-        if local.as_ref() != Some(&operation.extents) || operation.dtype != array.dtype {
-            return Err(RunError::operation(output.value, format!("its blocks are not shards of `{}`", array.name)));
-        }
-    }
-    Ok(uses)
+    uses
 }
 
 impl Run {
     /// The blocks of all devices for each output, wherever they were computed.
     ///
     /// # Errors
-    /// Blocks that are no shards of their output, or outputs without meaning.
+    /// A malformed schedule.
+    ///
+    /// # Panics
+    /// If blocks are no shards of their output.
     pub fn of(schedule: &Schedule, blocks: Vec<Blocks>) -> Result<Run, RunError> {
-        uses(schedule)?;
-        for (output, blocks) in schedule.outputs.iter().zip(&blocks) {
-            check_blocks(output.value, schedule.operation(output.value), blocks)?;
-        }
+        let schedule = verify(schedule)?;
+        let fits = |(output, blocks): (&Output, &Blocks)| fit(schedule.operation(output.value), blocks);
+        assert!(schedule.outputs.iter().zip(&blocks).all(fits), "each rank has what the schedule says");
         let held = |(output, blocks): (&Output, Blocks)| Held {
             output: output.clone(),
             array: schedule.array(output.array).clone(),
@@ -311,8 +290,8 @@ impl Run {
                 }
             }
         }
-        let extents = addressable(&held.array.valid).expect("checked before the run");
-        let array = assemble(held.array.dtype, &extents, &pieces).expect("the shards of all devices fill the array");
+        let array = assemble(held.array.dtype, &sizes(&held.array.valid), &pieces)
+            .expect("the shards of all devices fill the array");
         Ok(Gathered { array, replica_gap })
     }
 
@@ -329,15 +308,8 @@ impl Run {
             let members = ranks.map(|rank| self.mesh.with_rank(device, open.iter().copied(), rank));
             let parts = members.map(|member| blocks[member.index()].clone().ok_or_else(|| missing(member)));
             let block = close(output.sharding.operator, parts.collect::<Result<_, _>>()?);
-            let block = block.ok_or_else(|| RunError::array(&array.name, "its open sum has no meaning"))?;
-            let ranges = shard_box(array, &output.sharding, &self.mesh, device).expect("checked before the run");
-            Ok(Shard { device, ranges, block })
+            Ok(Shard { device, ranges: shard_box(array, &output.sharding, &self.mesh, device), block })
         });
         closed.collect()
     }
-}
-
-/// A place within an addressable array.
-fn index(at: u64) -> usize {
-    usize::try_from(at).expect("the array is addressable")
 }

@@ -1,8 +1,7 @@
 //! Where the elements of a block lie in a buffer, and how to walk over several blocks at once.
 
 use crate::mesh::{DeviceId, Mesh};
-use crate::schedule::{Cut, Region};
-use itertools::Itertools;
+use crate::schedule::{Region, view};
 use std::ops::Range;
 
 /// A strided box in a buffer.
@@ -145,58 +144,26 @@ pub(super) fn addressable(extents: &[u64]) -> Option<Vec<usize>> {
     Some(extents)
 }
 
-/// Whether `view` is `extents` with some dims split in two or more, major first.
-pub(super) fn refines(view: &[usize], extents: &[usize]) -> bool {
-    let mut parts = view.iter().copied().peekable();
-    for extent in extents {
-        let Some(mut product) = parts.next() else { return false };
-        while product < *extent
-            && let Some(part) = parts.next()
-        {
-            product = product.saturating_mul(part);
-        }
-        if product != *extent {
-            return false;
-        }
-    }
-    parts.all(|part| part == 1)
+/// Sizes as indices, of what a run holds.
+pub(super) fn sizes(extents: &[u64]) -> Vec<usize> {
+    addressable(extents).expect("what fits into memory is addressable")
 }
 
-/// Whether each cut of the region fits the view on whatever device: as many cuts as dims, ranges within.
-pub(super) fn fits(region: &Region, view: &[usize]) -> bool {
-    let within = |cut: &Cut, extent: usize| match cut {
-        Cut::Whole | Cut::At(_) => true,
-        Cut::Range { start, end } => start < end && usize::try_from(*end).is_ok_and(|end| end <= extent),
-    };
-    region.len() == view.len() && region.iter().zip_eq(view).all(|(cut, extent)| within(cut, *extent))
+/// A place in what a run holds.
+pub(super) fn index(at: u64) -> usize {
+    usize::try_from(at).expect("what fits into memory is addressable")
 }
 
-/// The box that the region is on one device; `None` where there is nothing. The region must fit.
-pub(super) fn region_at(region: &Region, view: &[usize], mesh: &Mesh, device: DeviceId) -> Option<Vec<Range<usize>>> {
-    let range = |cut: &Cut, extent: usize| match cut {
-        Cut::Whole => Some(0..extent),
-        Cut::Range { start, end } => Some(usize::try_from(*start).ok()?..usize::try_from(*end).ok()?),
-        Cut::At(map) => {
-            let index = usize::try_from(map.at(mesh, device)?).ok()?;
-            (index < extent).then(|| index..index + 1)
-        }
-    };
-    region.iter().zip(view).map(|(cut, extent)| range(cut, *extent)).collect()
+/// The box that a region of a view is on one device; `None` where there is nothing.
+pub(super) fn region_at(region: &Region, view: &[u64], mesh: &Mesh, device: DeviceId) -> Option<Vec<Range<usize>>> {
+    let ranges = view::region_at(mesh, view, region, device)?.into_iter();
+    Some(ranges.map(|range| index(range.start)..index(range.end)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_view_is_refined_greedily_and_ones_are_free() {
-        assert!(refines(&[2, 3, 5], &[6, 5]));
-        assert!(refines(&[2, 1, 3, 5, 1], &[6, 5]));
-        assert!(refines(&[1, 1], &[1]));
-        assert!(!refines(&[4, 3], &[6, 2]));
-        assert!(!refines(&[6], &[6, 5]));
-        assert!(!refines(&[6, 2], &[6]));
-    }
+    use itertools::Itertools;
 
     #[test]
     fn every_reshape_of_every_cut_keeps_the_order() {
