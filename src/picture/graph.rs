@@ -4,7 +4,7 @@
 use super::timeline::{step_label, step_names};
 use crate::escape;
 use crate::plan::{Plan, StepOp};
-use crate::schedule::{OpKind, Schedule};
+use crate::schedule::{Reach, Schedule};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -96,15 +96,12 @@ impl Graph {
     pub fn of_schedule(schedule: &Schedule, steps: &[String]) -> Graph {
         let node = |id| {
             let operation = schedule.operation(id);
-            let kind = match operation.kind {
-                OpKind::Input { .. } => Kind::Input,
-                OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Kind::Message,
-                OpKind::MatMul { .. } | OpKind::Reduce { .. } | OpKind::Map { .. } | OpKind::Add { .. } => {
-                    Kind::Compute
-                }
-                OpKind::Slice { .. } | OpKind::Assemble { .. } | OpKind::Fill { .. } | OpKind::Mask { .. } => {
-                    Kind::Local
-                }
+            let properties = operation.kind.properties();
+            let kind = match properties.reach {
+                Reach::Given(_) => Kind::Input,
+                Reach::Sent(..) | Reach::Gathered(_) => Kind::Message,
+                Reach::Own if properties.moves => Kind::Local,
+                Reach::Own => Kind::Compute,
             };
             let extents: Vec<String> = operation.extents.iter().map(u64::to_string).collect();
             let block = format!("{}[{}]", operation.dtype, extents.join(", "));

@@ -11,6 +11,7 @@ mod builder;
 mod display;
 mod document;
 pub mod methods;
+mod operation;
 pub mod presence;
 mod symmetry;
 #[cfg(test)]
@@ -22,17 +23,17 @@ mod words;
 
 pub use builder::Builder;
 pub use document::{DocumentError, MOST_TEXT, SCHEMA, from_json, to_json};
+pub use operation::{Arity, OpKind, Operation, Properties, Reach};
 pub use symmetry::Turn;
 pub use text::{OperationPlace, Places, Unread, Written, from_text, is_schedule};
 pub use verify::{Flaw, MOST_DIMS, MOST_ELEMENTS, Malformed, Place, Verified, verify};
 
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Filler, Function};
+use crate::function::Function;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
-use crate::span::Span;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
@@ -136,128 +137,6 @@ pub struct Output {
     pub array: ArrayId,
     /// Spread like this. The block of a device is its shard in row-major order.
     pub sharding: Sharding,
-}
-
-/// One operation of the whole mesh.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Operation {
-    /// What it does.
-    pub kind: OpKind,
-    /// Of the elements of its result.
-    pub dtype: DType,
-    /// Extents of the block that each device has after it, if it has one.
-    pub extents: Vec<u64>,
-    /// The step of the plan it belongs to, an index from 0.
-    pub step: u32,
-    /// The method that made it, where a method did.
-    pub method: Option<&'static str>,
-    /// The statement it comes from.
-    pub span: Span,
-}
-
-impl Operation {
-    /// Elements of the block of one device.
-    pub fn elements(&self) -> u64 {
-        self.extents.iter().product()
-    }
-
-    /// Bytes of the block of one device.
-    pub fn bytes(&self) -> u64 {
-        self.elements() * self.dtype.size()
-    }
-}
-
-/// What an operation does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum OpKind {
-    /// The shard of an array that is given from outside.
-    Input {
-        /// The array.
-        array: ArrayId,
-        /// Spread like this.
-        sharding: Sharding,
-    },
-    /// Each device keeps a region of its block. Outside the block, or from an absent block, the result is absent.
-    Slice {
-        /// The operand's extents, refined: some dims split in two or more, major first.
-        view: Vec<u64>,
-        /// What is kept.
-        region: Region,
-    },
-    /// Each device receives the block of another one, or nothing: then the result is absent there.
-    Shuffle {
-        /// From whom.
-        sources: Sources,
-        /// On which way.
-        route: Route,
-    },
-    /// Combines the operands element by element; absent ones are skipped, all absent gives absent.
-    Add {
-        /// With this operator, one that folds.
-        operator: Operator,
-    },
-    /// Puts pieces into a new block; absent pieces are skipped, and the rest must fill the block. All absent gives
-    /// absent.
-    Assemble {
-        /// The result's extents, refined: some dims split in two or more, major first.
-        view: Vec<u64>,
-        /// Where each operand goes.
-        places: Vec<Region>,
-    },
-    /// The blocks of a replica group, concatenated along one dim in the order of the ranks. One operation for what
-    /// a method spells out in many.
-    AllGather {
-        /// The axes that span the group, major first.
-        axes: Vec<AxisId>,
-        /// The dim of the block along which they are concatenated.
-        dim: usize,
-    },
-    /// A local product of two blocks.
-    MatMul {
-        /// How their dims meet.
-        einsum: Einsum,
-    },
-    /// All elements of a block along some dims, combined.
-    Reduce {
-        /// By this operator, one that folds.
-        operator: Operator,
-        /// Which dims are left.
-        einsum: Einsum,
-    },
-    /// An elementwise function of blocks.
-    Map {
-        /// Which.
-        function: Function,
-        /// How their dims line up.
-        einsum: Einsum,
-    },
-    /// Puts a filler into the lanes of one dim that are padding.
-    Fill {
-        /// The dim of the block.
-        dim: usize,
-        /// The lanes of the whole array before this one are kept.
-        valid: u64,
-        /// What the others become.
-        with: Filler,
-        /// Which block of the dim each device has: its first lane is that many times the extent.
-        block: CoordMap,
-    },
-    /// The first device along the axes keeps its block, the others get zeros: pieces of a sum that is the block.
-    Mask {
-        /// The axes.
-        axes: Vec<AxisId>,
-    },
-}
-
-impl OpKind {
-    /// The view that its regions are of, and the region of each operand: what a slice keeps, where an assembly puts.
-    pub fn regions(&self) -> (&[u64], &[Region]) {
-        match self {
-            OpKind::Slice { view, region } => (view, std::slice::from_ref(region)),
-            OpKind::Assemble { view, places } => (view, places),
-            _ => (&[], &[]),
-        }
-    }
 }
 
 /// A box in a refined view of a block: a cut for each dim.

@@ -1,12 +1,12 @@
 //! Which devices have a block of a value. On the others the value is absent, which is not zero.
 
-use super::{CoordMap, Cut, OpId, OpKind, Region, Verified};
+use super::{CoordMap, Cut, OpId, Properties, Reach, Region, Verified};
 use crate::mesh::{DeviceId, Mesh};
 
 /// Where an operation has a result.
 pub struct Presence<'a> {
     mesh: &'a Mesh,
-    kind: &'a OpKind,
+    kind: Properties<'a>,
     operands: usize,
     /// For each region of the operation, the cuts that miss the block on some devices, with the length of their dim.
     cuts: Vec<Vec<(&'a CoordMap, u64)>>,
@@ -16,8 +16,8 @@ impl<'a> Presence<'a> {
     /// Of one operation.
     pub fn of(schedule: Verified<'a>, id: OpId) -> Presence<'a> {
         let schedule = schedule.schedule();
-        let kind = &schedule.operation(id).kind;
-        let (view, regions) = kind.regions();
+        let kind = schedule.operation(id).kind.properties();
+        let (view, regions) = kind.regions;
         let cuts = regions.iter().map(|region| cuts(view, region)).collect();
         Presence { mesh: &schedule.mesh, kind, operands: schedule.operands(id).len(), cuts }
     }
@@ -25,27 +25,21 @@ impl<'a> Presence<'a> {
     /// Whether a device has a block of the result, where `has` says whether a device has one of an operand, by its
     /// place.
     pub fn at(&self, device: DeviceId, has: impl Fn(usize, DeviceId) -> bool) -> bool {
-        let mut operands = 0..self.operands;
-        match self.kind {
-            OpKind::Input { sharding, .. } => sharding.is_on(device, self.mesh),
-            OpKind::Shuffle { sources, .. } => sources.of(self.mesh, device).is_some_and(|source| has(0, source)),
-            OpKind::AllGather { axes, .. } => self.mesh.group(device, axes).all(|member| has(0, member)),
-            OpKind::Add { .. } => operands.any(|place| has(place, device)),
-            OpKind::Slice { .. } | OpKind::Assemble { .. } => {
-                operands.any(|place| has(place, device) && self.is_within(place, device))
-            }
-            OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => operands.all(|place| has(place, device)),
+        let own = |place: usize| has(place, device) && self.is_within(place, device);
+        match self.kind.reach {
+            Reach::Given(sharding) => sharding.is_on(device, self.mesh),
+            Reach::Sent(sources, _) => sources.of(self.mesh, device).is_some_and(|source| has(0, source)),
+            Reach::Gathered(axes) => self.mesh.group(device, axes).all(|member| has(0, member)),
+            Reach::Own if self.kind.needs_all => (0..self.operands).all(own),
+            Reach::Own => (0..self.operands).any(own),
         }
     }
 
     /// Whether the region of an operand lies in the block on a device.
     fn is_within(&self, place: usize, device: DeviceId) -> bool {
         let index = |map: &CoordMap| map.at(self.mesh, device);
-        self.cuts[place].iter().all(|(map, length)| index(map).is_some_and(|index| index < *length))
+        let mut cuts = self.cuts.get(place).into_iter().flatten();
+        cuts.all(|(map, length)| index(map).is_some_and(|index| index < *length))
     }
 }
 

@@ -8,7 +8,7 @@ use super::session::{Phase, Session, rank};
 use crate::engine::measured::Taken;
 use crate::engine::messages::Messages;
 use crate::mesh::{AxisId, DeviceId};
-use crate::schedule::{OpId, OpKind, Schedule, verify};
+use crate::schedule::{OpId, Reach, Schedule, verify};
 use crate::sim::values::{Blocks, Execution, Here, Inputs, Run, RunError, Tensor};
 use mpi::request::{LocalScope, Request};
 use mpi::traits::{Communicator, Destination, Source};
@@ -58,8 +58,7 @@ impl<'a> Execute<'a> {
                 if ranks == 1 { "there is 1 rank".to_owned() } else { format!("there are {ranks} ranks") }
             ));
         }
-        let moves =
-            |id: &OpId| matches!(schedule.operation(*id).kind, OpKind::Shuffle { .. } | OpKind::AllGather { .. });
+        let moves = |id: &OpId| matches!(reach(schedule, *id), Reach::Sent(..) | Reach::Gathered(_));
         // A gather sends its operand.
         let too_long = |id: &OpId| {
             let sent = schedule.operands(*id).into_iter().map(|operand| schedule.operation(operand).bytes());
@@ -86,7 +85,7 @@ impl<'a> Execute<'a> {
         let mut execution = Execution::new(self.schedule, inputs, Here::Only(self.own))?;
         let mut taken = vec![Taken::default(); self.schedule.operations.node_count()];
         // What is given is there before the time starts.
-        let is_given = |id: &OpId| matches!(self.schedule.operation(*id).kind, OpKind::Input { .. });
+        let is_given = |id: &OpId| matches!(reach(self.schedule, *id), Reach::Given(_));
         self.schedule.ids().filter(is_given).try_for_each(|id| execution.compute(id))?;
         let mut ids = self.schedule.ids().filter(|id| !is_given(id)).peekable();
         // An operation may need a buffer for each rank, and one of its own.
@@ -150,18 +149,10 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
             self.arrive(operand);
         }
         self.taken[id.index()].start = self.now();
-        match &self.execute.schedule.operation(id).kind {
-            OpKind::Shuffle { .. } => self.shuffle(id),
-            OpKind::AllGather { axes, .. } => self.all_gather(id, axes)?,
-            OpKind::Input { .. }
-            | OpKind::Slice { .. }
-            | OpKind::Add { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => self.execution.compute(id)?,
+        match reach(self.execute.schedule, id) {
+            Reach::Sent(..) => self.shuffle(id),
+            Reach::Gathered(axes) => self.all_gather(id, axes)?,
+            Reach::Given(_) | Reach::Own => self.execution.compute(id)?,
         }
         self.taken[id.index()].finish = self.now();
         self.look();
@@ -288,6 +279,11 @@ impl<'s, 'a> Post<'_, '_, 's, 'a> {
                 .wait(request, || format!("the receipt of the message of %{} by rank {}", id.index(), to.0));
         }
     }
+}
+
+/// Whose blocks an operation needs.
+fn reach(schedule: &Schedule, id: OpId) -> Reach<'_> {
+    schedule.operation(id).kind.properties().reach
 }
 
 fn tag(id: OpId) -> i32 {

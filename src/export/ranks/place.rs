@@ -274,12 +274,7 @@ impl<'s> Placing<'s> {
                     }
                     all.into_iter().collect::<Option<Vec<Chunk>>>().map_or(Value::Absent, Value::Held)
                 }
-                OpKind::AllGather { .. }
-                | OpKind::MatMul { .. }
-                | OpKind::Reduce { .. }
-                | OpKind::Map { .. }
-                | OpKind::Fill { .. }
-                | OpKind::Mask { .. } => return Err(Refused::Operation { id, what: "a computation" }),
+                kind => return Err(Refused::Operation { id, what: kind.properties().noun }),
             };
             if let Value::Held(chunks) | Value::Arriving(_, chunks) = &value {
                 self.left = self.left.checked_sub(chunks.len() as u64).ok_or(Refused::TooLarge)?;

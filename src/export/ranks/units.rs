@@ -5,7 +5,8 @@
 
 use super::place::Refused;
 use crate::schedule::view::groups;
-use crate::schedule::{Cut, OpId, OpKind, Region, Schedule};
+use crate::schedule::{Cut, OpId, OpKind, Reach, Region, Schedule};
+use crate::topology::Work;
 
 /// A schedule of one array whose elements are chunks, and the units in which its dims were measured.
 ///
@@ -40,15 +41,7 @@ pub(super) fn in_units(schedule: &Schedule) -> Result<(Schedule, Vec<u64>), Refu
         match &mut operation.kind {
             OpKind::Slice { view, region } => shrink_view(&operands[0], view, std::slice::from_mut(region), &units),
             OpKind::Assemble { view, places } => shrink_view(&schedule.operation(id).extents, view, places, &units),
-            OpKind::Input { .. }
-            | OpKind::Shuffle { .. }
-            | OpKind::Add { .. }
-            | OpKind::AllGather { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => {}
+            _ => {}
         }
         shrink(&mut operation.extents);
     }
@@ -60,23 +53,19 @@ type View<'s> = (Vec<u64>, &'s [u64], &'s Region);
 
 /// The views that an operation speaks of.
 fn views(schedule: &Schedule, id: OpId) -> Result<Vec<View<'_>>, Refused> {
-    let operation = schedule.operation(id);
-    Ok(match &operation.kind {
-        OpKind::Input { .. } | OpKind::Shuffle { .. } | OpKind::Add { .. } => Vec::new(),
-        OpKind::Slice { view, region } => {
-            let operand = schedule.operands(id)[0];
-            vec![(schedule.operation(operand).extents.clone(), view.as_slice(), region)]
-        }
-        OpKind::Assemble { view, places } => {
-            places.iter().map(|place| (operation.extents.clone(), view.as_slice(), place)).collect()
-        }
-        OpKind::AllGather { .. } => return Err(Refused::Operation { id, what: "an AllGather that is kept whole" }),
-        OpKind::MatMul { .. } => return Err(Refused::Operation { id, what: "a product" }),
-        OpKind::Reduce { .. } => return Err(Refused::Operation { id, what: "a reduction over dims" }),
-        OpKind::Map { .. } => return Err(Refused::Operation { id, what: "an elementwise function" }),
-        OpKind::Fill { .. } => return Err(Refused::Operation { id, what: "a filler of padding" }),
-        OpKind::Mask { .. } => return Err(Refused::Operation { id, what: "zeros for what a device has" }),
-    })
+    let (operation, operands) = (schedule.operation(id), schedule.operands(id));
+    let kind = operation.kind.properties();
+    if !matches!(kind.work, None | Some(Work::Slice | Work::Shuffle | Work::Add | Work::Assemble))
+        || matches!(kind.reach, Reach::Gathered(_))
+    {
+        return Err(Refused::Operation { id, what: kind.noun });
+    }
+    let whole = match &operation.kind {
+        OpKind::Slice { .. } => schedule.operation(operands[0]),
+        _ => operation,
+    };
+    let (view, regions) = kind.regions;
+    Ok(regions.iter().map(|region| (whole.extents.clone(), view, region)).collect())
 }
 
 /// For each dim the place in the view of the innermost of its parts that is longer than 1.

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Sharding;
 use crate::mesh::Mesh;
-use crate::schedule::{ArrayId, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use crate::schedule::{Arity, ArrayId, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
 
 pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
     let operation = schedule.operation(id);
@@ -16,9 +16,13 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
     let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     let mesh = &schedule.mesh;
+    let found = operands.len();
+    match operation.kind.properties().arity {
+        Arity::Exactly(wanted) => ensure(found == wanted, Flaw::OperandCount { wanted, found })?,
+        Arity::AtLeastOne => ensure(found > 0, Flaw::OperandCount { wanted: 1, found })?,
+    }
     let result = match &operation.kind {
         OpKind::Input { array, sharding } => {
-            count(&operands, 0)?;
             return check_input(schedule, operation, *array, sharding);
         }
         OpKind::MatMul { einsum } => {
@@ -37,55 +41,38 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             return equal_extents(&wanted, &operation.extents);
         }
         OpKind::Fill { dim, valid, with: _, block } => {
-            count(&operands, 1)?;
             ensure(*dim < extents[0].len(), Flaw::UnknownDim(*dim))?;
             ensure(*valid > 0, Flaw::Padding)?;
             check_map(mesh, block)?;
             extents[0].to_vec()
         }
         OpKind::Mask { axes } => {
-            count(&operands, 1)?;
             ensure(operation.dtype != DType::Bool, Flaw::WrongDType)?;
             check_axes(mesh, axes.iter().copied())?;
             extents[0].to_vec()
         }
-        OpKind::Slice { view, region } => {
-            count(&operands, 1)?;
-            check_region(mesh, extents[0], view, region)?
-        }
+        OpKind::Slice { view, region } => check_region(mesh, extents[0], view, region)?,
         OpKind::Shuffle { sources, route } => {
-            count(&operands, 1)?;
             check_shuffle(mesh, sources, *route)?;
             extents[0].to_vec()
         }
         OpKind::AllGather { axes, dim } => {
-            count(&operands, 1)?;
             check_axes(mesh, axes.iter().copied())?;
             gathered(extents[0], *dim, mesh.group_size(axes.iter().copied()))?
         }
         OpKind::Add { operator } => {
             ensure(operator.folds(), Flaw::Operator(*operator))?;
             ensure(operator.takes(operation.dtype), Flaw::WrongDType)?;
-            some(&operands)?;
             extents.iter().try_for_each(|other| equal_extents(extents[0], other))?;
             extents[0].to_vec()
         }
         OpKind::Assemble { view, places } => {
-            some(&operands)?;
             check_pieces(mesh, operation, view, places, &extents)?;
             operation.extents.clone()
         }
     };
     ensure(dtypes.iter().all(|dtype| *dtype == operation.dtype), Flaw::WrongDType)?;
     equal_extents(&result, &operation.extents)
-}
-
-fn count(operands: &[&Operation], wanted: usize) -> Result<(), Flaw> {
-    ensure(operands.len() == wanted, Flaw::OperandCount { wanted, found: operands.len() })
-}
-
-fn some(operands: &[&Operation]) -> Result<(), Flaw> {
-    ensure(!operands.is_empty(), Flaw::OperandCount { wanted: 1, found: 0 })
 }
 
 fn check_input(schedule: &Schedule, operation: &Operation, array: ArrayId, sharding: &Sharding) -> Result<(), Flaw> {
@@ -103,8 +90,6 @@ fn check_pieces(
     places: &[Region],
     pieces: &[&[u64]],
 ) -> Result<(), Flaw> {
-    let (wanted, found) = (places.len(), pieces.len());
-    ensure(wanted == found, Flaw::OperandCount { wanted, found })?;
     places.iter().zip(pieces).try_for_each(|(place, piece)| {
         let wanted = check_region(mesh, &operation.extents, view, place)?;
         equal_extents(&wanted, piece)

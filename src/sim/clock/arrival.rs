@@ -7,12 +7,12 @@
 //! Every device is followed, and every block of it: the cost grows with operations times devices.
 
 use super::clocks::HopTime;
-use super::cost::{compute_time, work};
+use super::cost::compute_time;
 use super::record::{MOST_USES, Record, Resource, Use};
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::mesh::DeviceId;
 use crate::schedule::presence::presence;
-use crate::schedule::{OpId, OpKind, Operation, Route, Verified};
+use crate::schedule::{OpId, OpKind, Operation, Reach, Route, Verified};
 use crate::topology::routes::Walk;
 use crate::topology::{EngineId, Hop, Topology};
 use crate::units::{Bytes, Time};
@@ -118,22 +118,15 @@ impl<'a> Arrival<'a> {
         let mesh = &self.schedule.mesh;
         let mut missing: Vec<u32> = vec![0; mesh.device_count()];
         let mut sent = Vec::new();
-        match &operation.kind {
-            OpKind::AllGather { .. } => return Err(ClockError::KeptByArrival { operation: id }),
-            OpKind::Shuffle { sources, .. } => {
+        match operation.kind.properties().reach {
+            Reach::Given(_) => {}
+            Reach::Gathered(_) => return Err(ClockError::KeptByArrival { operation: id }),
+            Reach::Sent(sources, _) => {
                 let received = mesh.devices().filter(|device| there[device.index()]);
                 sent.extend(received.filter_map(|device| Some((sources.of(mesh, device)?, device))));
                 sent.sort_unstable();
             }
-            OpKind::Input { .. }
-            | OpKind::Slice { .. }
-            | OpKind::Add { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => {
+            Reach::Own => {
                 for operand in operands {
                     let held = &self.blocks[operand.index()].there;
                     missing.iter_mut().zip(held).for_each(|(missing, held)| *missing += u32::from(*held));
@@ -276,7 +269,7 @@ impl<'a> Arrival<'a> {
     }
 
     fn engine(&self, id: OpId) -> Option<EngineId> {
-        work(&self.schedule.operation(id).kind).and_then(|work| self.topology.hardware.engines.of(work))
+        self.schedule.operation(id).kind.properties().work.and_then(|work| self.topology.hardware.engines.of(work))
     }
 
     /// A job is ready.

@@ -1,23 +1,8 @@
 //! How long a device computes.
 
-use crate::schedule::{OpKind, Operation};
-use crate::topology::{LocalMoves, Topology, Work};
+use crate::schedule::{OpKind, Operation, Reach};
+use crate::topology::{LocalMoves, Topology};
 use crate::units::Time;
-
-/// What engines have to do with an operation; nothing with one that is given.
-pub(super) fn work(kind: &OpKind) -> Option<Work> {
-    match kind {
-        OpKind::Input { .. } => None,
-        OpKind::Slice { .. } => Some(Work::Slice),
-        OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Some(Work::Shuffle),
-        OpKind::Add { .. } => Some(Work::Add),
-        OpKind::Assemble { .. } => Some(Work::Assemble),
-        OpKind::MatMul { .. } => Some(Work::MatMul),
-        OpKind::Reduce { .. } => Some(Work::Reduce),
-        OpKind::Map { .. } => Some(Work::Map),
-        OpKind::Fill { .. } | OpKind::Mask { .. } => Some(Work::Fill),
-    }
-}
 
 /// The time of the computing that an operation does on a device, from the bytes of the operands that are there.
 ///
@@ -31,15 +16,15 @@ pub(super) fn compute_time(topology: &Topology, operation: &Operation, operands:
         LocalMoves::Memory => time,
     };
     match &operation.kind {
+        kind if kind.properties().reach != Reach::Own => Time::ZERO,
         OpKind::MatMul { einsum } => {
             let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
             let rate = topology.hardware.flops(operation.dtype);
             topology.scale.at_rate(einsum.flops(&extents), rate).max(traffic)
         }
-        OpKind::Map { .. } | OpKind::Fill { .. } | OpKind::Reduce { .. } => traffic,
-        OpKind::Mask { .. } | OpKind::Add { .. } | OpKind::Assemble { .. } => moved(traffic),
         // Of the operand only what is kept is read.
         OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),
-        OpKind::Input { .. } | OpKind::Shuffle { .. } | OpKind::AllGather { .. } => Time::ZERO,
+        OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Mask { .. } => moved(traffic),
+        _ => traffic,
     }
 }

@@ -11,7 +11,7 @@
 use super::LinkLoad;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::operator::Operator;
-use crate::schedule::{Cut, OpId, OpKind, Operation, Schedule, Sources, Verified};
+use crate::schedule::{Cut, OpId, Operation, Reach, Schedule, Sources, Verified};
 use crate::topology::{LinkId, Topology};
 
 /// The axes along which nothing in the machine and in the schedule tells devices apart.
@@ -29,44 +29,29 @@ pub(in crate::sim) fn alike(schedule: &Schedule, axes: AxisSet) -> AxisSet {
 /// Whether an operation is the same for all devices along an axis, as far as it takes time.
 fn is_alike(schedule: &Schedule, operation: &Operation, axis: AxisId) -> bool {
     let mesh = &schedule.mesh;
-    match &operation.kind {
-        OpKind::Slice { .. } | OpKind::Assemble { .. } => {
-            let (view, regions) = operation.kind.regions();
-            let mut cuts = regions.iter().flat_map(|region| view.iter().zip(region));
-            cuts.all(|(length, cut)| match cut {
-                Cut::Whole | Cut::Range { .. } => true,
-                Cut::At(map) => map.turn(mesh, axis, *length).is_some() || map.is_total(mesh, *length),
-            })
-        }
-        OpKind::Shuffle { sources, .. } => sources.commutes(mesh, axis),
+    let kind = operation.kind.properties();
+    let (view, regions) = kind.regions;
+    let mut cuts = regions.iter().flat_map(|region| view.iter().zip(region));
+    let cuts_are_alike = cuts.all(|(length, cut)| match cut {
+        Cut::Whole | Cut::Range { .. } => true,
+        Cut::At(map) => map.turn(mesh, axis, *length).is_some() || map.is_total(mesh, *length),
+    });
+    let reach_is_alike = match kind.reach {
+        Reach::Sent(sources, _) => sources.commutes(mesh, axis),
         // What only the first device has is not on the next one.
-        OpKind::Input { sharding, .. } => sharding.operator != Operator::Root || !sharding.open.contains(axis),
-        OpKind::Add { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => true,
-    }
+        Reach::Given(sharding) => sharding.operator != Operator::Root || !sharding.open.contains(axis),
+        Reach::Gathered(_) | Reach::Own => true,
+    };
+    cuts_are_alike && reach_is_alike
 }
 
 /// The collapsed axes that are left after messages of an operation have met: those that it has nothing to do with.
 pub(super) fn without(schedule: Verified<'_>, id: OpId, axes: AxisSet) -> AxisSet {
-    let own: AxisSet = match &schedule.operation(id).kind {
-        OpKind::Shuffle { sources: Sources::Shift { axes, .. }, .. } => axes.set(),
-        OpKind::Shuffle { sources: Sources::Table { axes, .. }, .. } | OpKind::AllGather { axes, .. } => {
-            axes.iter().copied().collect()
-        }
-        OpKind::Input { .. }
-        | OpKind::Slice { .. }
-        | OpKind::Add { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => AxisSet::NONE,
+    let own: AxisSet = match schedule.operation(id).kind.properties().reach {
+        Reach::Sent(Sources::Shift { axes, .. }, _) => axes.set(),
+        Reach::Sent(Sources::Table { axes, .. }, _) => axes.iter().copied().collect(),
+        Reach::Gathered(axes) => axes.iter().copied().collect(),
+        Reach::Given(_) | Reach::Own => AxisSet::NONE,
     };
     let left = axes.without(own);
     if left == axes { AxisSet::NONE } else { left }

@@ -1,14 +1,14 @@
 //! One pass over the operations in list order.
 
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
-use super::cost::{compute_time, work};
+use super::cost::compute_time;
 use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::schedule::presence::Presence;
-use crate::schedule::{OpId, OpKind, Operation, Route, Sources, Verified};
+use crate::schedule::{OpId, Operation, Reach, Route, Sources, Verified};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
 use crate::topology::{EngineId, Link, LinkId, LinkSide, Topology};
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
 
     /// The engine that runs an operation, if one does.
     fn engine(&self, operation: &Operation) -> Option<EngineId> {
-        work(&operation.kind).and_then(|work| self.topology.hardware.engines.of(work))
+        operation.kind.properties().work.and_then(|work| self.topology.hardware.engines.of(work))
     }
 
     /// Times one operation.
@@ -191,26 +191,16 @@ impl<'a> Run<'a> {
         let schedule = self.schedule;
         let operation = schedule.operation(id);
         let bytes = Bytes(operation.bytes());
-        match &operation.kind {
-            OpKind::Input { sharding, .. } => Ok(self.input(sharding)),
-            OpKind::Shuffle { sources, route } => {
+        let engine = self.engine(operation);
+        match operation.kind.properties().reach {
+            Reach::Given(sharding) => Ok(self.input(sharding)),
+            Reach::Own => Ok(self.each_device(id, operands)),
+            Reach::Sent(sources, route) => {
                 let route_error = |route| ClockError::Route { operation: id, route };
-                let engine = self.engine(operation);
-                self.shuffle(operands[0], sources, *route, engine, bytes).map_err(route_error)
+                self.shuffle(operands[0], sources, route, engine, bytes).map_err(route_error)
             }
-            OpKind::AllGather { .. } if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
-            OpKind::AllGather { axes, .. } => {
-                let engine = self.engine(operation);
-                Ok(self.all_gather(operands[0], axes, engine, bytes))
-            }
-            OpKind::Slice { .. }
-            | OpKind::Add { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => Ok(self.each_device(id, operands)),
+            Reach::Gathered(_) if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
+            Reach::Gathered(axes) => Ok(self.all_gather(operands[0], axes, engine, bytes)),
         }
     }
 

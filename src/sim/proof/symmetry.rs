@@ -10,7 +10,7 @@ use super::terms::{Origin, TermId, Terms};
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh, Orbits};
 use crate::operator::Operator;
-use crate::schedule::{Dense, OpId, OpKind, Schedule, Verified};
+use crate::schedule::{Dense, OpId, OpKind, Reach, Schedule, Verified};
 use std::rc::Rc;
 
 /// The axes that are collapsed, and the devices that are left.
@@ -40,18 +40,15 @@ pub(super) fn candidates(schedule: Verified<'_>) -> AxisSet {
 /// Whether every map and every shuffle turns with the axis.
 fn turns(schedule: &Schedule, axis: AxisId) -> bool {
     let mesh = &schedule.mesh;
-    schedule.ids().all(|id| match &schedule.operation(id).kind {
-        OpKind::Shuffle { sources, .. } => sources.commutes(mesh, axis),
-        OpKind::Slice { .. } | OpKind::Assemble { .. } => cuttings(schedule, id, axis).is_some(),
+    schedule.ids().all(|id| {
         // The next device is not the first one.
-        OpKind::Input { sharding, .. } => !is_on_first(sharding, axis),
-        OpKind::Mask { axes } => !axes.contains(&axis),
-        OpKind::Add { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. } => true,
+        let masks = matches!(&schedule.operation(id).kind, OpKind::Mask { axes } if axes.contains(&axis));
+        let reach_turns = match schedule.operation(id).kind.properties().reach {
+            Reach::Sent(sources, _) => sources.commutes(mesh, axis),
+            Reach::Given(sharding) => !is_on_first(sharding, axis),
+            Reach::Gathered(_) | Reach::Own => true,
+        };
+        !masks && reach_turns && cuttings(schedule, id, axis).is_some()
     })
 }
 
@@ -76,15 +73,7 @@ pub(super) fn cuttings(schedule: &Schedule, id: OpId, axis: AxisId) -> Option<Ve
                 .map(|(place, region)| Cutting::new(mesh, axis, (&operation.extents, view), region, extents(place)));
             cuttings.collect()
         }
-        OpKind::Input { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Add { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => Some(Vec::new()),
+        _ => Some(Vec::new()),
     }
 }
 
@@ -178,16 +167,7 @@ fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
     let wanted = wanted(schedule, axis)?;
     let inputs = schedule.ids().zip(wanted).filter_map(|(id, wanted)| match &schedule.operation(id).kind {
         OpKind::Input { array, sharding } => Some((*array, sharding, wanted)),
-        OpKind::Slice { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Add { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => None,
+        _ => None,
     });
     let outputs = schedule.outputs.iter().map(|output| (output.array, &output.sharding, Digits::new()));
     for (array, sharding, wanted) in inputs.chain(outputs) {

@@ -197,7 +197,7 @@ impl Part {
         let mut dims: Option<Vec<Range<usize>>> = None;
         for id in &self.slices {
             let slice = schedule.operation(*id);
-            let (view, regions) = slice.kind.regions();
+            let (view, regions) = slice.kind.properties().regions;
             let ranges = region_at(&regions[0], view, &schedule.mesh, device)?;
             let inner = joined(&ranges, view, &from.extents).expect("the slice of a product is a box of it");
             dims = Some(match dims {

@@ -103,14 +103,15 @@ fn operation(
     let (mesh, kind) = (&schedule.mesh, &schedule.operation(id).kind);
     let (values, bounds): (Vec<Blocks>, Vec<Blocks>) =
         operands.into_iter().map(|operand| (operand.values, operand.bounds)).unzip();
-    let before = if moves(kind) { Vec::new() } else { values.clone() };
+    let moves = kind.properties().moves;
+    let before = if moves { Vec::new() } else { values.clone() };
     let values = step(schedule, inputs, Here::All, id, values)?;
     let bounds = match kind {
         OpKind::Input { array, sharding } => {
             let bounds = shard_bounds(schedule.array(*array), given(&schedule, inputs, *array)?, sharding, mesh)?;
             values.iter().zip(bounds).map(|(value, bound)| value.as_ref().map(|_| bound)).collect()
         }
-        kind if moves(kind) => {
+        _ if moves => {
             let present = values.iter().map(Option::is_some).collect();
             compute(bounding, inputs, Here::All, id, bounds, present)?
         }
@@ -128,23 +129,6 @@ fn operation(
         }
     };
     Ok(Enclosed { values, bounds })
-}
-
-/// Whether an operation moves its elements, and changes none but into exact ones.
-fn moves(kind: &OpKind) -> bool {
-    match kind {
-        OpKind::Slice { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => true,
-        OpKind::Input { .. }
-        | OpKind::Add { .. }
-        | OpKind::MatMul { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. } => false,
-    }
 }
 
 /// The bounds of what one device computes from the operands that it has.
@@ -167,15 +151,7 @@ fn fused(schedule: &Schedule, id: OpId) -> f64 {
             let lengths = einsum.lengths(&extents.collect::<Vec<_>>()).unwrap_or_default();
             einsum.contracted().iter().filter_map(|index| lengths.get(usize::from(*index))).map(|n| *n as f64).product()
         }
-        OpKind::Input { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Add { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => 0.0,
+        _ => 0.0,
     }
 }
 

@@ -75,14 +75,7 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
             OpKind::AllGather { axes, .. } => {
                 block.saturating_mul(devices / u128::from(schedule.mesh.group_size(axes.iter().copied()).max(1)))
             }
-            OpKind::Slice { .. }
-            | OpKind::Add { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => block.saturating_mul(devices),
+            _ => block.saturating_mul(devices),
         };
         let own = own.saturating_add(devices * BLOCK_OVERHEAD);
         live = live.saturating_add(own);
@@ -108,20 +101,12 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
     }
     let order: Vec<OpId> = schedule.ids().collect();
     for user in order.into_iter().rev() {
-        let own = match schedule.operation(user).kind {
-            // The sum of one present block is that block.
-            OpKind::Slice { .. }
-            | OpKind::Shuffle { .. }
-            | OpKind::Add { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => deaths[user.index()],
-            OpKind::Input { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::AllGather { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. } => user.index(),
-        };
+        // The sum of one present block is that block.
+        let shares = !matches!(
+            schedule.operation(user).kind,
+            OpKind::Assemble { .. } | OpKind::AllGather { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. }
+        );
+        let own = if shares { deaths[user.index()] } else { user.index() };
         for operand in schedule.operands(user) {
             deaths[operand.index()] = deaths[operand.index()].max(own);
         }
@@ -139,16 +124,7 @@ fn flops(schedule: &Schedule, devices: u128) -> u128 {
             let extents = schedule.operands(id).into_iter().map(|operand| schedule.operation(operand).extents.clone());
             einsum.flops(&extents.collect::<Vec<_>>()).saturating_mul(devices)
         }
-        OpKind::Input { .. }
-        | OpKind::Slice { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Add { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::Reduce { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => 0,
+        _ => 0,
     });
     dense.chain(local).fold(0, u128::saturating_add)
 }

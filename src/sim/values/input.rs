@@ -44,18 +44,9 @@ pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<In
     let arrays = declared.filter(|(id, _)| !given.contains_key(id));
     let seed = |id: ArrayId| seed.wrapping_add(u64::from(id.0));
     let squares = |id: ArrayId| {
-        schedule.operations.node_weights().any(|operation| match &operation.kind {
-            OpKind::Input { array, sharding } => *array == id && sharding.operator == Operator::SquareAdd,
-            OpKind::Slice { .. }
-            | OpKind::Shuffle { .. }
-            | OpKind::Add { .. }
-            | OpKind::Assemble { .. }
-            | OpKind::AllGather { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. } => false,
+        schedule.operations.node_weights().any(|operation| {
+            matches!(&operation.kind, OpKind::Input { array, sharding }
+                if *array == id && sharding.operator == Operator::SquareAdd)
         })
     };
     let made: Inputs =

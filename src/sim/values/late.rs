@@ -62,15 +62,7 @@ pub(super) fn step_late(
         match &operation.kind {
             OpKind::Add { operator } => Ok(sum(schedule, id, *operator, device, operands.flatten().collect())),
             OpKind::Assemble { .. } => assembled(schedule, id, device, operands.collect()),
-            OpKind::Input { .. }
-            | OpKind::Slice { .. }
-            | OpKind::Shuffle { .. }
-            | OpKind::AllGather { .. }
-            | OpKind::MatMul { .. }
-            | OpKind::Fill { .. }
-            | OpKind::Mask { .. }
-            | OpKind::Reduce { .. }
-            | OpKind::Map { .. } => unreachable!("parts wait for additions and assemblies"),
+            _ => unreachable!("parts wait for additions and assemblies"),
         }
     };
     on_devices(here, taken, u64::MAX, on_device).into_iter().collect()
@@ -112,7 +104,7 @@ fn assembled(
     operands: Vec<Option<Operand<'_>>>,
 ) -> Result<Option<Tensor>, RunError> {
     let operation = schedule.operation(id);
-    let (view, places) = operation.kind.regions();
+    let (view, places) = operation.kind.properties().regions;
     let whole = View::row_major(&sizes(view));
     let boxes = places.iter().map(|place| Some(whole.cut(&region_at(place, view, &schedule.mesh, device)?)));
     let boxes: Option<Vec<View>> = boxes.collect();

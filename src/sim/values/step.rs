@@ -129,15 +129,7 @@ pub(super) fn work(schedule: &Schedule, id: OpId) -> u64 {
             u64::try_from(einsum.flops(&extents)).unwrap_or(u64::MAX)
         }
         OpKind::Reduce { .. } => operands.map(Operation::elements).sum(),
-        OpKind::Input { .. }
-        | OpKind::Slice { .. }
-        | OpKind::Shuffle { .. }
-        | OpKind::Add { .. }
-        | OpKind::Assemble { .. }
-        | OpKind::AllGather { .. }
-        | OpKind::Map { .. }
-        | OpKind::Fill { .. }
-        | OpKind::Mask { .. } => operation.elements(),
+        _ => operation.elements(),
     };
     own.saturating_mul(schedule.mesh.device_count() as u64)
 }
@@ -156,7 +148,7 @@ pub(super) fn put_together(
     operands: Vec<Option<Tensor>>,
 ) -> Result<Option<Tensor>, RunError> {
     let operation = schedule.operation(id);
-    let (view, places) = operation.kind.regions();
+    let (view, places) = operation.kind.properties().regions;
     let placed =
         |(place, operand): (&Region, Option<Tensor>)| Some((region_at(place, view, &schedule.mesh, device)?, operand?));
     let pieces: Vec<_> = places.iter().zip(operands).filter_map(placed).collect();
