@@ -1,4 +1,4 @@
-//! Any text, read, checked and formatted; `tests/soak.rs` does the same with damaged programs.
+//! Any text, read, checked and formatted; `tests/language/soak.rs` does the same with damaged programs.
 
 #![no_main]
 

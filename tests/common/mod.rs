@@ -1,6 +1,9 @@
 //! What several integration tests share.
 #![allow(clippy::print_stdout, dead_code, missing_docs, unreachable_pub)]
 
+pub mod collectives;
+pub mod formats;
+pub mod frontend;
 pub mod mutants;
 pub mod numeric;
 pub mod python;

@@ -1,0 +1,178 @@
+//! Laws that hold for every collective on every wiring: no schedule beats its bound, and some reach it.
+
+use crate::common::{compile, first_collective, programs};
+use itertools::iproduct;
+use shardc::compiler::{self, Options};
+use shardc::recipe::Lowering;
+use shardc::report::{plan_bound, step_bound};
+use shardc::sim::clock;
+use shardc::topology::Hardware;
+use std::collections::BTreeMap;
+
+/// A collective by hand on one axis; `V` bytes in full form on each device.
+fn statement(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "AllGather" => ("A: i8[I_X, J]", "AllGather_X(A[I_X, J]) -> B[I, J]"),
+        "ReduceScatter" => ("A: i8[I, J]{U_X}", "ReduceScatter_{X,I}(A[I, J]{U_X}) -> B[I_X, J]"),
+        "AllReduce" => ("A: i8[I, J]{U_X}", "AllReduce_X(A[I, J]{U_X}) -> B[I, J]"),
+        _ => ("A: i8[I_X, J]", "AllToAll_{X,J}(A[I_X, J]) -> B[I, J_X]"),
+    }
+}
+
+const KINDS: [&str; 4] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll"];
+
+/// Simulated time over bound, for `rows` of 64·n bytes.
+fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
+    let (input, line) = statement(kind);
+    let (i, j) = (rows * n, 64 * n);
+    let source = format!("mesh {{X: {n} {wiring}}} on tpu_v5e\ndims {{I: {i}, J: {j}}}\n{input}\n{line}");
+    let compiled = compile(&source);
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+    assert!(timing.makespan >= bound, "{kind} on a {wiring} of {n} beats its bound");
+    timing.makespan.ratio(bound)
+}
+
+/// Large arrays: everything reaches the bound on rings and switches of any length, gathers and scatters on lines too.
+#[test]
+#[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
+fn no_collective_beats_its_bound_and_rings_reach_it() {
+    let mut worst: BTreeMap<(&str, &str), f64> = BTreeMap::new();
+    for wiring in ["ring", "line", "switch"] {
+        for kind in KINDS {
+            for n in [2, 3, 4, 5, 6, 7, 8, 9, 16] {
+                let ratio = ratio(kind, wiring, n, 4096);
+                let entry = worst.entry((wiring, kind)).or_insert(1.0);
+                *entry = entry.max(ratio);
+            }
+        }
+    }
+    for ((wiring, kind), ratio) in &worst {
+        println!("{wiring:<7} {kind:<14} at most {ratio:.3} of the bound");
+    }
+    for ((wiring, kind), ratio) in &worst {
+        let most = match (*wiring, *kind) {
+            // A chain takes some hops more than its chunks.
+            ("line", "AllReduce") => 1.05,
+            _ => 1.000_001,
+        };
+        assert!(*ratio < most, "{kind} on a {wiring}: {ratio}");
+    }
+}
+
+/// A collective over all axes of a mesh, of `V` bytes in full form on each device.
+fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
+    let axes: String = mesh.split(", ").map(|axis| &axis[..1]).collect();
+    let (input, line) = match kind {
+        "AllGather" => (format!("A: i8[I_{axes}, J]"), format!("AllGather_{axes}(A[I_{axes}, J]) -> B[I, J]")),
+        "ReduceScatter" => {
+            let line = format!("ReduceScatter_{{{axes},I}}(A[I, J]{{U_{axes}}}) -> B[I_{axes}, J]");
+            (format!("A: i8[I, J]{{U_{axes}}}"), line)
+        }
+        "AllToAll" => {
+            let line = format!("AllToAll_{{{axes},J}}(A[I_{axes}, J]) -> B[I, J_{axes}]");
+            (format!("A: i8[I_{axes}, J]"), line)
+        }
+        _ => (format!("A: i8[I, J]{{U_{axes}}}"), format!("AllReduce_{axes}(A[I, J]{{U_{axes}}}) -> B[I, J]")),
+    };
+    let j = if rows.is_multiple_of(15) { 15 << 16 } else { 1 << 20 };
+    let source = format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {j}}}\n{input}\n{line}");
+    let compiled = compile(&source);
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+    assert!(timing.makespan >= bound, "{kind} on {mesh} beats its bound");
+    timing.makespan.ratio(bound)
+}
+
+/// Over several axes at once all links are equally busy, also where the axes are not alike, wired as rings or lines.
+#[test]
+#[expect(clippy::print_stdout, reason = "the ratios are worth reading")]
+fn collectives_over_several_axes_reach_their_bound() {
+    let tori = [
+        ("X: 4 ring, Y: 4 ring", 16 * 16),
+        ("X: 4 ring, Y: 8 ring", 32 * 16),
+        ("X: 3 ring, Y: 5 ring", 15 * 32),
+        ("X: 2, Y: 8 ring", 16 * 16),
+        ("X: 3 ring, Y: 4 ring, Z: 5 ring", 60 * 8),
+        ("X: 4 line, Y: 4 line", 16 * 16),
+        ("X: 4 line, Y: 8 ring", 32 * 16),
+        ("X: 4 switch, Y: 4 ring", 16 * 16),
+    ];
+    for (mesh, rows) in tori {
+        for kind in KINDS {
+            let ratio = ratio_over_several(kind, mesh, rows);
+            println!("{mesh:<32} {kind:<14} {ratio:.4} of the bound");
+            // A scatter and a gather leave the inner links of a line idle in turns.
+            let most = if kind == "AllReduce" && mesh.contains("line") { 1.51 } else { 1.01 };
+            assert!(ratio < most, "{kind} on {mesh}: {ratio}");
+        }
+    }
+}
+
+/// Small arrays are bound by hops.
+#[test]
+fn no_small_collective_beats_its_bound() {
+    for wiring in ["ring", "line", "switch"] {
+        for kind in KINDS {
+            for n in [2, 3, 4, 5, 8, 16] {
+                ratio(kind, wiring, n, 1);
+            }
+        }
+    }
+}
+
+/// What one device sends, another receives: the bytes over all links of a collective are those of its messages.
+#[test]
+fn link_bytes_are_what_the_plan_counts_on_a_switch() {
+    for kind in KINDS {
+        let (input, line) = statement(kind);
+        let source = format!("mesh {{X: 4 switch}} on h100\ndims {{I: 4096, J: 4096}}\n{input}\n{line}");
+        let compiled = compile(&source);
+        let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+        let received = compiled.plan.step(first_collective(&compiled)).usage.received().0;
+        let devices = compiled.topology.mesh.device_count() as u64;
+        // Every message leaves through one port and comes in through another.
+        let over_links: u64 = timing.links.iter().map(|link| link.bytes.0).sum();
+        assert_eq!(over_links, 2 * received * devices, "{kind}");
+    }
+}
+
+/// On a machine with engines as well nothing beats its bound, and no engine is busy for longer than the run.
+#[test]
+fn engines_keep_to_the_bounds() {
+    let options = Options { hardware: Hardware::named("furiosa"), ..Options::default() };
+    let ground = "dims {I: 4096, J: 512}";
+    let mut sources: Vec<String> = iproduct!(KINDS, ["ring", "line", "switch"], [2, 3, 8])
+        .map(|(kind, wiring, n)| {
+            let (input, line) = statement(kind);
+            format!("mesh {{X: {n} {wiring}}}\ndims {{I: {}, J: {}}}\n{input}\n{line}", 512 * n, 64 * n)
+        })
+        .collect();
+    // Over one of two axes, with copies along the other one, and over both.
+    for (kind, y) in iproduct!(KINDS, ["2", "4 ring", "3 switch"]) {
+        let (input, line) = statement(kind);
+        let both = |text: &str| text.replace("_X", "_XY").replace("{X,", "{XY,");
+        let mesh = format!("mesh {{X: 4 ring, Y: {y}}}\ndims {{I: 3072, J: 1536}}");
+        sources.push(format!("{mesh}\n{input}\n{line}"));
+        sources.push(format!("{mesh}\n{}\n{}", both(input), both(line)));
+    }
+    sources.push(format!("mesh {{X: 4}}\n{ground}\nA: bf16[I, J_X]\nB[I, J] = exp(relu(A) + A)"));
+    sources.extend(programs("examples/book").iter().map(|path| std::fs::read_to_string(path).expect("an example")));
+    for source in sources {
+        let (program, _) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{source}"));
+        for keep_all_gather in [false, true] {
+            let lowering = Lowering { keep_all_gather, ..Lowering::default() };
+            let options = Options { lowering, ..options.clone() };
+            let compiled = compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+            let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
+            assert!(timing.makespan >= plan_bound(&compiled.plan, &compiled.topology), "{source}");
+            assert_eq!(timing.engines.len(), compiled.topology.hardware.engines.names().len());
+            assert!(timing.makespan >= timing.busiest_engine_time(), "{source}");
+            for step in compiled.plan.ids() {
+                let bound = step_bound(&compiled.plan, step, &compiled.topology);
+                assert!(timing.makespan >= bound.time(), "{source}\n{keep_all_gather}");
+            }
+        }
+    }
+}

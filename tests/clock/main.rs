@@ -1,0 +1,10 @@
+//! Simulated times against closed forms and bounds.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bounds;
+mod closed_forms;
+mod laws;
+mod method_table;
+mod order;

@@ -1,0 +1,12 @@
+//! The command `shardc`: output, exit codes, files and faults.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod arrays;
+mod cli;
+mod fmt;
+mod limits;
+mod outside;
+mod readme;
+mod snapshot;

@@ -1,0 +1,413 @@
+//! Schedules in the formats of other tools: what is written is read back, and does what the schedule did.
+
+#![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
+
+use crate::common::collectives::schedules;
+use crate::common::single::{axis, one_axis};
+use shardc::collective::CollectiveKind;
+use shardc::dtype::DType;
+use shardc::export::messages::{self, What};
+use shardc::export::msccl::{self, Dialect, Room};
+use shardc::export::ranks;
+use shardc::export::{chakra, goal, mscclpp};
+use shardc::mesh::Wiring;
+use shardc::method::Method;
+use shardc::plan::StepOp;
+use shardc::recipe::Lowering;
+use shardc::schedule::{from_text, verify};
+use shardc::sim;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+#[test]
+fn msccl_comes_back_and_is_proven() {
+    let mut proven = 0;
+    for n in 2..=16 {
+        schedules(n, |name, _, method, schedule| {
+            let algorithm = ranks::algorithm(schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+            for dialect in [Dialect::Msccl, Dialect::Azure] {
+                let options = msccl::Options { dialect, ..msccl::Options::default() };
+                let program =
+                    msccl::build(&algorithm, "it", &options).unwrap_or_else(|unsaid| panic!("{name}: {unsaid}"));
+                let text = msccl::write(&program, &options);
+                let back = msccl::read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+                assert_eq!(back.program, program, "{name}");
+                let proof = msccl::prove(&back.program, None, Room::of(back.program.dialect))
+                    .unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
+                assert_eq!(proof.kind, algorithm.kind, "{name}");
+                // Bundles on a line carry what only other devices would want.
+                assert_eq!(proof.unused.is_some(), method == Method::LineBundled, "{name}\n{text}");
+                let again = msccl::schedule(&back.program, &proof, schedule.mesh.clone(), DType::F32, 3);
+                verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
+                sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                proven += 1;
+            }
+        });
+    }
+    assert!(proven > 1000, "{proven}");
+}
+
+#[test]
+fn mscclpp_comes_back_and_is_proven() {
+    let mut proven = 0;
+    for n in 2..=16 {
+        schedules(n, |name, _, _, schedule| {
+            let algorithm = ranks::algorithm(schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+            let plan = mscclpp::build(&algorithm, "it").unwrap_or_else(|unsaid| panic!("{name}: {unsaid}"));
+            let text = mscclpp::write(&plan);
+            assert!(mscclpp::is_mscclpp(&text));
+            let back = mscclpp::read(&text).unwrap_or_else(|error| panic!("{name}: {error}\n{text}"));
+            assert_eq!(back, plan, "{name}");
+            let proof = mscclpp::prove(&back, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
+            assert_eq!(proof.kind, algorithm.kind, "{name}");
+            assert!(proof.unused.is_none() || name.contains("line_bundled"), "{name}\n{text}");
+            let again = mscclpp::schedule(&back, &proof, schedule.mesh.clone(), DType::F32, 3);
+            verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
+            sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+            proven += 1;
+        });
+    }
+    assert!(proven > 500, "{proven}");
+}
+
+/// The command, in a folder for the files of this test.
+fn shardc(arguments: &[&str]) -> (Option<i32>, String) {
+    let folder = std::env::temp_dir().join(format!("shardc-export-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/");
+    let arguments = arguments.iter().map(|word| word.replace("examples/", root));
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_shardc")).args(arguments).current_dir(folder).output().expect("the command");
+    (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+/// What docs/formats.md shows.
+#[test]
+fn commands_of_the_document() {
+    let document = include_str!("../../docs/formats.md");
+    let commands = document.lines().filter_map(|line| line.strip_prefix("$ shardc "));
+    for command in commands {
+        let quoted: Vec<&str> = command.split('"').collect();
+        let words = quoted.iter().enumerate().flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().collect::<Vec<_>>(),
+            _ => vec![*part],
+        });
+        let (code, text) = shardc(&words.collect::<Vec<_>>());
+        assert_eq!(code, Some(0), "{command}\n{text}");
+    }
+    // A sum of which one part is lost.
+    let path = std::env::temp_dir().join(format!("shardc-export-{}", std::process::id())).join("attention.xml");
+    let right = std::fs::read_to_string(&path).expect("written above");
+    std::fs::write(&path, right.replacen("type=\"rrc\"", "type=\"r\"", 1)).expect("a folder");
+    let (code, text) = shardc(&["prove", "attention.xml"]);
+    assert!(code == Some(1) && text.contains("algorithm-wrong") && text.contains("lacks"), "{text}");
+    let (code, text) = shardc(&["export", "examples/fsdp_mlp.shard", "--to", "msccl"]);
+    assert!(code == Some(2) && text.contains("--step"), "{text}");
+    std::fs::remove_dir_all(path.parent().expect("the folder")).expect("the folder goes away");
+}
+
+/// A copy to where nobody looks, and one that is overwritten: right, and told of.
+#[test]
+fn what_nobody_needs_is_told() {
+    let mesh = axis(Wiring::Ring, 4);
+    let schedule = one_axis(CollectiveKind::AllGather, Method::ClockwiseRing, mesh, [8, 4], DType::F32, 1);
+    let algorithm = ranks::algorithm(&schedule).expect("an algorithm");
+    let mut plan = mscclpp::build(&algorithm, "it").expect("a plan");
+    assert_eq!(mscclpp::prove(&plan, None).expect("right").unused, None);
+    let chunk = |kind: &str, index| mscclpp::Chunks { kind: Some(kind.to_owned()), buffer_id: None, index, size: 1 };
+    let copy = |to: mscclpp::Chunks| mscclpp::Operation {
+        name: "copy".to_owned(),
+        src_buff: vec![chunk("i", 0)],
+        dst_buff: vec![to],
+        ..mscclpp::Operation::default()
+    };
+    let room = plan.gpus[2].scratch_chunks;
+    plan.gpus[2].scratch_chunks += 1;
+    let nop = mscclpp::Operation { name: "nop".to_owned(), ..mscclpp::Operation::default() };
+    let ops = [copy(chunk("s", room)), nop, copy(chunk("s", room))];
+    plan.gpus[2].threadblocks[0].ops.splice(0..0, ops);
+    let (first, count) = mscclpp::prove(&plan, None).expect("right").unused.expect("told");
+    assert_eq!((first.rank, first.block, first.operation, count), (2, 0, 0, 2));
+}
+
+/// Entities, deep nesting, huge numbers, long lines: refused at once.
+#[test]
+fn hostile_files_are_refused_quickly() {
+    let algo = |body: &str| {
+        format!(
+            "<algo name=\"a\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"1\" ngpus=\"1\" coll=\"allreduce\" inplace=\"0\">{body}</algo>"
+        )
+    };
+    let gpu = |i: &str| format!("<gpu id=\"0\" i_chunks=\"{i}\" o_chunks=\"1\" s_chunks=\"0\"></gpu>");
+    let hostile = [
+        "<!DOCTYPE a [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;&a;&a;\">]><algo>&b;</algo>".to_owned(),
+        "<algo>".repeat(1 << 20),
+        algo(&gpu("99999999999999999999")),
+        algo(&gpu("4000000000")),
+        algo("").replace("ngpus=\"1\"", "ngpus=\"1000000000\""),
+        algo("").replace("ngpus=\"1\"", "ngpus=\"0\""),
+        algo(&" ".repeat(32 << 20)),
+        format!("<algo name=\"{}\"/>", "a".repeat(32 << 20)),
+        String::new(),
+        "<".to_owned(),
+        algo(&gpu("1")).replace("proto=\"Simple\"", ""),
+    ];
+    for text in &hostile {
+        let refused = match msccl::read(text) {
+            Ok(written) => msccl::prove(&written.program, None, Room::of(Dialect::Msccl)).is_err(),
+            Err(_) => true,
+        };
+        assert!(refused, "{}", &text[..text.len().min(200)]);
+    }
+}
+
+/// Messages alone: of every method they are matched, nothing waits for ever, and traces say the same.
+#[test]
+fn messages_come_back_from_traces() {
+    for n in 2..=16 {
+        schedules(n, |name, _, _, schedule| {
+            let algorithm = ranks::algorithm(schedule).expect("a collective");
+            let sent = messages::messages(&algorithm, 4 * algorithm.chunk);
+            messages::check(&sent, Some(algorithm.kind)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+            let traces = chakra::write(&sent, |bytes| bytes);
+            let back = chakra::read(&traces.files).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(back, sent, "{name}");
+            let text = goal::write(&sent, |bytes| bytes);
+            let count = |word: &str| text.matches(word).count();
+            assert_eq!(count("send "), count("recv "), "{name}");
+            assert_eq!(count("rank "), n as usize, "{name}");
+        });
+    }
+}
+
+/// Nodes dropped, doubled, sent elsewhere, of another length, waiting for each other: refused, as is damage to files.
+#[test]
+fn wrong_messages_are_refused() {
+    let mut random = fastrand::Rng::with_seed(3);
+    schedules(4, |name, _, _, schedule| {
+        let algorithm = ranks::algorithm(schedule).expect("a collective");
+        let right = messages::messages(&algorithm, 4);
+        let is_message = |node: &messages::Node| !matches!(node.what, What::Compute { .. });
+        for _ in 0..20 {
+            let mut wrong = right.clone();
+            let rank = random.usize(..4);
+            let nodes = &mut wrong.ranks[rank];
+            let Some(at) = (0..nodes.len()).rfind(|at| is_message(&nodes[*at])) else {
+                continue;
+            };
+            match (random.u8(..4), &mut nodes[at].what) {
+                (0, What::Send { bytes, .. } | What::Receive { bytes, .. }) => *bytes += 1,
+                (1, What::Send { tag, .. } | What::Receive { tag, .. }) => *tag += 1000,
+                (2, What::Send { to: peer, .. } | What::Receive { from: peer, .. }) => *peer = 4,
+                (_, what) => *what = What::Compute { bytes: 1 },
+            }
+            assert!(messages::check(&wrong, None).is_err(), "{name}: {:?}", wrong.ranks[rank][at]);
+        }
+        let mut circle = right.clone();
+        let nodes = &mut circle.ranks[0];
+        if nodes.len() > 1 {
+            let last = nodes.len() - 1;
+            nodes[0].after.push(last);
+            nodes[last].after.push(0);
+            assert!(messages::check(&circle, None).is_err(), "{name}");
+        }
+        // A file that ends too early has no length that fits.
+        let files = chakra::write(&right, |bytes| bytes).files;
+        for file in files.iter().filter(|file| !file.is_empty()) {
+            let cut = vec![file[..file.len() - 1].to_vec()];
+            assert!(file.len() < 12 || chakra::read(&cut).is_err(), "{name}");
+        }
+    });
+    let hostile: [&[u8]; 5] = [&[], &[0], &[0xff; 11], &[0xff, 0xff, 0xff, 0xff, 0x0f], &[0x7f, 1, 2]];
+    for file in hostile {
+        assert!(chakra::read(&[file.to_vec()]).is_err(), "{file:?}");
+    }
+}
+
+/// What the stock compiler of protobuf reads in a message.
+fn decoded(kind: &str, message: &[u8]) -> String {
+    let mut protoc = Command::new("protoc")
+        .args([&format!("--decode=ChakraProtoMsg.{kind}"), "--proto_path=tests/chakra", "et.proto"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("protoc");
+    protoc.stdin.take().expect("a pipe").write_all(message).expect("protoc reads");
+    let output = protoc.wait_with_output().expect("protoc ends");
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Each message of a file is what the hand-typed description says, with all fields that a feeder wants.
+#[test]
+#[expect(clippy::print_stdout, reason = "a test says what it skips")]
+fn the_stock_compiler_reads_traces() {
+    if Command::new("protoc").arg("--version").output().is_err() {
+        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
+        println!("skipped: there is no protoc");
+        return;
+    }
+    let ring =
+        one_axis(CollectiveKind::AllReduce, Method::ClockwiseRing, axis(Wiring::Ring, 3), [3, 1 << 20], DType::F32, 1);
+    let algorithm = ranks::algorithm(&ring).expect("a collective");
+    let sent = messages::messages(&algorithm, 4 * algorithm.chunk);
+    let file = chakra::write(&sent, |bytes| bytes / 100).files.remove(0);
+    let (mut rest, mut messages) = (file.as_slice(), Vec::new());
+    while !rest.is_empty() {
+        let (mut length, mut shift) = (0usize, 0);
+        loop {
+            let (byte, after) = rest.split_first().expect("a length");
+            rest = after;
+            length |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let (message, after) = rest.split_at(length);
+        messages.push(message);
+        rest = after;
+    }
+    assert_eq!(messages.len(), 1 + sent.ranks[0].len());
+    assert!(decoded("GlobalMetadata", messages[0]).contains("version: \""));
+    for (message, node) in messages[1..].iter().zip(&sent.ranks[0]) {
+        let text = decoded("Node", message);
+        let (kind, names) = match node.what {
+            What::Send { .. } => ("COMM_SEND_NODE", &["comm_size", "comm_src", "comm_dst", "comm_tag"][..]),
+            What::Receive { .. } => ("COMM_RECV_NODE", &["comm_size", "comm_src", "comm_dst", "comm_tag"][..]),
+            What::Compute { .. } => ("COMP_NODE", &["num_ops", "tensor_size", "is_cpu_op"][..]),
+        };
+        assert!(text.contains(&format!("type: {kind}")), "{text}");
+        assert!(names.iter().all(|name| text.contains(&format!("name: \"{name}\""))), "{text}");
+        // Whatever the description lacks would be shown as a number.
+        let known = |line: &str| line.trim().starts_with(|c: char| c.is_ascii_alphabetic() || c == '}');
+        assert!(text.lines().all(known), "{text}");
+        let size = |bytes: u64| format!("int64_val: {bytes}");
+        match node.what {
+            What::Send { bytes, .. } | What::Receive { bytes, .. } => assert!(text.contains(&size(bytes)), "{text}"),
+            What::Compute { .. } => assert!(text.contains("duration_micros: "), "{text}"),
+        }
+    }
+}
+
+/// Each collective of the small examples, as far as the formats have words for it.
+#[test]
+#[expect(clippy::print_stdout, reason = "how many are refused is worth reading")]
+fn collectives_of_examples_come_back() {
+    let (mut proven, mut refused) = (0, 0);
+    for path in crate::common::small_examples() {
+        let source = std::fs::read_to_string(&path).expect("an example");
+        let name = crate::common::short_name(&path);
+        let compiled = crate::common::compile(&source);
+        let plan = &compiled.plan;
+        for id in plan.ids() {
+            let StepOp::Collective(collective) = &plan.step(id).op else { continue };
+            let from = &plan.step(plan.operands(id)[0]).layout;
+            let dims = from.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect();
+            let method = plan.program.value(plan.step(id).user).method;
+            let lowering = Lowering::default();
+            let alone = shardc::recipe::alone(&compiled.topology, lowering, (collective, from), ("A", dims), method);
+            let (schedule, _) = alone.expect("a collective of the plan");
+            match ranks::algorithm(&schedule) {
+                Err(_) => refused += 1,
+                Ok(algorithm) => {
+                    let options = msccl::Options::default();
+                    let program = msccl::build(&algorithm, "it", &options).expect("within the limits");
+                    let back = msccl::read(&msccl::write(&program, &options)).expect("a file");
+                    msccl::prove(&back.program, None, Room::of(back.program.dialect))
+                        .unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    let plan = mscclpp::build(&algorithm, "it").expect("a plan");
+                    mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    proven += 1;
+                }
+            }
+        }
+    }
+    println!("{proven} collectives of examples are written and proven, {refused} have no word");
+    assert!(proven >= 30 && refused < proven, "{proven} {refused}");
+    for name in ["furiosa_reduce_scatter", "ring_all_gather"] {
+        let path = format!("{}/examples/schedules/{name}.schedule", env!("CARGO_MANIFEST_DIR"));
+        let written = from_text(&std::fs::read_to_string(path).expect("a schedule")).expect("it is read");
+        let algorithm = ranks::algorithm(&written.schedule).unwrap_or_else(|refused| panic!("{name}: {refused}"));
+        let program = msccl::build(&algorithm, name, &msccl::Options::default()).expect("within the limits");
+        msccl::prove(&program, None, Room::of(program.dialect)).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        let plan = mscclpp::build(&algorithm, name).expect("a plan");
+        mscclpp::prove(&plan, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+    }
+}
+
+/// Random damage to files of each format: they are read or refused, and what is read is proven or refused.
+#[test]
+fn damage_brings_no_panic() {
+    let mut random = fastrand::Rng::with_seed(4);
+    let ring = |n| {
+        let mesh = axis(Wiring::Ring, n);
+        one_axis(CollectiveKind::AllReduce, Method::ClockwiseRing, mesh, [u64::from(n), 4], DType::F32, 1)
+    };
+    let algorithm = ranks::algorithm(&ring(3)).expect("a collective");
+    let options = msccl::Options::default();
+    let xml = msccl::write(&msccl::build(&algorithm, "it", &options).expect("a file"), &options).into_bytes();
+    let json = mscclpp::write(&mscclpp::build(&algorithm, "it").expect("a file")).into_bytes();
+    let traces = chakra::write(&messages::messages(&algorithm, 4), |bytes| bytes).files;
+    for _ in 0..3000 {
+        damaged(&xml, &mut random, crate::common::formats::read_text);
+        damaged(&json, &mut random, crate::common::formats::read_text);
+        let mut files = traces.clone();
+        let place = random.usize(..files.len());
+        damaged(&traces[place], &mut random, |file| {
+            files[place] = file.to_vec();
+            crate::common::formats::read_traces(&files);
+        });
+    }
+}
+
+/// A file with a few bytes changed, doubled or lost.
+fn damaged(file: &[u8], random: &mut fastrand::Rng, read: impl FnOnce(&[u8])) {
+    let mut file = file.to_vec();
+    for _ in 0..random.usize(1..4) {
+        let at = random.usize(..file.len());
+        match random.u8(..4) {
+            0 => file[at] = random.u8(..),
+            1 => file[at] = *random.choice(b"0123456789\"<>{}[],-").expect("some"),
+            2 => drop(file.remove(at)),
+            _ => {
+                let end = (at + random.usize(..64)).min(file.len());
+                let part = file[at..end].to_vec();
+                file.splice(at..at, part);
+            }
+        }
+    }
+    read(&file);
+}
+
+/// What the reports of `prove` say in JSON is what their schema says, and nothing else is taken.
+#[test]
+fn reports_are_what_their_schema_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/algorithm.schema.json");
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("the schema")).expect("JSON");
+    jsonschema::draft202012::meta::validate(&schema).expect("a schema");
+    let schema = jsonschema::draft202012::new(&schema).expect("a schema");
+    let folder = format!("schemas-{}", std::process::id());
+    for (to, out) in [("msccl", "a.xml"), ("mscclpp", "a.json"), ("chakra", "a")] {
+        let file = std::env::temp_dir().join(format!("{folder}-{out}"));
+        let file = file.to_string_lossy();
+        let (code, text) = shardc(&["export", "examples/attention.shard", "--to", to, "-o", &file]);
+        assert_eq!(code, Some(0), "{text}");
+        let (code, text) = shardc(&["prove", &file, "--format", "json"]);
+        assert_eq!(code, Some(0), "{text}");
+        let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(schema.is_valid(&document), "{document}");
+        for key in document.as_object().expect("an object").keys() {
+            let mut less = document.clone();
+            less.as_object_mut().expect("an object").remove(key);
+            assert!(!schema.is_valid(&less), "without {key}");
+            let mut wrong = document.clone();
+            wrong[key] = serde_json::json!([]);
+            assert!(!schema.is_valid(&wrong), "{key} is a list");
+        }
+        if to == "chakra" { std::fs::remove_dir_all(&*file) } else { std::fs::remove_file(&*file) }
+            .expect("it goes away");
+    }
+}

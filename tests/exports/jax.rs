@@ -1,0 +1,365 @@
+//! Modules for JAX on forced host devices: the numbers are those of whole arrays, and the lowered program has the plan's
+//! collectives.
+//!
+//! Needs Python with JAX: the one that `SHARDC_PYTHON` names, `target/python` (which `.ci/install` makes), or `python3`.
+//! Where there is none, the tests are skipped and say so; with `SHARDC_TOOLS=required` they fail.
+#![allow(clippy::print_stdout, missing_docs)]
+
+use crate::common::python::python;
+use crate::common::{programs, short_name};
+use itertools::Itertools;
+use serde_json::Value;
+use shardc::collective::{Collective, CollectiveKind};
+use shardc::compiler::{self, Options, Spelling};
+use shardc::costs::CostModel;
+use shardc::export::{jax, stablehlo};
+use shardc::mesh::{AxisSet, Mesh};
+use shardc::operator::Operator;
+use shardc::plan::{Plan, StepOp, unroll};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// Longer dims are halved while they are even.
+const LONGEST: u64 = 32;
+
+/// One collective: its kind in StableHLO, who takes part, and the bytes that a device receives at least.
+type Seen = (String, BTreeSet<BTreeSet<u64>>, u64);
+
+/// The plan of a program with its long dims shortened.
+fn small_plan(source: &str, costs: CostModel) -> Plan {
+    let (program, found) = compiler::check(source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}"));
+    let mut sizes: Vec<(String, u64)> = Vec::new();
+    for name in program.dims.names() {
+        let mut size = program.dims.named(name).expect("a dim of the program").size;
+        while size > LONGEST && size.is_multiple_of(2) {
+            size /= 2;
+        }
+        let size = if program.repeats.is_empty() || name != "LAYERS" { size } else { 2 };
+        let tried = [sizes.clone(), vec![(name.to_owned(), size)]].concat();
+        // What is made of other dims follows them.
+        if compiler::check_with(source, &tried, Spelling::Exact).is_ok() {
+            sizes = tried;
+        }
+    }
+    let program = compiler::check_with(source, &sizes, Spelling::Exact).ok().and_then(|(program, _)| program);
+    let program = program.unwrap_or_else(|| panic!("not legal with {sizes:?}\n{source}"));
+    let options = Options { costs, ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("a machine");
+    compiler::plan(&program, &topology, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
+}
+
+/// Who is to have words for the collectives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tongue {
+    Jax,
+    StableHlo,
+}
+
+/// The collectives of a plan whose repeats are spelled out.
+fn planned(plan: &Plan, tongue: Tongue) -> Vec<Seen> {
+    let mesh = &plan.program.mesh;
+    let mut seen = Vec::new();
+    for id in plan.ids() {
+        let StepOp::Collective(collective) = &plan.step(id).op else { continue };
+        if !collective.kind().sends() {
+            continue;
+        }
+        let from = &plan.step(plan.operands(id)[0]).layout;
+        let axes = collective.axes(&from.sharding, mesh);
+        let operator = from.sharding.operator.combiner();
+        let bytes = collective.bytes_received(from, mesh).0;
+        let local = from.local_bytes(mesh).0;
+        let members = axes.group_size(mesh);
+        // What JAX has no word for is made of other collectives.
+        let (kind, bytes) = match (collective.kind(), operator) {
+            (CollectiveKind::AllGather, _) => ("all_gather", bytes),
+            (CollectiveKind::ReduceScatter, operator) if operator == Operator::Sum || tongue == Tongue::StableHlo => {
+                ("reduce_scatter", bytes)
+            }
+            (CollectiveKind::ReduceScatter, _) => ("all_to_all", bytes),
+            (CollectiveKind::AllReduce, Operator::Mul) if tongue == Tongue::Jax => {
+                ("all_gather", local * (members - 1))
+            }
+            (CollectiveKind::AllReduce, _) => ("all_reduce", bytes),
+            (CollectiveKind::AllToAll, _) => ("all_to_all", bytes),
+            (CollectiveKind::Permute, _) => ("collective_permute", bytes),
+            (CollectiveKind::Broadcast, _) => ("all_reduce", 2 * (local * (members - 1)).div_ceil(members)),
+            (CollectiveKind::Slice | CollectiveKind::Open, _) => continue,
+        };
+        seen.push((kind.to_owned(), groups(mesh, axes, collective), bytes));
+    }
+    seen
+}
+
+/// The devices that differ along the axes alone; of a permute, all of these groups are one list of pairs.
+fn groups(mesh: &Mesh, axes: AxisSet, collective: &Collective) -> BTreeSet<BTreeSet<u64>> {
+    let mut groups: BTreeMap<Vec<u32>, BTreeSet<u64>> = BTreeMap::new();
+    for device in mesh.devices() {
+        let others = mesh.axis_ids().filter(|axis| !axes.contains(*axis));
+        let place = others.map(|axis| mesh.coordinate(device, axis)).collect();
+        groups.entry(place).or_default().insert(u64::from(device.0));
+    }
+    match collective {
+        Collective::Permute { .. } => [(0..mesh.device_count() as u64).collect()].into(),
+        _ => groups.into_values().collect(),
+    }
+}
+
+/// The collectives of a lowered program.
+fn lowered(answer: &Value) -> Vec<Seen> {
+    let list = answer["collectives"].as_array().expect("a list");
+    let number = |value: &Value| value.as_u64().expect("a number");
+    list.iter()
+        .map(|one| {
+            let kind = one["kind"].as_str().expect("a kind").to_owned();
+            let groups: Vec<Vec<u64>> = one["groups"]
+                .as_array()
+                .expect("groups")
+                .iter()
+                .map(|group| group.as_array().expect("a group").iter().map(number).collect())
+                .collect();
+            let (local, members) = (number(&one["bytes"]), groups[0].len() as u64);
+            let share = (local * (members - 1)).div_ceil(members);
+            let bytes = match kind.as_str() {
+                "all_gather" => local * (members - 1),
+                "reduce_scatter" | "all_to_all" => share,
+                "all_reduce" => 2 * share,
+                "collective_permute" => local,
+                other => panic!("no such collective is planned: {other}"),
+            };
+            let groups = match kind.as_str() {
+                // Each device is a source and a destination once.
+                "collective_permute" => {
+                    let of = |place: usize| -> BTreeSet<u64> { groups.iter().map(|pair| pair[place]).collect() };
+                    assert_eq!(of(0), of(1));
+                    [of(0)].into()
+                }
+                _ => groups.into_iter().map(|group| group.into_iter().collect()).collect(),
+            };
+            (kind, groups, bytes)
+        })
+        .collect()
+}
+
+/// Writes the modules, runs them, and gives the answers by their names.
+fn driven(python: &Path, folder: &str, modules: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (name, text) in modules {
+        std::fs::write(folder.join(name.replace('/', "__")), text).expect("a file");
+    }
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jax/drive.py");
+    let output = Command::new(python).arg(driver).arg(&folder).output().expect("python runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let name = |answer: &Value| answer["name"].as_str().expect("a name").replace("__", "/");
+    answers.into_iter().map(|answer| (name(&answer), answer)).collect()
+}
+
+/// Where the numbers are not those of whole arrays.
+fn off(name: &str, answer: &Value) -> Vec<String> {
+    if let Some(error) = answer["error"].as_str() {
+        return vec![format!("{name}: {error}")];
+    }
+    let differences = answer["differences"].as_object().expect("differences").iter();
+    let is_off = |found: &Value| {
+        let (difference, exact) = (found[0].as_f64().expect("a number"), found[1].as_bool().expect("a flag"));
+        if exact { difference > 0.0 } else { difference > 0.05 }
+    };
+    differences.filter(|(_, found)| is_off(found)).map(|(output, found)| format!("{name}: {output} {found}")).collect()
+}
+
+/// Modules, and the collectives that they are to have.
+#[derive(Default)]
+struct Cases {
+    modules: BTreeMap<String, String>,
+    wanted: BTreeMap<String, Vec<Seen>>,
+}
+
+impl Cases {
+    fn add_python(&mut self, name: &str, source: &str, plan: &Plan) {
+        let name = format!("{name}.py");
+        let options = jax::Options { main: true };
+        self.modules.insert(name.clone(), jax::module(plan, &name, source, options));
+        self.wanted.insert(name, planned(&unroll::unroll(plan).expect("short enough"), Tongue::Jax));
+    }
+
+    fn add_manual(&mut self, name: &str, source: &str, plan: &Plan) {
+        let (name, plan) = (format!("{name}.manual.mlir"), unroll::unroll(plan).expect("short enough"));
+        let options = stablehlo::Options { manual: true };
+        self.modules.insert(name.clone(), stablehlo::module(&plan, source, options));
+        self.wanted.insert(name, planned(&plan, Tongue::StableHlo));
+    }
+
+    /// Which collectives become of whole arrays is the compiler's matter.
+    fn add_whole(&mut self, name: &str, source: &str, plan: &Plan) {
+        let (name, plan) = (format!("{name}.mlir"), unroll::unroll(plan).expect("short enough"));
+        self.modules.insert(name.clone(), stablehlo::module(&plan, source, stablehlo::Options::default()));
+        self.wanted.insert(name, Vec::new());
+    }
+
+    /// The same in Python.
+    fn add_constraints(&mut self, name: &str, source: &str, plan: &Plan) {
+        let name = format!("{name}.constraints.py");
+        self.modules.insert(name.clone(), jax::constraints(plan, &name, source));
+        self.wanted.insert(name, Vec::new());
+    }
+
+    fn run(&self, python: &Path, folder: &str) {
+        let answers = driven(python, folder, &self.modules);
+        let (mut collectives, mut faults) = (0, Vec::new());
+        for (name, wanted) in &self.wanted {
+            let answer = &answers[name];
+            let found = off(name, answer);
+            if answer["error"].is_null() && lowered(answer) != *wanted {
+                faults.push(format!("{name}: {:?}\ninstead of {wanted:?}", lowered(answer)));
+            }
+            faults.extend(found);
+            collectives += wanted.len();
+        }
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        println!("{} modules, {collectives} collectives", self.wanted.len());
+    }
+}
+
+/// The layouts of a 2-D array on three axes: `[I_XZ, J]{U_Y}`.
+fn layouts() -> Vec<String> {
+    let mut found = Vec::new();
+    for places in (0..3).map(|_| 0..4usize).multi_cartesian_product() {
+        let on = |place: usize| -> Vec<char> {
+            "XYZ".chars().zip(&places).filter(|(_, at)| **at == place).map(|(axis, _)| axis).collect()
+        };
+        let (rows, columns, open) = (on(1), on(2), on(3));
+        for i in rows.iter().permutations(rows.len()) {
+            for j in columns.iter().permutations(columns.len()) {
+                let under =
+                    |axes: &[&char]| if axes.is_empty() { String::new() } else { format!("_{}", axes.iter().join("")) };
+                let sum = if open.is_empty() { String::new() } else { format!("{{U_{}}}", open.iter().join("")) };
+                found.push(format!("[I{}, J{}]{sum}", under(&i), under(&j)));
+            }
+        }
+    }
+    assert_eq!(found.len(), 92);
+    found
+}
+
+/// Arrays of each layout, brought into some others.
+fn reshards() -> impl Iterator<Item = String> {
+    let all = layouts();
+    let closed: Vec<String> = all.iter().filter(|layout| !layout.contains('{')).cloned().collect();
+    all.into_iter().enumerate().map(move |(number, from)| {
+        let moved = (0..5).map(|place| {
+            let to = &closed[(number * 7 + place * 11) % closed.len()];
+            format!("B{place}{to} = A\noutput B{place}\n")
+        });
+        let ground = "mesh {X: 2, Y: 2, Z: 2} on tpu_v5p\ndims {I: 16, J: 8}\n";
+        format!("{ground}A: i32{from}\n{}", moved.collect::<String>())
+    })
+}
+
+/// The right programs of the rules of the language, below their prelude.
+fn rules() -> Vec<String> {
+    let page = include_str!("../cases/rules.md");
+    let mut blocks = page.split("```shard").skip(1).map(|block| block.split("```").next().unwrap_or_default());
+    let prelude = blocks.next().and_then(|block| block.strip_prefix(" prelude\n")).expect("a prelude");
+    let right = blocks.filter_map(|block| block.strip_prefix('\n'));
+    let is_mesh = |line: &str| line.to_lowercase().starts_with("mesh") || line.starts_with("{'");
+    let whole = |block: &str| match block.lines().any(is_mesh) {
+        true => block.to_owned(),
+        false => format!("{prelude}{block}"),
+    };
+    right.map(whole).collect()
+}
+
+/// What the page about JAX shows is what is written; this needs no JAX.
+#[test]
+fn the_page_is_true() {
+    let page = include_str!("../../docs/jax.md");
+    let block = |marker: &str| -> String {
+        let after = page.split_once(marker).expect("the marker").1;
+        let body = after.split_once("```").and_then(|(_, body)| body.split_once('\n')).expect("a block").1;
+        body.split_once("```").expect("its end").0.to_owned()
+    };
+    let source = block("<!-- mlp.shard -->");
+    let (program, found) = compiler::check(&source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}"));
+    let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
+    assert!(shardc::expect::judge(&compiled.plan, &compiled.topology, None).iter().next().is_none());
+    let module = jax::module(&compiled.plan, "mlp.shard", &source, jax::Options::default());
+    let device = block("<!-- device -->");
+    assert!(module.contains(&device), "{module}");
+}
+
+/// What the README tells people to do: the module as a script, on whatever devices there are.
+#[test]
+fn a_module_is_a_script() {
+    let Some(python) = python() else { return };
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("megatron_mlp.py");
+    let written = Command::new(env!("CARGO_BIN_EXE_shardc"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["export", "examples/megatron_mlp.shard", "--to", "jax", "--main", "-o"])
+        .arg(&path)
+        .output()
+        .expect("the command runs");
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let run = Command::new(python).arg(&path).env("JAX_PLATFORMS", "cpu").env_remove("XLA_FLAGS").output();
+    let run = run.expect("python runs");
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(text.contains("us on 8 devices") && text.contains("Out: as without a mesh"), "{text}");
+}
+
+/// A body begins with a closed array, and what comes in is an open sum: it is closed before the loop, once.
+#[test]
+fn what_a_body_begins_with_is_moved_before_its_loop() {
+    let ground = "mesh {Z: 2} on tpu_v5e\ndims {I: 4, J: 4}\nD: f32[J, I_Z]\nD * D -> F[J_?]\n";
+    let mut cases = Cases::default();
+    for (name, costs) in [("bytes", CostModel::Bytes), ("book", CostModel::Book), ("exact", CostModel::Exact)] {
+        for times in 1..3 {
+            let source = format!("{ground}repeat {times} {{\n    F = tanh(F)\n}}\noutput F\n");
+            let plan = small_plan(&source, costs);
+            let module = jax::module(&plan, name, &source, jax::Options::default());
+            let (before, body) = module.split_once("    for layer in range(").expect("a loop");
+            let looped = body.split("return").next().unwrap_or_default();
+            assert!(before.contains("lax.") && !looped.contains("lax."), "{module}");
+            cases.add_python(&format!("{name}_{times}"), &source, &plan);
+        }
+    }
+    let Some(python) = python() else { return };
+    cases.run(&python, "bodies");
+}
+
+#[test]
+fn rules_and_reshards_run_in_jax() {
+    let Some(python) = python() else { return };
+    let named = |word: &'static str| move |(number, source): (usize, String)| (format!("{word}_{number:03}"), source);
+    let sources = rules().into_iter().enumerate().map(named("rule"));
+    let sources: Vec<(String, String)> = sources.chain(reshards().enumerate().map(named("reshard"))).collect();
+    let mut cases = Cases::default();
+    for (name, source) in &sources {
+        let plan = small_plan(source, CostModel::Book);
+        cases.add_python(name, source, &plan);
+        cases.add_manual(name, source, &plan);
+    }
+    cases.run(&python, "rules");
+}
+
+#[test]
+fn plans_of_examples_and_corpus_run_in_jax() {
+    let Some(python) = python() else { return };
+    let files = [programs("examples"), programs("tests/corpus/small")].concat();
+    let mut cases = Cases::default();
+    for path in files {
+        let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("text"));
+        let plan = small_plan(&source, CostModel::default());
+        cases.add_python(&name, &source, &plan);
+        cases.add_manual(&name, &source, &plan);
+        cases.add_whole(&name, &source, &plan);
+        cases.add_constraints(&name, &source, &plan);
+    }
+    cases.run(&python, "jax");
+}

@@ -1,0 +1,13 @@
+//! Documents, pictures and files of other tools, read back and given to those tools.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod escaping;
+mod export;
+mod jax;
+mod pictures;
+mod report_html;
+mod schemas;
+mod show;
+mod thread_blocks;

@@ -1,0 +1,279 @@
+//! Timelines and graphs: what they show is what the clock did, and the tools that they are for take them.
+#![allow(clippy::print_stderr)]
+
+use crate::common::{compile, programs, short_name};
+use serde_json::Value;
+use shardc::compiler::{self, Compiled};
+use shardc::escape;
+use shardc::picture::graph::{Graph, Kind, Node};
+use shardc::picture::lanes::lanes;
+use shardc::picture::svg::{self, Named};
+use shardc::picture::terminal::Paint;
+use shardc::picture::timeline::{Scope, Timeline, step_names};
+use shardc::picture::trace::trace;
+use shardc::schedule::OpId;
+use shardc::sim::clock::{self, Record, Resource, Timing};
+use shardc::units::Time;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// The examples that are compiled at once, compiled once for all tests.
+fn examples() -> &'static [(String, Compiled)] {
+    static EXAMPLES: LazyLock<Vec<(String, Compiled)>> = LazyLock::new(|| {
+        let small = programs("examples").into_iter().filter(|path| !short_name(path).contains("/models/"));
+        let compiled = small.map(|path| {
+            let source = std::fs::read_to_string(&path).expect("an example");
+            (short_name(&path), compile(&source))
+        });
+        compiled.collect()
+    });
+    &EXAMPLES
+}
+
+fn example(name: &str) -> Compiled {
+    compile(&std::fs::read_to_string(format!("examples/{name}.shard")).expect("an example"))
+}
+
+fn recorded(compiled: &Compiled) -> (Timing, Record) {
+    clock::run_recorded(&compiled.schedule, &compiled.topology).expect("a time")
+}
+
+fn timeline(compiled: &Compiled, scope: Scope) -> Timeline {
+    let (timing, record) = recorded(compiled);
+    Timeline::new(&compiled.schedule, &compiled.topology, (&timing, &record), step_names(&compiled.plan), scope)
+}
+
+/// The record is the run: each link is busy for as long as the clock counts, never with two things at once, and only
+/// while the operation that it is busy with goes on.
+#[test]
+fn the_record_is_what_the_clock_did() {
+    for (name, compiled) in examples() {
+        let (timing, record) = recorded(compiled);
+        assert_eq!(timing, clock::run(&compiled.schedule, &compiled.topology).expect("a time"), "{name}");
+        assert!(!record.cut, "{name}");
+        let mut busy: BTreeMap<Resource, (Time, Time)> = BTreeMap::new();
+        for used in &record.uses {
+            let (sum, until) = busy.entry(used.resource).or_default();
+            assert!(*until <= used.start && used.start <= used.finish, "{name}: {used:?}");
+            (*sum, *until) = (*sum + (used.finish - used.start), used.finish);
+            let interval = timing.operation(used.operation);
+            assert!(interval.start <= used.start && used.finish <= interval.finish, "{name}: {used:?}");
+        }
+        let mut engines = vec![Time::ZERO; timing.engines.len()];
+        for (resource, (sum, _)) in &busy {
+            match resource {
+                Resource::Link(link) => assert_eq!(timing.link(*link).busy, *sum, "{name}"),
+                Resource::Engine(_, engine) => engines[engine.index()] = engines[engine.index()].max(*sum),
+            }
+        }
+        assert_eq!(engines, timing.engines, "{name}");
+        // A link that is in no use stands for nothing that is busy: the busy ones are images of those that are.
+        let most = busy.iter().filter(|(resource, _)| matches!(resource, Resource::Link(_))).map(|(_, (sum, _))| *sum);
+        assert_eq!(most.max().unwrap_or_default(), timing.busiest_link_time(), "{name}");
+    }
+}
+
+#[test]
+fn timelines_are_drawn_in_80_columns() {
+    let (mut plain, mut color) = (String::new(), String::new());
+    for name in ["megatron_mlp", "fsdp_mlp", "attention", "furiosa/all_reduce", "machines/two_levels", "book/case1"] {
+        let compiled = example(name);
+        let timeline = timeline(&compiled, Scope::Kinds);
+        for (text, paint) in [(&mut plain, Paint::Plain), (&mut color, Paint::Color)] {
+            *text += &format!("{name}\n{}\n", lanes(&timeline, compiled.topology.scale, paint));
+        }
+    }
+    insta::with_settings!({snapshot_path => "../../snapshots/show", prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!("timeline", plain);
+        insta::assert_snapshot!("timeline_color", color.replace('\x1b', "␛"));
+    });
+    assert!(plain.lines().all(|line| line.chars().count() <= 80), "{plain}");
+}
+
+/// A trace has what the Trace Event Format asks for: each use is a complete event of a thread that has a name, and
+/// those of a thread follow each other, as viewers count in whole nanoseconds.
+#[test]
+fn traces_are_in_the_trace_event_format() {
+    for (name, compiled) in examples() {
+        let (timing, record) = recorded(compiled);
+        let text = trace(&compiled.schedule, &compiled.topology, &record, &step_names(&compiled.plan));
+        let document: Value = serde_json::from_str(&text).expect("JSON");
+        let events = document["traceEvents"].as_array().expect("a list of events");
+        let number =
+            |event: &Value, key: &str| event[key].as_f64().unwrap_or_else(|| panic!("{name}: {key} of {event}"));
+        let whole =
+            |event: &Value, key: &str| event[key].as_u64().unwrap_or_else(|| panic!("{name}: {key} of {event}"));
+        let mut named = Vec::new();
+        let mut until: BTreeMap<(u64, u64), f64> = BTreeMap::new();
+        let mut seconds = 0.0;
+        for event in events {
+            assert!(event["name"].is_string() && event["args"].is_object(), "{name}: {event}");
+            let thread = (whole(event, "pid"), whole(event, "tid"));
+            match event["ph"].as_str() {
+                Some("M") => {
+                    if event["name"] == "thread_name" {
+                        assert!(event["args"]["name"].as_str().is_some_and(|name| !name.is_empty()), "{event}");
+                        named.push(thread);
+                    }
+                }
+                Some("X") => {
+                    assert!(named.contains(&thread), "{name}: a thread without a name has {event}");
+                    let (start, length) = (number(event, "ts"), number(event, "dur"));
+                    let before = until.entry(thread).or_default();
+                    // Whole nanoseconds as decimal microseconds: a sum of two is off by far less than one.
+                    assert!(length >= 0.0 && start >= *before - 1e-6, "{name}: {event}");
+                    *before = start + length;
+                    seconds += number(&event["args"], "seconds");
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        let end = until.values().copied().fold(0.0, f64::max);
+        assert!(end <= compiled.topology.scale.seconds(timing.makespan) * 1e6 + 1e-3, "{name}");
+        let busy: Time = record.uses.iter().map(|used| used.finish - used.start).sum();
+        let busy = compiled.topology.scale.seconds(busy);
+        assert!((seconds - busy).abs() <= 1e-9 * busy, "{name}: {seconds} and {busy}");
+    }
+}
+
+/// A graph in whose boxes stands what could be taken for markup.
+fn odd() -> Graph {
+    let texts = [
+        "<script>alert(1)</script>",
+        "a \"quote\" and \\n a slash\\",
+        "naïve 数 🙂 \u{202e}",
+        "end #quot; ; --> x",
+        "",
+    ];
+    let node =
+        |text: &&str| Node { lines: vec![(*text).to_owned(), "B_X".to_owned()], kind: Kind::Local, group: Some(0) };
+    let groups = BTreeMap::from([(0, "\"]; <b>".to_owned())]);
+    Graph { nodes: texts.iter().map(node).collect(), edges: vec![(0, 1), (1, 2)], groups }
+}
+
+/// Graphviz draws every graph, with a box for each node and an arrow for each edge. Where there is none, this is
+/// skipped, and says so.
+#[test]
+fn graphviz_draws_the_graphs() {
+    if Command::new("dot").arg("-V").stderr(Stdio::null()).status().is_err() {
+        eprintln!("skipped: there is no `dot`; `.ci/install` brings it");
+        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
+        return;
+    }
+    let mut graphs = vec![("odd".to_owned(), odd())];
+    for (name, compiled) in examples() {
+        graphs.push((format!("plan of {name}"), Graph::of_plan(&compiled.plan)));
+        if compiled.schedule.operations.node_count() < 100 {
+            graphs.push((name.clone(), Graph::of_schedule(&compiled.schedule, &step_names(&compiled.plan))));
+        }
+    }
+    for (name, graph) in graphs {
+        let mut dot = Command::new("dot")
+            .arg("-Tsvg")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        dot.stdin.take().expect("a pipe").write_all(graph.dot().as_bytes()).expect("it reads");
+        let output = dot.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let svg = String::from_utf8(output.stdout).expect("text");
+        let count = |class: &str| svg.matches(&format!("class=\"{class}\"")).count();
+        assert_eq!((count("node"), count("edge")), (graph.nodes.len(), graph.edges.len()), "{name}");
+        assert!(!svg.contains("<script"), "{name}");
+    }
+}
+
+/// What a graph of a schedule shows are its operations and operands.
+#[test]
+fn graphs_have_a_node_for_each_step_and_operation() {
+    for (name, compiled) in examples() {
+        let (plan, schedule) = (&compiled.plan, &compiled.schedule);
+        let graph = Graph::of_plan(plan);
+        assert_eq!(
+            (graph.nodes.len(), graph.edges.len()),
+            (plan.steps.node_count(), plan.steps.edge_count()),
+            "{name}"
+        );
+        let graph = Graph::of_schedule(schedule, &step_names(plan));
+        let (nodes, edges) = (schedule.operations.node_count(), schedule.operations.edge_count());
+        assert_eq!((graph.nodes.len(), graph.edges.len()), (nodes, edges), "{name}");
+        for (from, to) in graph.edges {
+            assert!(schedule.operands(OpId::new(to)).contains(&OpId::new(from)), "{name}");
+        }
+    }
+}
+
+/// Mermaid reads no markup out of text: what is not plain goes in as a number.
+#[test]
+fn text_stays_text_in_mermaid() {
+    let text = odd().mermaid();
+    for line in text.lines().filter(|line| line.contains("[\"")) {
+        let (_, rest) = line.split_once("[\"").expect("quoted");
+        let (inside, _) = rest.rsplit_once("\"]").expect("quoted");
+        assert!(!inside.replace("<br/>", "").contains(['<', '>', '"', '`', '\\']), "{line}");
+    }
+    insta::with_settings!({snapshot_path => "../../snapshots/show", prepend_module_to_snapshot => false}, {
+        insta::assert_snapshot!("mermaid", Graph::of_plan(&example("megatron_mlp").plan).mermaid() + &text);
+    });
+}
+
+/// Pictures are XML: each tag is closed, and no name is a tag.
+#[test]
+fn pictures_are_well_formed() {
+    for (name, compiled) in examples() {
+        let plan = &compiled.plan;
+        let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
+        let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
+        let arrays: Vec<Named<'_>> = names.iter().zip(layouts).map(|(name, layout)| Named { name, layout }).collect();
+        let text = svg::layouts(&arrays, &plan.program.mesh, &plan.program.dims);
+        well_formed(name, &text);
+        for array in &arrays {
+            assert!(text.contains(&escape::xml(array.name)), "{name}: {}", array.name);
+        }
+        well_formed(name, &svg::timeline(&timeline(compiled, Scope::Kinds), compiled.topology.scale));
+    }
+    assert_eq!(escape::xml("<a b=\"'&\u{1}\">"), "&lt;a b=&quot;&#39;&amp;\\u{1}&quot;&gt;");
+}
+
+/// Every tag is closed in the order in which it was opened, and quotes come in pairs.
+fn well_formed(name: &str, text: &str) {
+    let mut open = Vec::new();
+    for part in text.split('<').skip(1) {
+        let (tag, rest) = part.split_once('>').unwrap_or_else(|| panic!("{name}: <{part}"));
+        assert!(tag.matches('"').count() % 2 == 0 && !rest.contains('>'), "{name}: <{part}");
+        let word = tag.split([' ', '/']).next().unwrap_or_default();
+        match (tag.strip_prefix('/'), tag.ends_with('/')) {
+            (Some(closed), _) => assert_eq!(open.pop().as_deref(), Some(closed), "{name}"),
+            (None, true) => {}
+            (None, false) => open.push(word.to_owned()),
+        }
+    }
+    assert!(open.is_empty(), "{name}: {open:?}");
+}
+
+/// The pictures of the README are made by the tool: `SHARDC_PICTURES=write` makes them anew.
+#[test]
+fn the_pictures_of_the_readme_are_true() {
+    let source = std::fs::read_to_string("examples/megatron_mlp.shard").expect("an example");
+    assert!(compiler::check(&source).0.is_some());
+    let compiled = example("megatron_mlp");
+    let plan = &compiled.plan;
+    let names: Vec<String> = plan.own_layouts().into_iter().map(|id| plan.array(id)).collect();
+    let layouts = plan.own_layouts().into_iter().map(|id| &plan.step(id).layout);
+    let arrays: Vec<Named<'_>> = names.iter().zip(layouts).map(|(name, layout)| Named { name, layout }).collect();
+    let pictures = [
+        ("docs/pictures/layouts.svg", svg::layouts(&arrays, &plan.program.mesh, &plan.program.dims)),
+        ("docs/pictures/timeline.svg", svg::timeline(&timeline(&compiled, Scope::Kinds), compiled.topology.scale)),
+    ];
+    for (path, picture) in pictures {
+        if std::env::var("SHARDC_PICTURES").is_ok_and(|wish| wish == "write") {
+            std::fs::create_dir_all("docs/pictures").expect("a folder");
+            std::fs::write(path, &picture).expect("a file");
+        }
+        assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), picture, "{path} is out of date");
+    }
+}

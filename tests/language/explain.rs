@@ -1,0 +1,195 @@
+//! Every code has a page, every page a code, and the programs on it do what it says.
+
+use shardc::compiler::{self, Options, Spelling};
+use shardc::diag::Diagnostics;
+use shardc::expect;
+use shardc::explain::{self, PAGES};
+use shardc::method::Method;
+use shardc::report::given::Given;
+use shardc::schedule::{Unread, from_text, is_schedule};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Codes without a page: nothing that a program or a schedule says leads to them.
+const WITHOUT_PAGE: &[(&str, &str)] = &[
+    ("proof-malformed-array", "arrays that no program declares"),
+    ("schedule-other-mesh", "a schedule that is timed on the machine of another one"),
+    ("schedule-route", "a schedule that is timed without its proof"),
+    ("schedule-kept-gather", "a gather that the compiler keeps as one: ours"),
+    ("block-missing", "a schedule that is run without its proof"),
+    ("replicas-differ", "a schedule that is run without its proof"),
+];
+
+/// Pages without a wrong program, and why.
+const WITHOUT_WRONG: &[(&str, &str)] = &[
+    ("too-deep", "the program would not fit on a page"),
+    ("statement-too-long", "the program would not fit on a page"),
+    ("source-too-large", "the program would not fit on a page"),
+    ("too-many-statements", "the program would not fit on a page"),
+    ("too-many-errors", "the program would not fit on a page"),
+    ("control-character", "it cannot be shown on a page"),
+    ("schedule-too-large", "the text would not fit on a page"),
+    ("schedule-too-long", "the profile would have to be another one"),
+    ("schedule-schema", "the mistake is in a document, not in a text"),
+    ("proof-too-large", "the text would not fit on a page"),
+    ("no-plan", "a program that checks has a plan"),
+    ("hardware-profile", "the mistake is in a profile, not in a program"),
+    ("no-common-tick", "the mistake is in a profile, not in a program"),
+    ("too-large-to-compute", "the program is right, the machine too small"),
+    ("algorithm-unreadable", "the mistake is in a file of another tool"),
+    ("algorithm-wrong", "the mistake is in a file of another tool"),
+    ("not-exported", "the program is right, the format too small"),
+    ("input-missing", "the mistake is in the data of a run"),
+    ("input-mismatch", "the mistake is in the data of a run"),
+];
+
+/// All codes that the sources can emit: every `code("..")`.
+fn codes_of_sources() -> BTreeSet<String> {
+    let mut codes = BTreeSet::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(path).expect("a source");
+                let found = text.split("code(\"").skip(1).filter_map(|rest| rest.split('"').next());
+                codes.extend(found.map(str::to_owned));
+            }
+        }
+    }
+    codes
+}
+
+/// All codes that a program brings forth, whatever their severity, up to its schedule.
+fn codes(source: &str) -> BTreeSet<String> {
+    if is_schedule(source) {
+        return codes_of_schedule(source);
+    }
+    let options = Options { strict: source.contains("--strict"), ..Options::default() };
+    let spelling = if source.contains("--lenient") { Spelling::Lenient } else { Spelling::Exact };
+    let (program, mut diagnostics) = compiler::check_with(source, &[], spelling).expect("no sizes to set");
+    match program.map(|program| compiler::compile(&program, &options)) {
+        None => {}
+        Some(Err(found)) => diagnostics.extend(found),
+        Some(Ok(compiled)) => diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None)),
+    }
+    diagnostics.iter().map(|found| found.code.clone()).collect()
+}
+
+/// The same of a schedule.
+fn codes_of_schedule(source: &str) -> BTreeSet<String> {
+    let all = |found: Diagnostics| found.iter().map(|found| found.code.clone()).collect();
+    let written = match from_text(source) {
+        Ok(written) => written,
+        Err(Unread::Text(found) | Unread::Malformed(found)) => return all(found),
+    };
+    let given = Given { schedule: written.schedule, places: Some(written.places) };
+    let topology = compiler::machine_of(&given.schedule, &Options::default()).expect("a machine");
+    match compiler::prove(&given.schedule, &topology) {
+        Ok(_) => BTreeSet::new(),
+        Err(flaw) => all(given.flaw(&flaw)),
+    }
+}
+
+#[test]
+fn every_code_has_a_page_and_every_page_a_code() {
+    let pages: BTreeSet<String> = PAGES.iter().map(|page| page.code.to_owned()).collect();
+    let internal = |code: &String| WITHOUT_PAGE.iter().any(|(without, _)| code == without);
+    let codes: BTreeSet<String> = codes_of_sources().into_iter().filter(|code| !internal(code)).collect();
+    let missing: Vec<_> = codes.difference(&pages).collect();
+    let stale: Vec<_> = pages.difference(&codes).collect();
+    assert!(missing.is_empty(), "write src/explain/pages/ for {missing:?}");
+    assert!(stale.is_empty(), "no source emits {stale:?}");
+    assert!(PAGES.is_sorted_by_key(|page| page.code), "in the order of the codes");
+    let files = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/explain/pages")).expect("the pages");
+    assert_eq!(files.count(), PAGES.len(), "a page that is not listed");
+}
+
+#[test]
+fn the_wrong_program_of_a_page_breaks_its_rule_and_no_other() {
+    let mut failures = Vec::new();
+    for page in PAGES {
+        match page.wrong() {
+            Some(wrong) => {
+                let found = codes(wrong);
+                if found != BTreeSet::from([page.code.to_owned()]) {
+                    failures.push(format!("{}: {found:?}", page.code));
+                }
+            }
+            None if WITHOUT_WRONG.iter().any(|(code, _)| *code == page.code) => {}
+            None => failures.push(format!("{} has no wrong program", page.code)),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_right_program_of_a_page_is_right() {
+    for page in PAGES {
+        assert!(page.right().is_some() || page.wrong().is_none(), "{}", page.code);
+        let found = page.right().map(codes).unwrap_or_default();
+        assert!(found.is_empty(), "{}: {found:?}", page.code);
+    }
+}
+
+/// What does not fit on a page.
+#[test]
+fn programs_too_large_for_a_page_have_their_code() {
+    let many = "A = B\n".repeat(100_001);
+    for (source, code) in [
+        (format!("C = {}A{}", "(".repeat(100), ")".repeat(100)), "too-deep"),
+        (format!("C = {}A", "A * ".repeat(20_000)), "statement-too-long"),
+        (" ".repeat((16 << 20) + 1), "source-too-large"),
+        (many, "too-many-statements"),
+        ("C =\n".repeat(1001), "too-many-errors"),
+        ("\u{1}".to_owned(), "control-character"),
+    ] {
+        assert!(codes(&source).contains(code), "{code}");
+    }
+}
+
+#[test]
+fn the_page_of_methods_has_them_all() {
+    let page = PAGES.iter().find(|page| page.code == "unknown-method").expect("a page");
+    for method in Method::ALL {
+        assert!(page.text.contains(&format!("`{}`", method.name())), "{}", method.name());
+    }
+}
+
+#[test]
+fn a_page_has_a_heading_and_a_sentence() {
+    for page in PAGES {
+        assert!(page.text.starts_with(&format!("# {}\n\n", page.code)), "{}", page.code);
+        let sentence = page.sentence();
+        assert!(sentence.ends_with('.') && !sentence.contains('\n') && sentence.len() < 140, "{}", page.code);
+        assert!(page.text.ends_with('\n') && !page.text.ends_with("\n\n"), "{}", page.code);
+    }
+}
+
+#[test]
+fn the_command_explains() {
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_shardc")).arg("explain").args(arguments).output().expect("the command runs")
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let all = run(&[]);
+    assert_eq!((all.status.code(), text(&all.stdout).lines().count()), (Some(0), PAGES.len()));
+    let page = run(&["axis-reused"]);
+    assert_eq!(text(&page.stdout), explain::page("axis-reused").expect("a page").text);
+    for (word, near) in
+        [("axis-resued", "`axis-reused`"), ("reused-axis", "`axis-reused`"), ("dtype", "`dtype-mismatch`")]
+    {
+        let unknown = run(&[word]);
+        assert_eq!(unknown.status.code(), Some(2), "{word}");
+        assert!(text(&unknown.stderr).contains(near), "{word}: {}", text(&unknown.stderr));
+    }
+    assert!(text(&run(&["zzzzzz"]).stderr).contains("`shardc explain` lists all codes"));
+    let json: serde_json::Value = serde_json::from_str(&text(&run(&["--format", "json"]).stdout)).expect("JSON");
+    assert_eq!(
+        (&json["schema"], json["codes"].as_array().map(Vec::len)),
+        (&"shardc.explain/1".into(), Some(PAGES.len()))
+    );
+}

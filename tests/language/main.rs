@@ -1,0 +1,14 @@
+//! Texts of the language: what they mean, what is refused and with which way out.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod book;
+mod explain;
+mod lenient;
+mod mutations;
+mod reference;
+mod repeat;
+mod soak;
+mod strict;
+mod wrong;

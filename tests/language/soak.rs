@@ -1,0 +1,121 @@
+//! Programs with random damage, read, checked and formatted: nothing panics, and formatting changes only the text.
+//!
+//! A few thousand take part in every test run, always the same. `SHARDC_SOAK=600 cargo test --release --test language
+//! soak -- --nocapture` goes on for ten minutes with others and prints how many survived.
+
+use crate::common::frontend::{Reached, survive};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Programs in every test run.
+const FIXED: usize = 3000;
+/// No program of this size may take longer, even unoptimised.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// What damage is made of: every sign and word of the notation, and a few that are not.
+const WORDS: &str = "* · ⋅ @ *_J ·_{N,H} *_LOCAL \\cdot + - / = -> → \\to ( ) [ ] { } , : ; # ? _ . ' ’ _X _{X,Y} _{XY} {U_X} {MAX_X} \
+    {SQUARE_ADD_X} I_? 128_X A B C A[I_X,J] [I,J] bf16 f32[I] int8 mesh dims output on using repeat expect limit 0 1 -1 1e-3 1e999 \
+    99999999999999999999 18446744073709551615 AllGather_X ReduceScatter_{X,K} AllReduce AllToAll_{X->J} relu( softmax_T( \
+    rename_{S->T}( f32( sum_J( ring line switch tpu_v5e é \u{FEFF} mesh{X:4} dims{I:8,J:4} A:bf16[I_X,J] output\u{A0}C";
+
+/// What did not survive once: a label ended within a byte-order mark.
+const FOUND: [&str; 1] = ["mesh {X: 4 ring, Y: 2 ring}\ndims {I: 8, K: 8}\nS: bf16[I, K]{U_XY}\n\
+     ReduceScatter_{Y,I\u{FEFF}}(S[I, K]{U_XY}) -> T[I_Y, K_X]\noutput T\n"];
+
+/// The texts that are damaged: all examples, and one with every form of a statement.
+fn seeds() -> Vec<String> {
+    let mut seeds = vec![
+        "mesh {X: 4, # four\n  Y: 2 ring} on tpu_v5e\ndims {I: 8, J: 8, K: 8}\nA: bf16[I_X, J] # in\nB: int8[J, 128_{XY}]\n\
+         C[I_X, K]{U_Y} = relu(A *_J B) + 2 * softmax_J(A)\nA[I_X] · B → D[I]\n\
+         ReduceScatter_{Y,J} : A[I_X,J]{U_Y} -> A[I_X,J_Y]\n\n\n# out\noutput C,\n  D using ring; E = -A - (A / 2)\n"
+            .to_owned(),
+    ];
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let (inner, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        folders.extend(inner);
+        let shards = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "shard"));
+        seeds.extend(shards.map(|path| std::fs::read_to_string(path).expect("text")));
+    }
+    seeds[1..].sort();
+    seeds
+}
+
+/// The last place between two characters that is not behind `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// A place between two characters.
+fn place(random: &mut fastrand::Rng, text: &str) -> usize {
+    boundary(text, random.usize(..=text.len()))
+}
+
+/// One program with one to five damages.
+fn damaged(random: &mut fastrand::Rng, seeds: &[String], words: &[&str]) -> String {
+    let mut text = seeds[random.usize(..seeds.len())].clone();
+    for _ in 0..random.usize(1..=5) {
+        let at = place(random, &text);
+        let end = boundary(&text, at + random.usize(..12)).max(at);
+        let other = &seeds[random.usize(..seeds.len())];
+        let word = words[random.usize(..words.len())];
+        match random.u8(..7) {
+            0 => text.replace_range(at..end, ""),
+            1 => text.replace_range(at..end, word),
+            2 => text.insert_str(at, word),
+            3 => text.insert_str(at, ["\n", " ", "\n\n\n", " # why\n", "\t", "\r\n"][random.usize(..6)]),
+            4 => text.insert_str(at, &text[at..end].repeat(random.usize(1..40))),
+            5 => text.insert_str(at, &other[place(random, other)..]),
+            _ => {
+                let mut lines: Vec<&str> = text.split('\n').collect();
+                let (one, two) = (random.usize(..lines.len()), random.usize(..lines.len()));
+                lines.swap(one, two);
+                text = lines.join("\n");
+            }
+        }
+        text.truncate(boundary(&text, 20_000));
+    }
+    text
+}
+
+/// As [`survive`], and in time; a text that does not is printed.
+#[expect(clippy::print_stderr, reason = "the text that fails is what one needs to see")]
+fn holds(source: &str) -> Reached {
+    let start = Instant::now();
+    let reached = catch_unwind(AssertUnwindSafe(|| survive(source))).unwrap_or_else(|panic| {
+        eprintln!("does not survive: {source:?}");
+        resume_unwind(panic)
+    });
+    assert!(start.elapsed() < LONGEST, "too slow: {source:?}");
+    reached
+}
+
+#[expect(clippy::print_stdout, reason = "a long run tells how far it came")]
+#[test]
+fn damaged_programs_are_survived() {
+    let (seeds, words) = (seeds(), WORDS.split(' ').collect::<Vec<_>>());
+    for seed in seeds.iter().map(String::as_str).chain(FOUND) {
+        holds(seed);
+    }
+    let mut reached = [0usize; 3];
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..FIXED {
+        reached[holds(&damaged(&mut random, &seeds, &words)) as usize] += 1;
+    }
+    // Damage that never lets a text through would test little.
+    assert!(reached.iter().all(|count| *count > FIXED / 20), "{reached:?}");
+    let Ok(seconds) = std::env::var("SHARDC_SOAK") else { return };
+    let seconds = Duration::from_secs(seconds.parse().expect("SHARDC_SOAK is a number of seconds"));
+    let start = Instant::now();
+    let mut random = fastrand::Rng::new();
+    while start.elapsed() < seconds {
+        reached[holds(&damaged(&mut random, &seeds, &words)) as usize] += 1;
+    }
+    let [nothing, syntax, program] = reached;
+    println!(
+        "{} programs survived: {nothing} unreadable, {syntax} readable, {program} legal",
+        reached.iter().sum::<usize>()
+    );
+}

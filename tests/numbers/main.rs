@@ -1,0 +1,11 @@
+//! Computed arrays against the dense result, within bounds of rounding errors.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod operators;
+mod oracle;
+mod padding;
+mod passes;
+mod replicas;
+mod rounding;

@@ -1,0 +1,75 @@
+//! What no plan and no schedule can beat: never above a plan or its simulated time, and reached where it can be.
+#![allow(missing_docs)]
+
+use crate::common::programs;
+use shardc::bounds::crossing::crossing;
+
+use shardc::compiler::{self, Compiled, Options};
+use shardc::costs::{CostModel, Unit, floor, units};
+
+use shardc::mesh::AxisSet;
+use shardc::plan::{Plan, StepOp};
+use shardc::sim::clock;
+use shardc::topology::Topology;
+use shardc::units::Time;
+use std::path::Path;
+
+/// How long a unit is busy with the collectives of a plan at the least.
+fn load(plan: &Plan, topology: &Topology, axes: AxisSet) -> Time {
+    let steps = plan.ids().filter_map(|id| match &plan.step(id).op {
+        StepOp::Collective(collective) => {
+            Some(crossing(collective, &plan.step(plan.operands(id)[0]).layout, topology, axes) * plan.times(id))
+        }
+        StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => None,
+    });
+    steps.sum()
+}
+
+/// Neither a plan nor its steps on the links are below the floor, nor below what the plan itself puts on any links.
+fn holds(path: &Path, costs: CostModel) -> f64 {
+    let source = std::fs::read_to_string(path).expect("a program");
+    let program = compiler::check(&source).0.unwrap_or_else(|| panic!("{}", path.display()));
+    let options = Options { costs, ..Options::default() };
+    let Compiled { topology, plan, schedule, .. } =
+        compiler::preview(&program, &options).unwrap_or_else(|found| panic!("{found:?}"));
+    let (total, show) = (plan.totals().time(), |time| topology.scale.show(time));
+    let makespan = clock::run(&schedule, &topology).expect("a time").makespan;
+    for unit in units(&topology) {
+        let Unit::Links(axes) = unit else { continue };
+        let load = load(&plan, &costs.machine(&topology), axes);
+        let whole = path.display();
+        if plan.carried.is_empty() {
+            assert!(load <= makespan, "{whole} {}: {} > {}", unit.name(&topology), show(load), show(makespan));
+        }
+        assert!(load <= total, "{whole} {}: {} > {}\n{plan}", unit.name(&topology), show(load), show(total));
+    }
+    let Some(floor) = floor(&plan, &topology) else { return 1.0 };
+    let name = floor.unit.name(&topology);
+    assert!(floor.time <= total, "{} {name}: {} > {}", path.display(), show(floor.time), show(total));
+    if plan.carried.is_empty() {
+        assert!(floor.time <= makespan, "{} {name}: {} > {}", path.display(), show(floor.time), show(makespan));
+    }
+    total.ratio(floor.time)
+}
+
+#[test]
+fn no_plan_of_the_corpus_is_below_its_floor() {
+    for (costs, folder, most) in [
+        (CostModel::Exact, "tests/corpus/small", 5),
+        (CostModel::Exact, "tests/corpus/scale", 9),
+        (CostModel::Book, "tests/corpus/scale", 8),
+        (CostModel::Bytes, "tests/corpus/small", 6),
+    ] {
+        let ratios: Vec<f64> = programs(folder).iter().map(|path| holds(path, costs)).collect();
+        assert_eq!(ratios.len(), 70);
+        let at = ratios.iter().filter(|ratio| **ratio < 1.005).count();
+        assert!(at >= most, "{costs:?} {folder}: {at} at the floor");
+    }
+}
+
+#[test]
+fn no_plan_of_an_example_is_below_its_floor() {
+    for path in programs("examples") {
+        holds(&path, CostModel::Exact);
+    }
+}

@@ -1,0 +1,17 @@
+//! Plans against golden cases, brute-force searches and lower bounds.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod corpus;
+mod corpus_table;
+mod figures;
+mod floor;
+mod golden;
+mod holes;
+mod pins;
+mod plan_oracle;
+mod planning;
+mod shared;
+mod stages;
+mod views;

@@ -1,0 +1,109 @@
+//! `limit memory`: every plan of a product on one axis, each with the most that a device holds at once.
+
+use super::layout::{Layout, mesh_text};
+use super::moves::{Family, moves};
+use super::planner::Machine;
+use super::price::{Model, Price};
+use itertools::{Itertools, iproduct};
+
+/// An array of bf16 that goes from one layout to the next, each by the cheapest move.
+struct Path {
+    layouts: Vec<Layout>,
+    price: Price,
+}
+
+/// All ways from a layout that come to none twice.
+fn paths(from: &Layout, sizes: &[u64], mesh: &[u64], model: Model) -> Vec<Path> {
+    let all: Vec<Layout> =
+        Layout::all(2, mesh.len()).into_iter().filter(|layout| layout.divides(sizes, mesh)).collect();
+    let mut found = vec![Path { layouts: vec![from.clone()], price: Price::default() }];
+    let mut next = 0;
+    while let Some(path) = found.get(next) {
+        let last = path.layouts.last().expect("a layout");
+        let local = 2 * last.elements(sizes, mesh);
+        let mut longer = Vec::new();
+        for to in all.iter().filter(|to| !path.layouts.contains(to)) {
+            let steps = moves(last, to, mesh, Family::Written);
+            let Some(price) = steps.iter().map(|step| model.of_move(step, local, mesh)).min() else { continue };
+            let layouts = path.layouts.iter().chain([to]).cloned().collect();
+            longer.push(Path { layouts, price: path.price + price });
+        }
+        found.extend(longer);
+        next += 1;
+    }
+    found
+}
+
+/// The most that a device holds: first `A` moves, then `B`, then they are multiplied, then `C` moves. An array is there
+/// until the step that takes it is done.
+fn peak(arrays: [(&Path, [u64; 2]); 3], mesh: &[u64]) -> u64 {
+    let bytes = |layout: &Layout, sizes: [u64; 2]| 2 * layout.elements(&sizes, mesh);
+    let [a, b, c] = arrays.map(|(path, sizes)| path.layouts.iter().map(|layout| bytes(layout, sizes)).collect_vec());
+    let mut most = a[0] + b[0];
+    let mut moves = |path: &[u64], beside: u64| {
+        for (before, after) in path.iter().tuple_windows() {
+            most = most.max(before + after + beside);
+        }
+    };
+    let (a_last, b_last) = (a[a.len() - 1], b[b.len() - 1]);
+    moves(&a, b[0]);
+    moves(&b, a_last);
+    moves(&c, 0);
+    most.max(a_last + b_last + c[0])
+}
+
+/// Each plan's price and the most that it holds, from inputs to where the result is asked for.
+fn plans(layouts: [&Layout; 3], sizes: [u64; 3], mesh: &[u64], model: Model) -> Vec<(Price, u64)> {
+    let [i, j, k] = sizes;
+    let dims = [[i, j], [j, k], [i, k]];
+    let lists = [paths(layouts[0], &dims[0], mesh, model), paths(layouts[1], &dims[1], mesh, model)];
+    let mut found = Vec::new();
+    for way in Layout::closed(3, mesh.len()).iter().filter(|way| way.divides(&sizes, mesh)) {
+        let on = |dims: [usize; 2]| Layout { dims: dims.map(|dim| way.dims[dim].clone()).to_vec(), open: Vec::new() };
+        let made = Layout { open: way.dims[1].clone(), ..on([0, 2]) };
+        let own = model.of_product(2 * way.elements(&sizes, mesh));
+        let results = paths(&made, &dims[2], mesh, model);
+        let ends = |list: &'_ [Path], at: &Layout| -> Vec<usize> {
+            (0..list.len()).filter(|place| list[*place].layouts.last() == Some(at)).collect()
+        };
+        let [to_a, to_b] = [ends(&lists[0], &on([0, 1])), ends(&lists[1], &on([1, 2]))];
+        for (a, b, c) in iproduct!(to_a, to_b, ends(&results, layouts[2])) {
+            let (a, b, c) = (&lists[0][a], &lists[1][b], &results[c]);
+            found.push((a.price + b.price + c.price + own, peak([(a, dims[0]), (b, dims[1]), (c, dims[2])], mesh)));
+        }
+    }
+    found
+}
+
+/// For each amount of memory that some plan needs: the plan is the cheapest of those that need no more.
+#[test]
+fn limits_on_memory() {
+    let (mut count, mut proven) = (0, 0);
+    for (axis, sizes, model) in iproduct!([2, 4], [[1024, 4096, 2048], [64, 2048, 512], [4096, 64, 64]], [Model::Book])
+    {
+        let mesh = [axis];
+        let machine = Machine::new(&mesh_text(&mesh));
+        let planner = machine.planner(model);
+        let closed = Layout::closed(2, 1);
+        for (a, b, c) in iproduct!(&closed, &closed, &closed) {
+            let all = plans([a, b, c], sizes, &mesh, model);
+            let [i, j, k] = sizes;
+            let text = |limit: u64| {
+                let (a, b, c) = (a.text(&["I", "J"]), b.text(&["J", "K"]), c.text(&["I", "K"]));
+                let head = format!("{}\ndims {{I: {i}, J: {j}, K: {k}}}", mesh_text(&mesh));
+                format!("{head}\nA: bf16{a}\nB: bf16{b}\nC{c} = A * B\nlimit memory {limit}B\n")
+            };
+            for limit in all.iter().map(|(_, peak)| *peak).sorted().dedup() {
+                let least =
+                    all.iter().filter(|(_, peak)| *peak <= limit).map(|(price, _)| *price).min().expect("a plan");
+                let plan = planner.plan(&text(limit));
+                let (price, held) = (planner.price(&plan), plan.totals().peak().0);
+                assert!(held <= limit, "{}{plan}", text(limit));
+                assert_eq!(price, least, "{}{plan}", text(limit));
+                count += 1;
+                proven += usize::from(plan.exact);
+            }
+        }
+    }
+    assert!(count > 600 && 100 * proven > 95 * count, "{count} {proven}");
+}

@@ -1,0 +1,83 @@
+//! What `docs/planning.md` says of plans, but for how long they take: that the tables have these programs, and which of
+//! their plans are proven or how far they are from what no plan beats. The rows that take long are left to the bench.
+#![allow(missing_docs)]
+
+#[path = "../../benches/planner/programs.rs"]
+mod programs;
+
+use crate::common::programs as files;
+use programs::{gpt3, layers, product, proven};
+use shardc::compiler::{self, Options};
+use shardc::costs::CostModel;
+use shardc::plan::Plan;
+
+const DOCUMENT: &str = include_str!("../../docs/planning.md");
+
+fn planned(source: &str, costs: CostModel) -> Plan {
+    let (program, found) = compiler::check(source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
+    let options = Options { costs, ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("a machine");
+    compiler::plan(&program, &topology, &options).expect("a plan")
+}
+
+/// The cells of the rows below a heading, without the head of the table.
+fn rows(heading: &str) -> Vec<Vec<&'static str>> {
+    let (_, below) = DOCUMENT.split_once(&format!("## {heading}\n")).expect("the heading");
+    let section = below.split("\n## ").next().expect("a section");
+    let cells = |line: &'static str| line.trim_matches('|').split('|').map(str::trim).collect();
+    section.lines().filter(|line| line.starts_with('|')).skip(2).map(cells).collect()
+}
+
+/// The two models of a row, each with the cell that says what is proven.
+fn said<'r>(row: &[&'r str]) -> [(CostModel, &'r str); 2] {
+    let [.., book, _, exact] = row else { panic!("{row:?}") };
+    [(CostModel::Book, *book), (CostModel::Exact, *exact)]
+}
+
+#[test]
+fn the_corpus_is_proven() {
+    let count = files("tests/corpus").len();
+    for (row, costs) in rows("The corpus").iter().zip([CostModel::Book, CostModel::Exact]) {
+        assert_eq!(row[..2], [format!("{costs:?}"), count.to_string()]);
+    }
+    for path in files("tests/corpus") {
+        let source = std::fs::read_to_string(&path).expect("a program");
+        let plan = planned(&source, CostModel::Book);
+        assert!(plan.exact, "{}", path.display());
+    }
+}
+
+#[test]
+fn layers_that_are_repeated() {
+    let rows = rows("GPT-3, 96 layers");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(proven(&planned(&gpt3(), CostModel::Book)), rows[0][2]);
+}
+
+#[test]
+fn statements() {
+    let rows = rows("Statements");
+    assert_eq!(rows.len(), 10);
+    for row in rows {
+        let (count, residual) = (row[0].parse::<usize>().expect("a number"), row[2] == "yes");
+        assert_eq!(row[1], (4 * count + 1).to_string());
+        for (costs, said) in said(&row) {
+            if count <= 4 || count <= 16 && (!residual || costs == CostModel::Book) {
+                assert_eq!(proven(&planned(&layers(count, residual), costs)), said, "{costs:?} {row:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn mesh_axes() {
+    let rows = rows("Mesh axes");
+    assert_eq!(rows.len(), 11);
+    for row in rows {
+        let (count, large) = (row[0].parse::<usize>().expect("a number"), row[1] == "of 8 dims");
+        for (costs, said) in said(&row).into_iter().filter(|_| count <= if large { 3 } else { 4 }) {
+            assert_eq!(proven(&planned(&product(count, large), costs)), said, "{costs:?} {row:?}");
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The proof against mutants of what the compiler makes: the schedule of every small example, and every method of
+//! every collective. Whatever changes the numbers must be refused.
+//!
+//! The dims of the examples are shortened, so that a naive interpreter in i64 can run thousands of mutants; what is
+//! moved stays the same, which is checked. Where an example has very many mutants every so-many-th is taken, with the
+//! strides printed; `SHARDC_MUTANTS=all` takes them all.
+#![allow(clippy::print_stdout, missing_docs)]
+
+use crate::common::{
+    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, short_name, single, small_examples,
+};
+use shardc::collective::CollectiveKind;
+use shardc::dtype::DType;
+use shardc::mesh::{Axes, Mesh, Wiring};
+use shardc::method::Method;
+use shardc::operator::Operator;
+use shardc::recipe::Lowering;
+use shardc::schedule::methods::{Colour, Destination, Multiport, Stage};
+use shardc::schedule::{Schedule, methods};
+use shardc::sim::proof::{Flaw, prove};
+use std::fmt;
+
+/// Mutants of one example, unless all are asked for.
+const MOST_MUTANTS: usize = 500;
+
+/// Shorter dims for some examples; the others are small.
+const SIZES: [(&str, &str); 18] = [
+    ("machines/two_levels", "B: 4, M: 2, F: 4"),
+    ("machines/degraded", "I: 16, J: 1"),
+    ("padded_attention", "S: 3, T: 6, H: 5"),
+    ("flash_decoding", "B: 2, N: 1, T: 16, H: 4"),
+    ("lora", "B: 4, D: 16, F: 8, R: 2"),
+    ("vocab_parallel_loss", "B: 4, D: 4, V: 16"),
+    ("attention", "B: 2, S: 4, T: 4, D: 4, N: 4, H: 2"),
+    ("fsdp_mlp", "B: 8, D: 16, F: 8"),
+    ("megatron_mlp", "B: 4, D: 16, F: 8"),
+    ("blocks/broadcast", "B: 4, D: 8, F: 4"),
+    ("blocks/expectations", "B: 8, D: 16, F: 8"),
+    ("blocks/grouped_queries", "B: 2, T: 2, S: 2, D: 4, K: 2, M: 2, H: 2, N = K*M"),
+    ("blocks/layers", "B: 4, D: 8, F: 4, LAYERS: 2"),
+    ("blocks/parts_of_a_ring", "B: 16, D: 16, F: 4"),
+    ("blocks/physical_axes", "I: 8, J: 4, K: 4"),
+    ("blocks/scatter_onto_two_dims", "I: 8, J: 8, K: 8"),
+    ("furiosa/", "B: 4"),
+    ("book/", "I: 8, J: 16, K: 8"),
+];
+
+const KINDS: [CollectiveKind; 5] = [
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllToAll,
+    CollectiveKind::Broadcast,
+];
+
+/// What came of some mutants.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    all: usize,
+    malformed: usize,
+    refused: usize,
+    /// Refused, although the numbers come out.
+    alarms: usize,
+    proven: usize,
+}
+
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.all += other.all;
+        self.malformed += other.malformed;
+        self.refused += other.refused;
+        self.alarms += other.alarms;
+        self.proven += other.proven;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { all, malformed, refused, alarms, proven } = self;
+        write!(f, "{all} mutants: {malformed} malformed, {refused} refused ({alarms} false alarms), {proven} proven")
+    }
+}
+
+/// Judges every `stride`-th mutant of a schedule.
+///
+/// # Panics
+/// If a mutant is proven and computes something else.
+fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
+    let references: Vec<Reference> = (0..3).map(|seed| Reference::new(schedule, seed)).collect();
+    assert!(references.iter().all(|reference| reference.is_met_by(schedule)), "{name}: the schedule itself is wrong");
+    prove(schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+    let wanted = std::env::var("SHARDC_MUTANTS").is_ok_and(|value| value == "all");
+    let total = mutants(schedule).count();
+    let stride = if wanted { 1 } else { total.div_ceil(most).max(1) };
+    let mut counts = Counts::default();
+    for (change, mutant) in mutants(schedule).step_by(stride) {
+        counts.all += 1;
+        let computes = || references.iter().all(|reference| reference.is_met_by(&mutant));
+        match prove(&mutant) {
+            Err(Flaw::Malformed(_) | Flaw::MalformedArray { .. }) => {
+                counts.malformed += 1;
+            }
+            Err(flaw) => {
+                counts.refused += 1;
+                if computes() {
+                    counts.alarms += 1;
+                    println!("  false alarm: {name}, {change}: {flaw}");
+                }
+            }
+            Ok(_) => {
+                counts.proven += 1;
+                assert!(computes(), "{name}, {change}: proven and wrong");
+            }
+        }
+    }
+    println!("{name}, 1 in {stride} of {total}: {counts}");
+    counts
+}
+
+/// The same program with shorter dims.
+fn shortened(name: &str, source: &str) -> String {
+    let Some((_, sizes)) = SIZES.iter().find(|(part, _)| name.contains(part)) else { return source.to_owned() };
+    let lines = source
+        .lines()
+        .map(|line| if line.starts_with("dims ") { format!("dims {{{sizes}}}\n") } else { format!("{line}\n") });
+    lines.collect()
+}
+
+#[test]
+fn no_mutant_of_an_example_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for path in small_examples() {
+        let name = short_name(&path);
+        let source = std::fs::read_to_string(&path).expect("an example");
+        let short = shortened(&name, &source);
+        let compiled = compile(&short);
+        assert_eq!(collectives(&compiled), collectives(&compile(&source)), "{name}: other moves");
+        total.add(judge(&name, &compiled.schedule, MOST_MUTANTS));
+        let kept = compile_lowered(&short, Lowering { keep_all_gather: true, ..Lowering::default() });
+        if kept.schedule.operations.node_count() != compiled.schedule.operations.node_count() {
+            total.add(judge(&format!("{name}, gathers kept"), &kept.schedule, MOST_MUTANTS / 2));
+        }
+    }
+    println!("examples: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// One collective over two axes at once, its colours of unequal weights.
+fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> Schedule {
+    let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
+    let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
+    let multiport = Multiport { stages: stages.clone(), colours, chunks };
+    let devices = mesh.device_count() as u64;
+    let there = Destination { dim: 1, order: mesh.axis_ids().collect() };
+    let extents = [2 * devices, if kind == CollectiveKind::AllToAll { devices } else { 3 * chunks }];
+    single::schedule(mesh, kind, extents, DType::I64, |builder, given| match kind {
+        CollectiveKind::AllGather => multiport.all_gather(builder, given),
+        CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
+        CollectiveKind::AllReduce => multiport.all_reduce(builder, given, Operator::Sum),
+        CollectiveKind::AllToAll => multiport.all_to_all(builder, given, there),
+        CollectiveKind::Broadcast if method == Method::OneHop => {
+            let [outer, inner] = [stages[0].axes, stages[1].axes];
+            methods::broadcast_over_nodes(builder, &[(outer, false)], inner, given, chunks)
+        }
+        CollectiveKind::Broadcast => {
+            let runs: Vec<(Axes, bool)> = stages.iter().map(|stage| (stage.axes, false)).collect();
+            methods::broadcast_over(builder, &runs, given, chunks)
+        }
+        CollectiveKind::Permute | CollectiveKind::Slice | CollectiveKind::Open => unreachable!("not asked for"),
+    })
+}
+
+#[test]
+fn no_mutant_over_several_axes_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for kind in KINDS {
+        for method in [Method::BalancedMeetInMiddleRing, Method::Line, Method::OneHop] {
+            for (sizes, chunks) in [([2, 3], 1), ([3, 2], 2), ([4, 3], 1)] {
+                let mesh = Mesh::of(&[("X", sizes[0]), ("Y", sizes[1])]);
+                let name = format!("{} at once by {} on {mesh}, {chunks} chunks", kind.name(), method.name());
+                total.add(judge(&name, &multiport(kind, mesh, method, chunks), MOST_MUTANTS / 4));
+            }
+        }
+    }
+    for (method, chunks) in [(Method::BalancedMeetInMiddleRing, 1), (Method::Line, 2)] {
+        let mesh = Mesh::of(&[("X", 3), ("Y", 2)]);
+        let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
+        let colours = [vec![0, 1], vec![1, 0]].map(|order| Colour { order, weight: 1 }).to_vec();
+        let all = Multiport { stages, colours, chunks };
+        let schedule = single::schedule(mesh, CollectiveKind::Broadcast, [12, 4], DType::I64, |builder, given| {
+            all.broadcast(builder, given)
+        });
+        let name = format!("Broadcast scattered and gathered by {}, {chunks} chunks", method.name());
+        total.add(judge(&name, &schedule, MOST_MUTANTS / 2));
+    }
+    println!("several axes: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// Four rings through all devices of a torus.
+#[test]
+fn no_mutant_around_four_rings_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    let collectives = [
+        ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]"),
+        ("A: i32[I_X, J_Y]", "AllGather_XY(A[I_X, J_Y]) -> B[I, J]"),
+        ("A: i32[I, J]{U_XY}", "ReduceScatter_{XY,I}(A[I, J]{U_XY}) -> B[I_XY, J]"),
+        ("A: i32[I, J]{U_XY}", "AllReduce_XY(A[I, J]{U_XY}) -> B[I, J]"),
+    ];
+    for (input, line) in collectives {
+        let machine = "mesh {X: 3 ring, Y: 3 ring} on tpu_v5p\ndims {I: 9, J: 9}";
+        let source = format!("{machine}\n{input}\n{line} using quad_directional_ring\n");
+        total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
+    }
+    println!("four rings: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+#[test]
+fn no_mutant_of_a_method_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for (kind, n) in KINDS.into_iter().flat_map(|kind| (2..=5).map(move |n| (kind, n))) {
+        for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
+            for method in methods::candidates(kind, wiring, u64::from(n)) {
+                // Two devices on a ring are wired as a line, which has its turn.
+                if n == 2 && wiring == Wiring::Ring {
+                    continue;
+                }
+                let extents = [2 * u64::from(n), u64::from(n)];
+                let schedule = single::one_axis(kind, method, single::axis(wiring, n), extents, DType::I64, 2);
+                let name = format!("{} by {} on a {wiring} of {n}", kind.name(), method.name());
+                total.add(judge(&name, &schedule, MOST_MUTANTS / 4));
+            }
+        }
+    }
+    println!("methods: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// Gathers that borrow an idle axis, and broadcasts and sums along packed trees.
+#[test]
+fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    let gather = |along, idle, columns| {
+        format!(
+            "mesh {{X: {along}, Y: {idle}}} on tpu_v5p\ndims {{I: 8, J: {columns}}}\nA: i32[I_X, J]\nAllGather_X(A[I_X, J]) -> B[I, J] using idle_axis\n"
+        )
+    };
+    for (along, idle) in [("4 ring", "2"), ("2", "3 ring"), ("4 line", "3 line"), ("2 switch", "4 switch")] {
+        let name = format!("AllGather over {along} beside {idle}");
+        total.add(judge(&name, &compile(&gather(along, idle, 12)).schedule, MOST_MUTANTS / 2));
+    }
+    let packed = [
+        ("A: i32[I_XY, J]", "AllGather_XY(A[I_XY, J]) -> B[I, J]"),
+        ("A: i32[I, J]{U_XY}", "ReduceScatter_{XY,I}(A[I, J]{U_XY}) -> B[I_XY, J]"),
+        ("A: i32[I, J]{U_XY}", "AllReduce_XY(A[I, J]{U_XY}) -> B[I, J]"),
+    ];
+    for (input, line) in packed {
+        let machine = "mesh {X: 3 ring, Y: 2} on tpu_v5p\nlink (0,0)<->(1,0) down";
+        let source = format!("{machine}\ndims {{I: 12, J: 5}}\n{input}\n{line} using tree_packing\n");
+        total.add(judge(line, &compile(&source).schedule, MOST_MUTANTS / 2));
+    }
+    println!("borrowed links and packed trees: {total}");
+    assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}

@@ -1,0 +1,9 @@
+//! The proof against mutants of schedules and a naive interpreter.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod example_mutants;
+mod proof_flaws;
+mod proof_mutants;
+mod symmetry;

@@ -1,0 +1,297 @@
+//! Schedules that are given as text or as a document: what is proven of them, where they are wrong, what they take.
+//!
+//! What `docs/schedules.md` shows is made here: `INSTA_UPDATE=always cargo test --test schedules given` writes it into
+//! the page.
+
+use crate::common::{compile, files_of};
+use shardc::compiler::{self, Options};
+use shardc::diag::Diagnostics;
+use shardc::report::given::Given;
+use shardc::schedule::{OpKind, Schedule, Sources, Unread, from_json, from_text, is_schedule, to_json};
+use shardc::sim::{clock, proof, values};
+use shardc::span::LineIndex;
+use shardc::topology::Topology;
+use shardc::units::Rate;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn example(name: &str) -> String {
+    std::fs::read_to_string(root().join("examples/schedules").join(name)).expect("an example")
+}
+
+/// All that is found in a schedule.
+fn found(source: &str) -> Result<(Schedule, Topology), Diagnostics> {
+    let written = from_text(source).map_err(|unread| match unread {
+        Unread::Text(found) | Unread::Malformed(found) => found,
+    })?;
+    let given = Given { schedule: written.schedule, places: Some(written.places) };
+    let topology = compiler::machine_of(&given.schedule, &Options::default()).expect("a machine");
+    compiler::prove(&given.schedule, &topology).map_err(|flaw| given.flaw(&flaw))?;
+    Ok((given.schedule, topology))
+}
+
+fn right(source: &str) -> (Schedule, Topology) {
+    found(source).unwrap_or_else(|found| panic!("{found:?}\n{source}"))
+}
+
+/// The code, the line and the message of the one thing that is wrong.
+fn wrong(source: &str) -> String {
+    let found = found(source).err().unwrap_or_else(|| panic!("this is right:\n{source}"));
+    let index = LineIndex::new(source);
+    let line = |found: &shardc::diag::Diagnostic| {
+        let (line, column) = index.line_column(source, found.span().start);
+        format!("{line}:{column} {}: {}", found.code, found.message)
+    };
+    found.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn shardc(arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
+    let command = command.current_dir(root()).args(arguments).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).ok();
+    child.wait_with_output().expect("the command ends")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Those that are called wrong are; the others are proven, take a time, compute the dense result, and read the same
+/// in all their forms.
+#[test]
+fn schedules_written_by_hand() {
+    let examples = files_of("examples/schedules", "schedule");
+    assert!(examples.len() >= 4);
+    for path in examples {
+        let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+        let source = std::fs::read_to_string(&path).expect("an example");
+        assert!(is_schedule(&source) && source.starts_with("# "), "{name}");
+        if name.starts_with("wrong_") {
+            assert!(wrong(&source).contains("proof-"), "{name}");
+            continue;
+        }
+        let (schedule, topology) = right(&source);
+        let timing = clock::run(&schedule, &topology).expect("a time");
+        let written = schedule.to_string();
+        let read = from_text(&written).expect("the text form").schedule;
+        let document = from_json(&to_json(&schedule)).expect("the JSON form");
+        for again in [read, document] {
+            assert_eq!(again.to_string(), written, "{name}");
+            assert_eq!(clock::run(&again, &topology).as_ref(), Ok(&timing), "{name}");
+            proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        }
+        let inputs = values::inputs(&schedule, 1).expect("small");
+        let dense = values::dense(&schedule, &inputs).expect("small");
+        let run = values::run(&schedule, &inputs).expect("small");
+        assert!(values::compare(&schedule, &inputs, &dense, &run).expect("comparable").equal, "{name}");
+    }
+}
+
+/// G29: the vectors are those of the description.
+#[test]
+fn g29_as_it_is_described() {
+    let (schedule, _) = right(&example("furiosa_reduce_scatter.schedule"));
+    let by_method =
+        compile(&std::fs::read_to_string(root().join("examples/furiosa/reduce_scatter.shard")).expect("it"));
+    let shuffles = |schedule: &Schedule| -> Vec<Vec<u32>> {
+        let sources = schedule.ids().filter_map(|id| match &schedule.operation(id).kind {
+            OpKind::Shuffle { sources, .. } => Some(sources.clone()),
+            _ => None,
+        });
+        let all = |sources: Sources| {
+            schedule.mesh.devices().filter_map(|at| Some(sources.of(&schedule.mesh, at)?.0)).collect()
+        };
+        sources.map(all).collect()
+    };
+    assert_eq!(shuffles(&schedule), [[1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]);
+    assert_eq!(shuffles(&schedule), shuffles(&by_method.schedule));
+}
+
+/// G34: the bytes of one port, and 5 pieces more; within 1 % of 6 hops of 1 us and the bytes.
+#[test]
+fn g34_from_corner_to_corner() {
+    let (schedule, topology) = right(&example("point_to_point.schedule"));
+    let timing = clock::run(&schedule, &topology).expect("a time");
+    let (one_way, pieces) = (Rate::new(45_000_000_000).expect("a rate"), 128);
+    let piece = topology.scale.at_rate(8 * 128 * 8192 * 2 / 2 / pieces, one_way);
+    assert_eq!(timing.makespan, piece * (128 + 5));
+    let seconds = topology.scale.seconds(timing.makespan);
+    assert!((seconds / 192.4e-6 - 1.0).abs() < 0.01, "{seconds}");
+}
+
+#[test]
+fn flaws_are_told_in_the_names_of_the_text() {
+    insta::assert_snapshot!(wrong(&example("wrong_ring_all_reduce.schedule")), @"14:1 proof-counted-twice: %sum4 on d0 (X 0): A[I 0..8] is counted twice: operands 0 and 1 share a contribution");
+    let ring = example("ring_all_gather.schedule");
+    let cases = [
+        ("%two at [(2,3,0,1)", "%two at [(1,2,3,0)"),
+        ("via X+1 %own", "via X+2 %own"),
+        ("via X+1 %own", "via Y+1 %own"),
+        ("%own = input", "%one = input"),
+        ("A[I, J]", "A[I, K]"),
+        ("output %all = A[I, J]", "output %everything = A[I, J]"),
+        ("%one : bf16[16, 512]", "%one : bf16[16, 51]"),
+        ("shuffle (3,0,1,2) via X+1 %two", "shuffle (3,0,1,2 via X+1 %two"),
+        ("mesh {X: 4 ring}", "mesh {X: 0}"),
+        ("mesh {X: 4 ring}", ""),
+        ("array A: bf16", "array A: bf17"),
+    ];
+    let report: Vec<String> = cases
+        .iter()
+        .map(|(from, to)| {
+            assert!(ring.contains(from), "{from}");
+            format!("{to}\n  {}", wrong(&ring.replacen(from, to, 1)).replace('\n', "\n  "))
+        })
+        .collect();
+    insta::assert_snapshot!(report.join("\n"), @r"
+    %two at [(1,2,3,0)
+      10:1 proof-filled-twice: %all on d0 (X 0): operands 2 and 3 both fill the block at [1..2, 0..16, 0..512]
+    via X+2 %own
+      7:1 schedule-malformed: `%one` is malformed: 2 hops do not lead to the sources of the shuffle
+    via Y+1 %own
+      7:30 schedule-word: `Y` is not an axis of the mesh
+    %one = input
+      7:1 schedule-twice: `%one` is made twice
+      11:5 schedule-word: `%own` is not a value that is made before
+    A[I, K]
+      17:16 schedule-dims: the dims of `A` are `[I, J]`
+    output %everything = A[I, J]
+      17:8 schedule-word: `%everything` is not a value that is made before
+    %one : bf16[16, 51]
+      8:1 schedule-malformed: `%two` is malformed: extents [16, 51] where [16, 512] follow from the operands
+    shuffle (3,0,1,2 via X+1 %two
+      9:27 schedule-syntax: unexpected `via`
+    mesh {X: 0}
+      3:1 schedule-mesh: the mesh is empty or too large: at most 15 axes and 1048576 devices
+
+      4:1 schedule-syntax: a schedule begins with its mesh
+    array A: bf17
+      4:10 schedule-word: `bf17` is not an element type such as `bf16`
+    ");
+}
+
+/// Texts with one to three changes: what is still read is proven or refused, and what is proven takes a time and computes
+/// the dense result; nothing panics.
+#[test]
+fn damaged_schedules_never_panic() {
+    let words = "0 1 2 3 4 7 16 64 -1 - ( ) [ ] , : % %0 %own %one %two X Y XY {X,Y} I J A via over of dim at + input slice \
+        shuffle add assemble all_gather mat_mul reduce map fill sum max relu ab->ab ab->ba a->a i32 bf16 (1,0) (0,1,2,3) \
+        (3,0,1,2) (-,0,1,2) (x+1) x-1 mod 0..2 {U_X} {MAX_X} ring line switch output array step";
+    let words: Vec<&str> = words.split_whitespace().collect();
+    let page = std::fs::read_to_string(root().join("docs/schedules.md")).expect("the page");
+    let names = ["ring_all_gather.schedule", "furiosa_reduce_scatter.schedule", "wrong_ring_all_reduce.schedule"];
+    let shown = page.split("```schedule\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let seeds: Vec<String> = names.iter().map(|name| example(name)).chain(shown.map(str::to_owned)).collect();
+    let mut random = fastrand::Rng::with_seed(11);
+    let (mut read, mut proven) = (0, 0);
+    for _ in 0..5000 {
+        let mut text = seeds[random.usize(..seeds.len())].clone();
+        for _ in 0..random.usize(1..=3) {
+            // A word for a word, most often, so that much can still be read.
+            let starts: Vec<usize> = text.match_indices([' ', ',', '(', '[']).map(|(at, _)| at + 1).collect();
+            let at = starts[random.usize(..starts.len())];
+            let length = text[at..].find([' ', ',', ')', ']', '\n']).unwrap_or(0);
+            let end = if random.u32(..8) == 0 { (at + random.usize(..30)).min(text.len()) } else { at + length };
+            text.replace_range(at..end, words[random.usize(..words.len())]);
+        }
+        let Ok(written) = from_text(&text) else { continue };
+        read += 1;
+        assert_eq!(
+            from_text(&written.schedule.to_string()).expect("it was read").schedule.to_string(),
+            written.schedule.to_string()
+        );
+        let Ok((schedule, topology)) = found(&text) else { continue };
+        proven += 1;
+        clock::run(&schedule, &topology).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let inputs = values::inputs(&schedule, 3).expect("small");
+        let dense = values::dense(&schedule, &inputs).expect("small");
+        let run = values::run(&schedule, &inputs).expect("small");
+        let numerics = values::compare(&schedule, &inputs, &dense, &run).expect("comparable");
+        assert!(numerics.equal || numerics.within, "{text}");
+    }
+    assert!(read > 300 && proven > 200, "{read} read, {proven} proven");
+}
+
+#[test]
+fn the_command_ends_by_what_is_wrong() {
+    let wrong = shardc(&["prove", "examples/schedules/wrong_ring_all_reduce.schedule"], "");
+    assert_eq!((wrong.status.code(), text(&wrong.stdout)), (Some(1), String::new()));
+    assert!(text(&wrong.stderr).contains("schedule:14:1"), "{}", text(&wrong.stderr));
+    let ring = example("ring_all_gather.schedule");
+    let right = shardc(&["prove", "-"], &ring);
+    assert_eq!(right.status.code(), Some(0), "{}", text(&right.stderr));
+    assert!(text(&right.stdout).contains("%all is A[I, J]"));
+    for (what, input, code, says) in [
+        ("malformed", ring.replace("[16, 512]", "[16, 511]"), 1, "schedule-malformed"),
+        ("unreadable", ring.replace("via", "over"), 2, "is not a schedule"),
+        ("a program", "mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X]\n".to_owned(), 2, "is not a schedule"),
+        ("half a document", "{\"schema\": ".to_owned(), 2, "<stdin>:1:10"),
+        ("nothing", String::new(), 2, "a schedule begins with its mesh"),
+    ] {
+        let output = shardc(&["prove", "-"], &input);
+        assert_eq!(output.status.code(), Some(code), "{what}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(says), "{what}: {}", text(&output.stderr));
+    }
+    let strict = shardc(&["time", "-", "--strict"], &ring);
+    assert_eq!(strict.status.code(), Some(2));
+    assert!(text(&strict.stderr).contains("`--strict` is for programs"));
+}
+
+/// Text and document of a schedule that the compiler makes, given back to the command.
+#[test]
+fn what_is_compiled_can_be_given_back() {
+    let file = "examples/book/case3.shard";
+    let [plain, json] = ["text", "json"]
+        .map(|format| text(&shardc(&["compile", file, "--emit", "schedule", "--format", format], "").stdout));
+    let document = |input: &str, command: &str| -> serde_json::Value {
+        let output = shardc(&[command, "-", "--format", "json"], input);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_str(&text(&output.stdout)).expect("JSON")
+    };
+    for command in ["prove", "time", "run"] {
+        let (from_text, from_json) = (document(&plain, command), document(&json, command));
+        assert_eq!(from_text, from_json, "{command}");
+        assert_eq!(from_text["proof"]["proven"], true, "{command}");
+        assert_eq!(from_text["time"].is_null(), command == "prove");
+        assert_eq!(
+            from_text["numerics"]["equal"],
+            if command == "run" { true.into() } else { serde_json::Value::Null }
+        );
+    }
+    let program: serde_json::Value =
+        serde_json::from_str(&text(&shardc(&["time", file, "--format", "json"], "").stdout)).expect("JSON");
+    assert_eq!(document(&plain, "time")["time"]["makespan_s"], program["time"]["makespan_s"]);
+}
+
+/// Every schedule of the page is right, and the report that it shows is the one that is made.
+#[test]
+fn the_page_is_true() {
+    let path = root().join("docs/schedules.md");
+    let page = std::fs::read_to_string(&path).expect("the page");
+    let mut pieces: Vec<String> = page.split("```").map(str::to_owned).collect();
+    let mut schedules = 0;
+    for piece in pieces.iter_mut().skip(1).step_by(2) {
+        let (info, inside) = piece.split_once('\n').expect("a fence ends its line");
+        if info == "schedule" {
+            right(inside);
+            schedules += 1;
+        }
+        if let Some(file) = info.strip_prefix("text report=") {
+            let output = shardc(&["prove", file], "");
+            *piece = format!("{info}\n$ shardc prove {file}\n{}", text(&output.stderr));
+        }
+    }
+    assert_eq!(schedules, 2);
+    let made = pieces.join("```");
+    if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+        std::fs::write(&path, &made).expect("the page is written");
+    } else {
+        assert_eq!(made, page, "docs/schedules.md is old");
+    }
+}

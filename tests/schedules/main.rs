@@ -1,0 +1,11 @@
+//! The methods of collectives, and schedules written by hand.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod degenerate;
+mod given;
+mod idle;
+mod methods;
+mod packing;
+mod quad;

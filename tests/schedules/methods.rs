@@ -1,0 +1,207 @@
+//! Every method on many axes is proven, and right on numbers.
+
+use crate::common::compile;
+use crate::common::numeric::computes;
+use crate::common::single::{axis, one_axis, schedule};
+use itertools::{Itertools, iproduct};
+use shardc::collective::CollectiveKind;
+use shardc::compiler::{self, Options};
+use shardc::dtype::DType;
+use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
+use shardc::method::Method;
+use shardc::schedule::methods::{self, Colour, Multiport, Stage, broadcasts_in_chunks, candidates};
+use shardc::sim::clock;
+use shardc::sim::proof::prove;
+use shardc::topology::{Hardware, Topology};
+use shardc::units::Bytes;
+
+const KINDS: [CollectiveKind; 5] = [
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllToAll,
+    CollectiveKind::Broadcast,
+];
+const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
+
+#[test]
+fn every_method_is_proven_on_two_to_seventeen_devices_and_more() {
+    let mut proven = 0;
+    for n in (2..=17).chain([32, 64]) {
+        for (kind, wiring) in KINDS.into_iter().flat_map(|kind| WIRINGS.map(|wiring| (kind, wiring))) {
+            for method in candidates(kind, wiring, u64::from(n)) {
+                let in_chunks = match kind {
+                    CollectiveKind::Broadcast => broadcasts_in_chunks(method),
+                    _ => method.in_chunks(),
+                };
+                for chunks in if in_chunks { vec![1, 2, 5] } else { vec![1] } {
+                    let extents = [u64::from(n), if in_chunks { 10 } else { u64::from(n) }];
+                    let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, chunks);
+                    let name = format!("{} by {} on a {wiring} of {n}, {chunks} chunks", kind.name(), method.name());
+                    prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                    assert!(n > 9 || computes(&schedule, u64::from(n)), "{name}: wrong numbers");
+                    proven += 1;
+                }
+            }
+        }
+    }
+    assert!(proven > 1000, "{proven}");
+}
+
+/// Trees that share no link: the busiest link has its part of the value and no more.
+#[test]
+fn broadcasts_over_several_axes_use_all_links_of_the_first_device() {
+    let wirings = [Wiring::Ring, Wiring::Line];
+    for sizes in [vec![2, 2], vec![2, 3], vec![3, 3], vec![4, 4], vec![2, 5], vec![3, 2, 2], vec![3, 3, 3]] {
+        for wired in sizes.iter().map(|_| wirings).multi_cartesian_product() {
+            let axes = sizes.iter().zip(&wired).zip(["X", "Y", "Z"]);
+            let axes = axes.map(|((size, wiring), name)| Axis {
+                name: name.into(),
+                size: *size,
+                wiring: Some(*wiring),
+                over: None,
+            });
+            let mesh = Mesh::new(axes.collect()).expect("a small mesh");
+            let links: u64 = sizes
+                .iter()
+                .zip(&wired)
+                .map(|(size, wiring)| if *size > 2 && *wiring == Wiring::Ring { 2 } else { 1 })
+                .sum();
+            let runs: Vec<(Axes, bool)> =
+                mesh.axis_ids().zip(&wired).map(|(axis, wiring)| (axis.into(), *wiring == Wiring::Ring)).collect();
+            for chunks in [1, 2, 3] {
+                let extents = [60, 6];
+                let schedule =
+                    schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I64, |builder, given| {
+                        methods::broadcast_over(builder, &runs, given, chunks)
+                    });
+                let name = format!("{sizes:?} {wired:?}, {chunks} chunks");
+                prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+                assert!(computes(&schedule, 7), "{name}: wrong numbers");
+                let hardware = Hardware::named("tpu_v5e").expect("shipped");
+                let topology = Topology::new(mesh.clone(), hardware).expect("a common tick");
+                let timing = clock::run(&schedule, &topology).expect("a time");
+                let fullest = timing.links.iter().map(|link| link.bytes.0).max().unwrap_or_default();
+                // Parts have whole chunks.
+                let row = 6 * 8;
+                assert!(fullest <= (60 * row / links).next_multiple_of(row * chunks), "{name}: {fullest} bytes");
+            }
+        }
+    }
+}
+
+/// Over nodes of devices on a switch as well: every device of the first node takes a part to the others, and the ports
+/// between nodes carry that part and no more.
+#[test]
+fn broadcasts_over_nodes_use_all_ports_between_them() {
+    let axis = |name: &str, size: u32, over: Option<&str>| Axis {
+        name: name.into(),
+        size,
+        wiring: Some(Wiring::Switch),
+        over: over.map(Into::into),
+    };
+    for (nodes, devices, chunks) in iproduct!(2..=4u32, 2..=5u32, 1..=3u64) {
+        let mesh = Mesh::new(vec![axis("X", nodes, Some("ib")), axis("Y", devices, None)]).expect("a small mesh");
+        let [x, y] = [0, 1].map(AxisId::new);
+        let rows = 60 * u64::from(devices) * chunks;
+        let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, [rows, 2], DType::I64, |builder, given| {
+            methods::broadcast_over_nodes(builder, &[(x.into(), false)], y.into(), given, chunks)
+        });
+        let name = format!("{nodes} nodes of {devices}, {chunks} chunks");
+        prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+        assert!(computes(&schedule, 7), "{name}: wrong numbers");
+        let topology = Topology::new(mesh, Hardware::named("h100").expect("shipped")).expect("a common tick");
+        let timing = clock::run(&schedule, &topology).expect("a time");
+        let between = topology.all_links().filter(|id| topology.link(*id).axis == x);
+        let fullest = between.map(|id| timing.links[id.index()].bytes.0).max().unwrap_or_default();
+        assert_eq!(fullest, rows * 16 / u64::from(devices), "{name}");
+    }
+}
+
+/// Scattered from the first device over all axes at once and gathered again, on rings, lines and switches.
+#[test]
+fn broadcasts_over_several_axes_scatter_and_gather() {
+    let stages = [
+        (Wiring::Ring, Method::BalancedMeetInMiddleRing),
+        (Wiring::Line, Method::Line),
+        (Wiring::Switch, Method::OneHop),
+    ];
+    for (sizes, (wiring, method)) in iproduct!([vec![2, 3], vec![4, 3], vec![4, 4], vec![3, 2, 2]], stages) {
+        let axes = sizes.iter().zip(["X", "Y", "Z"]);
+        let axes = axes.map(|(size, name)| Axis { name: name.into(), size: *size, wiring: Some(wiring), over: None });
+        let mesh = Mesh::new(axes.collect()).expect("a small mesh");
+        let n: u64 = sizes.iter().map(|size| u64::from(*size)).product();
+        let count = sizes.len();
+        for (chunks, share) in iproduct!([1, 2], [[1, 1], [1, 7], [8, 4]]) {
+            let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
+            let order = |first: usize| (0..count).map(|step| (first + step) % count).collect();
+            let colours = (0..count).map(|first| Colour { order: order(first), weight: 1 + first as u64 }).collect();
+            let all = Multiport { stages, colours, chunks };
+            let extents = [share[0] * n, share[1]];
+            let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I64, |builder, given| {
+                all.broadcast(builder, given)
+            });
+            let name = format!("{sizes:?} {wiring}, {chunks} chunks of {extents:?}");
+            prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+            assert!(computes(&schedule, 3), "{name}: wrong numbers");
+        }
+    }
+}
+
+/// Large arrays on a torus: what the first device sends, and what each takes in, once over all links; about twice the
+/// bound.
+#[test]
+fn scattered_broadcasts_take_about_twice_the_bound() {
+    for sizes in [[8, 8], [12, 8]] {
+        let ring = |(name, size): (&str, u32)| Axis { name: name.into(), size, wiring: Some(Wiring::Ring), over: None };
+        let mesh = Mesh::new([("X", sizes[0]), ("Y", sizes[1])].map(ring).to_vec()).expect("a small mesh");
+        let stage = |axis: AxisId| Stage { axes: axis.into(), dim: 0, method: Method::BalancedMeetInMiddleRing };
+        let colours = [vec![0, 1], vec![1, 0]].map(|order| Colour { order, weight: 1 }).to_vec();
+        let all = Multiport { stages: mesh.axis_ids().map(stage).collect(), colours, chunks: 4 };
+        let extents = [mesh.device_count() as u64, 1 << 26];
+        let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I8, |builder, given| {
+            all.broadcast(builder, given)
+        });
+        let topology = Topology::new(mesh, Hardware::named("tpu_v5p").expect("shipped")).expect("a common tick");
+        let bound = topology.scale.at_rate(u128::from(extents[0] * extents[1]) / 4, topology.axes[0].one_way);
+        let ratio = clock::run(&schedule, &topology).expect("a time").makespan.ratio(bound);
+        assert!((1.9..2.4).contains(&ratio), "{sizes:?}: {ratio}");
+    }
+}
+
+/// What is asked for is what is counted: the plan says of each method what the clock says.
+#[test]
+fn plans_count_the_methods_that_are_asked_for() {
+    let lines = [
+        ("A: i8[I_X, J]", "AllGather_X(A[I_X, J]) -> C[I, J]", "clockwise_ring bidirectional_ring_pair bruck swing"),
+        ("A: i8[I, J]{U_X}", "AllReduce_X(A[I, J]{U_X}) -> C[I, J]", "tree anticlockwise_ring broadcast auto"),
+        ("A: i8[I_X, J]", "AllToAll_{X,J}(A[I_X, J]) -> C[I, J_X]", "direct bundled link_by_link direct_halves"),
+    ];
+    for (input, line, methods) in lines {
+        for method in methods.split(' ') {
+            let head = "mesh {X: 8 ring} on tpu_v5e\ndims {I: 8192, J: 8192}";
+            let compiled = compile(&format!("{head}\n{input}\n{line} using {method}\n"));
+            let makespan = clock::run(&compiled.schedule, &compiled.topology).expect("a time").makespan;
+            assert_eq!(compiled.plan.totals().time(), makespan, "{method}");
+            assert!(compiled.plan.lower_bound <= makespan, "{method}");
+            let usual = compile(&format!("{head}\n{input}\n{line}\n")).plan.totals().time();
+            assert_eq!(compiled.plan.exact, makespan <= usual, "{method}");
+        }
+    }
+}
+
+/// With GCL's rule a group whose devices have more than 2048 bytes together does not send everything to everybody.
+#[test]
+fn broadcasts_have_a_limit() {
+    let limited = Hardware { broadcast_limit: Some(Bytes(2048)), ..Hardware::named("tpu_v5e").expect("shipped") };
+    assert_eq!(Hardware::from_toml(&limited.to_toml()), Ok(limited.clone()));
+    for (rows, is_allowed) in [(256, true), (257, false)] {
+        let source = format!("mesh {{X: 8 ring}}\nA: i8[{rows}]{{U_X}}\nAllReduce_X(A) -> B[{rows}] using broadcast\n");
+        let program = compiler::check(&source).0.expect("right");
+        let compiled = |hardware: &Hardware| {
+            compiler::compile(&program, &Options { hardware: Some(hardware.clone()), ..Options::default() })
+        };
+        assert_eq!(compiled(&limited).is_ok(), is_allowed, "{rows}");
+        assert!(compiled(&Hardware::named("tpu_v5e").expect("shipped")).is_ok());
+    }
+}
