@@ -13,6 +13,7 @@ use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
+use crate::schedule::verify;
 use crate::sim::usage::{self, StepUsage};
 use crate::topology::Topology;
 use crate::units::Time;
@@ -196,7 +197,8 @@ impl<'a> Chooser<'a> {
             trial::of_block_on(&part.topology, from.dtype, &extents, sharding, |builder, input| {
                 there.emit(builder, input)
             });
-        StepUsage::of(&schedule, result).renumbered(&|axis| part.whole(axis))
+        let verified = verify(&schedule).expect("what recipes emit is verified");
+        StepUsage::of(verified, result).renumbered(&|axis| part.whole(axis))
     }
 
     /// What is done in one way only.
@@ -323,7 +325,7 @@ impl<'a> Chooser<'a> {
         let trial = trial::timed(&schedule, &part.topology, limit)?;
         let received = match self.objective {
             Objective::Time => 0,
-            Objective::Bytes => usage::of(&schedule).received.most,
+            Objective::Bytes => usage::of(verify(&schedule).ok()?).received.most,
         };
         Some(Tried { received, trial, stages: recipe.stages })
     }

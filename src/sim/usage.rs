@@ -12,7 +12,8 @@
 
 use super::clock;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh, Orbits};
-use crate::schedule::{self, OpId, OpKind, Operation, Schedule, Verified};
+use crate::schedule::presence::Presence;
+use crate::schedule::{OpId, OpKind, Operation, Schedule, Verified};
 use crate::units::Bytes;
 use std::ops::AddAssign;
 
@@ -201,22 +202,22 @@ struct Count<'a> {
     orbits: Orbits,
     operands: Vec<Vec<OpId>>,
     /// For each operation.
-    present: Vec<Presence>,
+    present: Vec<Where>,
 }
 
 /// On which devices there is a block.
-enum Presence {
+enum Where {
     /// On all.
     Everywhere,
     /// By class of devices.
     Some(Vec<bool>),
 }
 
-impl Presence {
+impl Where {
     fn at(&self, class: usize) -> bool {
         match self {
-            Presence::Everywhere => true,
-            Presence::Some(classes) => classes[class],
+            Where::Everywhere => true,
+            Where::Some(classes) => classes[class],
         }
     }
 }
@@ -248,7 +249,7 @@ impl<'a> Count<'a> {
             }
             _ => true,
         };
-        let everywhere = |presence: &Presence| matches!(presence, Presence::Everywhere);
+        let everywhere = |place: &Where| matches!(place, Where::Everywhere);
         self.present.iter().all(everywhere) && self.schedule.ids().all(sends)
     }
 
@@ -262,25 +263,26 @@ impl<'a> Count<'a> {
         self.present[id.index()].at(self.orbits.class(device))
     }
 
-    fn presence(&self, id: OpId) -> Presence {
+    fn presence(&self, id: OpId) -> Where {
         if self.follows_operands(id) {
-            return Presence::Everywhere;
+            return Where::Everywhere;
         }
         let classes = self.classes_of(id);
-        if classes.iter().all(|there| *there) { Presence::Everywhere } else { Presence::Some(classes) }
+        if classes.iter().all(|there| *there) { Where::Everywhere } else { Where::Some(classes) }
     }
 
     /// Whether an operation has a result everywhere for its operands are there.
     fn follows_operands(&self, id: OpId) -> bool {
         let operands = &self.operands[id.index()];
-        let are_everywhere =
-            operands.iter().all(|operand| matches!(self.present[operand.index()], Presence::Everywhere));
+        let are_everywhere = operands.iter().all(|operand| matches!(self.present[operand.index()], Where::Everywhere));
         let kind = &self.schedule.operation(id).kind;
-        are_everywhere && !operands.is_empty() && !matches!(kind, OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::Assemble { .. })
+        are_everywhere
+            && !operands.is_empty()
+            && !matches!(kind, OpKind::Shuffle { .. } | OpKind::Slice { .. } | OpKind::Assemble { .. })
     }
 
     fn classes_of(&self, id: OpId) -> Vec<bool> {
-        let (operands, presence) = (&self.operands[id.index()], schedule::Presence::of(self.schedule, id));
+        let (operands, presence) = (&self.operands[id.index()], Presence::of(self.schedule, id));
         let has = |place: usize, device: DeviceId| self.is_present(operands[place], device);
         self.devices().iter().map(|device| presence.at(*device, has)).collect()
     }

@@ -1,16 +1,12 @@
 //! `shardc time --order arrival`: links and engines that serve first come, first served.
 #![allow(missing_docs)]
 
+use crate::common::process::{fed, shardc};
 use serde_json::Value;
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 fn time(arguments: &[&str], program: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    command.arg("time").args(arguments).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the command");
-    child.stdin.take().expect("piped").write_all(program.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
+    fed(shardc(env!("CARGO_MANIFEST_DIR"), &["time"]).args(arguments).arg("-"), program)
 }
 
 fn document(order: &str, program: &str) -> Value {

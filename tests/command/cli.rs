@@ -1,33 +1,19 @@
 //! The command as a person or a script meets it: what it prints, and how it ends.
 
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use crate::common::process::{self, fed, text};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 fn shardc(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let input = input.to_vec();
-    // The command may end before it has read all of it.
-    let writer = std::thread::spawn(move || stdin.write_all(&input).ok());
-    let output = child.wait_with_output().expect("the command ends");
-    writer.join().expect("no panic");
-    output
+    fed(&mut process::shardc(env!("CARGO_MANIFEST_DIR"), arguments), input)
 }
 
 fn out(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    text(&output.stdout)
 }
 
 fn err(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+    text(&output.stderr)
 }
 
 /// Every command refuses the input in words, with exit 1 or 2, quickly, and without a panic.

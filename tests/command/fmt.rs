@@ -1,23 +1,14 @@
 //! `shardc fmt` on files: what it writes, what it leaves alone, and how it ends.
 
-use std::io::Write;
+use crate::common::process::{fed, shardc, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 const UGLY: &str = "mesh{X:4}\ndims {I:8}\nA:bf16[I_{X}] # in\nA→B[I]\n";
 const CLEAN: &str = "mesh {X: 4}\ndims {I: 8}\nA: bf16[I_X]  # in\nA -> B[I]\n";
 
 fn fmt(folder: &Path, arguments: &[&str], input: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    command.current_dir(folder).arg("fmt").args(arguments);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    child.wait_with_output().expect("it ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    fed(shardc(folder, &["fmt"]).args(arguments), input)
 }
 
 /// An empty folder for one test.

@@ -8,14 +8,16 @@ use shardc::method::Method;
 use shardc::schedule::Schedule;
 use shardc::schedule::methods::{broadcasts_in_chunks, candidates};
 
-const KINDS: [CollectiveKind; 5] = [
+/// All that have methods.
+pub(crate) const KINDS: [CollectiveKind; 5] = [
     CollectiveKind::AllGather,
     CollectiveKind::ReduceScatter,
     CollectiveKind::AllReduce,
     CollectiveKind::AllToAll,
     CollectiveKind::Broadcast,
 ];
-const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
+/// All of one axis.
+pub(crate) const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
 
 /// Every method of every collective on so many devices.
 pub(crate) fn schedules(n: u32, mut with: impl FnMut(&str, CollectiveKind, Method, &Schedule)) {

@@ -6,10 +6,12 @@ pub mod formats;
 pub mod frontend;
 pub mod mutants;
 pub mod numeric;
-pub mod python;
+pub mod process;
 pub mod schedules;
+pub mod sets;
 pub mod single;
 pub mod timed;
+pub mod tools;
 pub mod usage;
 
 use shardc::compiler::{self, Compiled, Options};

@@ -3,9 +3,11 @@
 //! steers them is left.
 //!
 //! Python, and Graphviz for its graphs, are used where they are; with `SHARDC_TOOLS=required` they have to be there.
-#![allow(clippy::print_stderr, missing_docs)]
+#![allow(missing_docs)]
 
 use crate::common::compile;
+use crate::common::process::{self, fed};
+use crate::common::tools::{python, skipped, there};
 use serde_json::Value;
 use shardc::diag::Diagnostics;
 use shardc::escape::{self, is_steering};
@@ -17,9 +19,8 @@ use shardc::plan::unroll;
 use shardc::report::{html, snapshot};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// A program whose last line is a statement with a comment.
 const PROGRAM: &str = "\
@@ -53,26 +54,8 @@ fn hostile() -> Vec<String> {
     each.chain(words.map(str::to_owned)).collect()
 }
 
-/// Whether a tool is there; without it a test says so.
-fn there(tool: &str, version: &str) -> bool {
-    let is_there = Command::new(tool).arg(version).output().is_ok_and(|output| output.status.success());
-    if !is_there {
-        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "{tool} is required");
-        eprintln!("skipped: there is no {tool}");
-    }
-    is_there
-}
-
 fn given(tool: &str, arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = Command::new(tool);
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input).ok());
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("no panic");
-    output
+    fed(Command::new(tool).args(arguments), input)
 }
 
 /// A folder of its own for a test, gone after it.
@@ -148,7 +131,7 @@ fn mlir_parses_nothing_but_the_module() {
         assert 'func' in plain\n\
         for text in others:\n\
         \x20   assert parsed(text) == plain, text\n";
-    let Some(python) = crate::common::python::python() else { return };
+    let Some(python) = python() else { return };
     let compiled = compile(PROGRAM);
     let plan = unroll::unroll(&compiled.plan).expect("a plan");
     for manual in [false, true] {
@@ -230,8 +213,7 @@ fn mermaid_draws_the_text() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/browser/node_modules");
     let has_mermaid = folder.join("mermaid/dist/mermaid.min.js").exists();
     if !has_mermaid {
-        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "Mermaid is required");
-        eprintln!("skipped: there is no Mermaid in target/browser");
+        skipped("Mermaid");
     }
     if !has_mermaid || !there("node", "--version") || !there("chromium", "--version") {
         return;
@@ -340,16 +322,7 @@ fn a_snapshot_keeps_its_lines() {
 }
 
 fn shardc(folder: &Path, arguments: &[&str], input: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    command.current_dir(folder).args(arguments);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).ok();
-    child.wait_with_output().expect("the command ends")
+    fed(&mut process::shardc(folder, arguments), input)
 }
 
 /// Nothing that a command writes steers a terminal.

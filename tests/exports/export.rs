@@ -3,7 +3,9 @@
 #![allow(clippy::cast_possible_truncation, reason = "the numbers are small")]
 
 use crate::common::collectives::schedules;
+use crate::common::process::fed;
 use crate::common::single::{axis, one_axis};
+use crate::common::tools::there;
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
 use shardc::export::messages::{self, What};
@@ -16,8 +18,7 @@ use shardc::plan::StepOp;
 use shardc::recipe::Lowering;
 use shardc::schedule::{from_text, verify};
 use shardc::sim;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 #[test]
 fn msccl_comes_back_and_is_proven() {
@@ -226,26 +227,17 @@ fn wrong_messages_are_refused() {
 
 /// What the stock compiler of protobuf reads in a message.
 fn decoded(kind: &str, message: &[u8]) -> String {
-    let mut protoc = Command::new("protoc")
-        .args([&format!("--decode=ChakraProtoMsg.{kind}"), "--proto_path=tests/chakra", "et.proto"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("protoc");
-    protoc.stdin.take().expect("a pipe").write_all(message).expect("protoc reads");
-    let output = protoc.wait_with_output().expect("protoc ends");
+    let mut protoc = Command::new("protoc");
+    protoc.args([&format!("--decode=ChakraProtoMsg.{kind}"), "--proto_path=tests/chakra", "et.proto"]);
+    let output = fed(protoc.current_dir(env!("CARGO_MANIFEST_DIR")), message);
     assert!(output.status.success());
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// Each message of a file is what the hand-typed description says, with all fields that a feeder wants.
 #[test]
-#[expect(clippy::print_stdout, reason = "a test says what it skips")]
 fn the_stock_compiler_reads_traces() {
-    if Command::new("protoc").arg("--version").output().is_err() {
-        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
-        println!("skipped: there is no protoc");
+    if !there("protoc", "--version") {
         return;
     }
     let ring =

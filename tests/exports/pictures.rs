@@ -1,6 +1,7 @@
 //! Timelines and graphs: what they show is what the clock did, and the tools that they are for take them.
-#![allow(clippy::print_stderr)]
 
+use crate::common::process::fed;
+use crate::common::tools::there;
 use crate::common::{compile, programs, short_name};
 use serde_json::Value;
 use shardc::compiler::{self, Compiled};
@@ -15,8 +16,7 @@ use shardc::schedule::OpId;
 use shardc::sim::clock::{self, Record, Resource, Timing};
 use shardc::units::Time;
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::LazyLock;
 
 /// The examples that are compiled at once, compiled once for all tests.
@@ -157,9 +157,7 @@ fn odd() -> Graph {
 /// skipped, and says so.
 #[test]
 fn graphviz_draws_the_graphs() {
-    if Command::new("dot").arg("-V").stderr(Stdio::null()).status().is_err() {
-        eprintln!("skipped: there is no `dot`; `.ci/install` brings it");
-        assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
+    if !there("dot", "-V") {
         return;
     }
     let mut graphs = vec![("odd".to_owned(), odd())];
@@ -170,15 +168,7 @@ fn graphviz_draws_the_graphs() {
         }
     }
     for (name, graph) in graphs {
-        let mut dot = Command::new("dot")
-            .arg("-Tsvg")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        dot.stdin.take().expect("a pipe").write_all(graph.dot().as_bytes()).expect("it reads");
-        let output = dot.wait_with_output().expect("it ends");
+        let output = fed(Command::new("dot").arg("-Tsvg"), graph.dot());
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let svg = String::from_utf8(output.stdout).expect("text");
         let count = |class: &str| svg.matches(&format!("class=\"{class}\"")).count();

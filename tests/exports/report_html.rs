@@ -3,6 +3,7 @@
 //! skipped and says so; with `SHARDC_TOOLS=required` it fails. Screenshots are in `target/screenshots`.
 #![allow(clippy::print_stderr)]
 
+use crate::common::tools::skipped;
 use serde_json::Value;
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -146,8 +147,7 @@ fn browser() -> Option<(PathBuf, PathBuf)> {
     if missing.is_empty() {
         return Some((folder.canonicalize().expect("it exists"), chromium));
     }
-    eprintln!("skipped: no page is opened, for lack of {}; `.ci/install` brings them", missing.join(", "));
-    assert!(std::env::var_os("SHARDC_TOOLS").is_none_or(|wish| wish != "required"), "the tools are required");
+    skipped(&missing.join(", "));
     None
 }
 

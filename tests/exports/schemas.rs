@@ -1,6 +1,7 @@
 //! The JSON documents are what their schemas say, `docs/schedule.schema.json`, `docs/report.schema.json` and
 //! `docs/commands.schema.json`, and the schemas take nothing else.
 
+use crate::common::process::{fed, shardc};
 use crate::common::{compile, files_of, programs, short_name, small_examples};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -14,9 +15,7 @@ use shardc::report::why::{self, Asked};
 use shardc::schedule::{DocumentError, from_json, from_text, to_json};
 use shardc::sim::{clock, values};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// The examples that are compiled at once.
 fn small_programs() -> Vec<PathBuf> {
@@ -199,11 +198,7 @@ fn why_a_product_is_done_so() {
 
 /// What a command prints: one document a line.
 fn printed(folder: &Path, arguments: &[&str], input: &str) -> Vec<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    command.current_dir(folder).args(arguments).args(["--format", "json"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
-    let output = child.wait_with_output().expect("it ends");
+    let output = fed(shardc(folder, arguments).args(["--format", "json"]), input);
     let text = String::from_utf8(output.stdout).expect("text");
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }

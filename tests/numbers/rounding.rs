@@ -1,7 +1,7 @@
 //! Right schedules on data that round: sums that cancel, overflow and underflow, infinities, NaN and signed zeros, in every
 //! dtype, operator and function, by every method. None of them is found wrong, and slips in results still are.
 
-use crate::common::compile;
+use crate::common::{compile, sets};
 use itertools::{Itertools, iproduct};
 use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
@@ -101,10 +101,10 @@ fn numerics(schedule: &Schedule, inputs: &Inputs) -> Numerics {
     values::compare(schedule, inputs, &dense, &run).expect("comparable")
 }
 
-/// None of the kinds of data finds the schedule wrong. `SHARDC_ROUNDING=20` tries 20 times as many seeds.
+/// None of the kinds of data finds the schedule wrong. A full run tries 20 times as many seeds.
 #[track_caller]
 fn right(what: &str, schedule: &Schedule, seeds: u64) {
-    let times = std::env::var("SHARDC_ROUNDING").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let times = if sets::are_full() { 20 } else { 1 };
     for (data, seed) in iproduct!(ALL, 0..seeds * times) {
         let inputs = inputs(schedule, data, seed);
         let numerics = numerics(schedule, &inputs);

@@ -3,11 +3,13 @@
 //!
 //! The dims of the examples are shortened, so that a naive interpreter in i64 can run thousands of mutants; what is
 //! moved stays the same, which is checked. Where an example has very many mutants every so-many-th is taken, with the
-//! strides printed; `SHARDC_MUTANTS=all` takes them all.
+//! strides printed; `SHARDC_TESTS=full` takes them all.
 #![allow(clippy::print_stdout, missing_docs)]
 
+use crate::common::collectives::{KINDS, WIRINGS};
 use crate::common::{
-    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, short_name, single, small_examples,
+    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, sets, short_name, single,
+    small_examples,
 };
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
@@ -43,14 +45,6 @@ const SIZES: [(&str, &str); 18] = [
     ("blocks/scatter_onto_two_dims", "I: 8, J: 8, K: 8"),
     ("furiosa/", "B: 4"),
     ("book/", "I: 8, J: 16, K: 8"),
-];
-
-const KINDS: [CollectiveKind; 5] = [
-    CollectiveKind::AllGather,
-    CollectiveKind::ReduceScatter,
-    CollectiveKind::AllReduce,
-    CollectiveKind::AllToAll,
-    CollectiveKind::Broadcast,
 ];
 
 /// What came of some mutants.
@@ -89,9 +83,8 @@ fn judge(name: &str, schedule: &Schedule, most: usize) -> Counts {
     let references: Vec<Reference> = (0..3).map(|seed| Reference::new(schedule, seed)).collect();
     assert!(references.iter().all(|reference| reference.is_met_by(schedule)), "{name}: the schedule itself is wrong");
     prove(schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
-    let wanted = std::env::var("SHARDC_MUTANTS").is_ok_and(|value| value == "all");
     let total = mutants(schedule).count();
-    let stride = if wanted { 1 } else { total.div_ceil(most).max(1) };
+    let stride = if sets::are_full() { 1 } else { total.div_ceil(most).max(1) };
     let mut counts = Counts::default();
     for (change, mutant) in mutants(schedule).step_by(stride) {
         counts.all += 1;
@@ -220,7 +213,7 @@ fn no_mutant_around_four_rings_is_proven_and_wrong() {
 fn no_mutant_of_a_method_is_proven_and_wrong() {
     let mut total = Counts::default();
     for (kind, n) in KINDS.into_iter().flat_map(|kind| (2..=5).map(move |n| (kind, n))) {
-        for wiring in [Wiring::Ring, Wiring::Line, Wiring::Switch] {
+        for wiring in WIRINGS {
             for method in methods::candidates(kind, wiring, u64::from(n)) {
                 // Two devices on a ring are wired as a line, which has its turn.
                 if n == 2 && wiring == Wiring::Ring {

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, missing_docs)]
 
 use crate::common::mutants::mutants;
+use crate::common::sets;
 use crate::common::single::{self, axis, one_axis};
 use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
@@ -175,8 +176,8 @@ fn mutants_are_refused_alike() {
             refused += usize::from(agree(&format!("{name}, {change}"), &mutant));
         }
     };
-    // Every so many, unless all are asked for.
-    let every = |step| if std::env::var_os("SHARDC_MUTANTS").is_some() { 1 } else { step };
+    // Every so many, but in a full run.
+    let every = |step| if sets::are_full() { 1 } else { step };
     for (name, schedule) in crate::common::schedules::all() {
         look(name, &schedule, every(2));
     }

@@ -3,6 +3,7 @@
 //! What `docs/schedules.md` shows is made here: `INSTA_UPDATE=always cargo test --test schedules given` writes it into
 //! the page.
 
+use crate::common::process::{self, fed, text};
 use crate::common::{compile, files_of};
 use shardc::compiler::{self, Options};
 use shardc::diag::Diagnostics;
@@ -12,9 +13,8 @@ use shardc::sim::{clock, proof, values};
 use shardc::span::LineIndex;
 use shardc::topology::Topology;
 use shardc::units::Rate;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
@@ -51,15 +51,7 @@ fn wrong(source: &str) -> String {
 }
 
 fn shardc(arguments: &[&str], input: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_shardc"));
-    let command = command.current_dir(root()).args(arguments).stdin(Stdio::piped());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).ok();
-    child.wait_with_output().expect("the command ends")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    fed(&mut process::shardc(root(), arguments), input)
 }
 
 /// Those that are called wrong are; the others are proven, take a time, compute the dense result, and read the same

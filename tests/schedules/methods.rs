@@ -1,49 +1,30 @@
 //! Every method on many axes is proven, and right on numbers.
 
+use crate::common::collectives::schedules;
 use crate::common::compile;
 use crate::common::numeric::computes;
-use crate::common::single::{axis, one_axis, schedule};
+use crate::common::single::schedule;
 use itertools::{Itertools, iproduct};
 use shardc::collective::CollectiveKind;
 use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
-use shardc::schedule::methods::{self, Colour, Multiport, Stage, broadcasts_in_chunks, candidates};
+use shardc::schedule::methods::{self, Colour, Multiport, Stage};
 use shardc::sim::clock;
 use shardc::sim::proof::prove;
 use shardc::topology::{Hardware, Topology};
 use shardc::units::Bytes;
 
-const KINDS: [CollectiveKind; 5] = [
-    CollectiveKind::AllGather,
-    CollectiveKind::ReduceScatter,
-    CollectiveKind::AllReduce,
-    CollectiveKind::AllToAll,
-    CollectiveKind::Broadcast,
-];
-const WIRINGS: [Wiring; 3] = [Wiring::Ring, Wiring::Line, Wiring::Switch];
-
 #[test]
 fn every_method_is_proven_on_two_to_seventeen_devices_and_more() {
     let mut proven = 0;
     for n in (2..=17).chain([32, 64]) {
-        for (kind, wiring) in KINDS.into_iter().flat_map(|kind| WIRINGS.map(|wiring| (kind, wiring))) {
-            for method in candidates(kind, wiring, u64::from(n)) {
-                let in_chunks = match kind {
-                    CollectiveKind::Broadcast => broadcasts_in_chunks(method),
-                    _ => method.in_chunks(),
-                };
-                for chunks in if in_chunks { vec![1, 2, 5] } else { vec![1] } {
-                    let extents = [u64::from(n), if in_chunks { 10 } else { u64::from(n) }];
-                    let schedule = one_axis(kind, method, axis(wiring, n), extents, DType::I64, chunks);
-                    let name = format!("{} by {} on a {wiring} of {n}, {chunks} chunks", kind.name(), method.name());
-                    prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
-                    assert!(n > 9 || computes(&schedule, u64::from(n)), "{name}: wrong numbers");
-                    proven += 1;
-                }
-            }
-        }
+        schedules(n, |name, _, _, schedule| {
+            prove(schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
+            assert!(n > 9 || computes(schedule, u64::from(n)), "{name}: wrong numbers");
+            proven += 1;
+        });
     }
     assert!(proven > 1000, "{proven}");
 }

@@ -1,9 +1,9 @@
 //! Packed trees on machines with links that are down or slow: proven, right on numbers, and as fast as the bound allows.
 //!
-//! `SHARDC_PACKING=all` tries five times as many machines.
+//! A full run (`SHARDC_TESTS=full`) tries five times as many machines.
 #![allow(missing_docs)]
 
-use crate::common::{compile_with, first_collective};
+use crate::common::{compile_with, first_collective, sets};
 use itertools::Itertools;
 use shardc::bounds::Bound;
 use shardc::compiler::{Compiled, Options};
@@ -119,7 +119,7 @@ const KINDS: [&str; 3] = ["AllGather", "ReduceScatter", "AllReduce"];
 fn random_machines_with_degraded_links() {
     let mut random = fastrand::Rng::with_seed(7);
     // Of some there is no mesh left; the others are a few dozen.
-    let count = if std::env::var_os("SHARDC_PACKING").is_some() { 400 } else { 75 };
+    let count = if sets::are_full() { 400 } else { 75 };
     let machines = (0..count).map(|_| Machine::random(&mut random));
     let machines =
         machines.filter(|machine| shardc::compiler::check(&machine.program("AllGather", [1, 1])).0.is_some());

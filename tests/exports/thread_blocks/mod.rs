@@ -3,7 +3,7 @@
 //! Programs of MSCCL and plans of MSCCL++ are changed at random. The simulators run them on numbers, in all orders or in
 //! many, several launches in a row: no file that is proven may ever go wrong, and none of ours may be refused.
 //!
-//! `SHARDC_MUTANTS=all cargo test --release --test exports thread_blocks -- --nocapture` tries 100,000 mutants.
+//! `SHARDC_TESTS=full cargo test --release --test exports thread_blocks -- --nocapture` tries 100,000 mutants.
 
 mod file;
 mod known;
@@ -12,6 +12,7 @@ mod plan;
 mod world;
 
 use crate::common::collectives::schedules;
+use crate::common::sets;
 use file::FileWorld;
 use plan::PlanWorld;
 use shardc::export::msccl::{self, Program, Room};
@@ -20,11 +21,6 @@ use shardc::export::ranks::{self, Algorithm, Kind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use world::{all_runs, one_run};
-
-/// Whether all mutants are tried, or few of the smaller programs.
-fn is_whole() -> bool {
-    std::env::var_os("SHARDC_MUTANTS").is_some_and(|wish| wish == "all")
-}
 
 /// Every method of every collective on these many devices.
 fn algorithms(devices: &[u32]) -> Vec<(String, Algorithm)> {
@@ -90,7 +86,7 @@ fn file_runs(program: &Rc<Program>, kind: Kind, runs: usize, random: &mut fastra
 }
 
 fn devices() -> &'static [u32] {
-    if is_whole() { &[2, 3, 4, 5, 6, 7, 8] } else { &[2, 3, 4] }
+    if sets::are_full() { &[2, 3, 4, 5, 6, 7, 8] } else { &[2, 3, 4] }
 }
 
 /// Ours are proven, and right in all runs that are tried.
@@ -123,7 +119,7 @@ fn exports_are_right() {
 
 /// How many mutants of each program are tried.
 fn each(programs: usize) -> usize {
-    if is_whole() { 50_000usize.div_ceil(programs) } else { 6 }
+    if sets::are_full() { 50_000usize.div_ceil(programs) } else { 6 }
 }
 
 #[test]

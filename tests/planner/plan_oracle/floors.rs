@@ -9,7 +9,7 @@ use super::moves::{Family, Kind, Move};
 use super::planner::Machine;
 use super::price::{Model, Price, TICKS};
 use super::tree::World;
-use super::whole;
+use crate::common::sets;
 use itertools::{Itertools, iproduct};
 use shardc::costs::Unit;
 use shardc::mesh::{AxisId, AxisSet};
@@ -233,7 +233,7 @@ fn the_least_load_on_one_axis() {
 /// On two axes it is never more; and the same if of shards that change places the distance is not counted, as it is not.
 #[test]
 fn the_least_load_on_two_axes() {
-    let each = if whole() { 1 } else { 5 };
+    let each = if sets::are_full() { 1 } else { 5 };
     for (mesh, sizes) in [([2, 2], [1024, 4096, 2048]), ([4, 2], [1024, 4096, 512])] {
         for counted in [vec![0], vec![1], vec![0, 1]] {
             let (count, equal, some) = compare(&mesh, sizes, Some(&counted), true, each);

@@ -4,7 +4,7 @@
 //! compiler it calls the checker and the planner. The planner's optimum must be that of the oracle to the last tick and
 //! byte, in time by the book on whole axes and in received bytes on axes in parts.
 //!
-//! `SHARDC_ORACLE=all` leaves nothing out: all names of axes where layouts are alike but for them, and every program
+//! `SHARDC_TESTS=full` leaves nothing out: all names of axes where layouts are alike but for them, and every program
 //! instead of every seventeenth.
 #![allow(missing_docs, unreachable_pub)]
 
@@ -23,8 +23,3 @@ mod tree;
 use price::Model;
 
 const MODELS: [Model; 2] = [Model::Book, Model::Bytes];
-
-/// Whether everything is asked for.
-fn whole() -> bool {
-    std::env::var("SHARDC_ORACLE").is_ok_and(|value| value == "all")
-}

@@ -1,11 +1,12 @@
 //! `A[I, J] * B[J, K] -> C[I, K]` in every layout of the three.
 
+use super::MODELS;
 use super::layout::{Layout, mesh_text, primes};
 use super::moves::Family;
 use super::planner::Machine;
 use super::price::Model;
 use super::tree::World;
-use super::{MODELS, whole};
+use crate::common::sets;
 use itertools::iproduct;
 
 const A: [usize; 2] = [0, 1];
@@ -68,7 +69,7 @@ fn sizes_that_do_not_divide() {
 
 #[test]
 fn the_1331_layouts_on_two_axes() {
-    let each = if whole() { 1 } else { 17 };
+    let each = if sets::are_full() { 1 } else { 17 };
     for (mesh, sizes) in [([2, 2], [1024, 4096, 2048]), ([4, 2], [1024, 4096, 512])] {
         for model in MODELS {
             assert_eq!(compare(&mesh, sizes, model, each), 1331);
@@ -80,7 +81,7 @@ fn the_1331_layouts_on_two_axes() {
 #[test]
 fn products_of_three() {
     let sizes: [u64; 4] = [64, 1024, 256, 512];
-    for (mesh, each) in [(vec![2], 1), (vec![4], 1), (vec![2, 2], if whole() { 7 } else { 211 })] {
+    for (mesh, each) in [(vec![2], 1), (vec![4], 1), (vec![2, 2], if sets::are_full() { 7 } else { 211 })] {
         let machine = Machine::new(&mesh_text(&mesh));
         for model in MODELS {
             let (parts, of) = match model {

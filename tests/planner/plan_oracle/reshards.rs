@@ -1,11 +1,12 @@
 //! `C[..] = A` between all layouts of a matrix on three axes, open sums included.
 
+use super::MODELS;
 use super::distance::Graph;
 use super::layout::{Layout, mesh_text};
 use super::moves::Family;
 use super::planner::{Machine, codes};
 use super::price::Model;
-use super::{MODELS, whole};
+use crate::common::sets;
 use itertools::{Itertools, iproduct};
 
 const MESH: [u64; 3] = [2, 2, 2];
@@ -18,7 +19,7 @@ fn source(mesh: &[u64], sizes: [u64; 2], from: &Layout, to: &Layout) -> String {
 #[test]
 fn all_92_layouts() {
     let machine = Machine::new(&mesh_text(&MESH));
-    let each = if whole() { 1 } else { 17 };
+    let each = if sets::are_full() { 1 } else { 17 };
     for (sizes, model) in iproduct!([[16, 32], [512, 256], [4096, 8192]], MODELS) {
         let planner = machine.planner(model);
         let graph = Graph::new(&sizes, &MESH, model, Family::Written);
@@ -31,7 +32,7 @@ fn all_92_layouts() {
             };
             ways += 1;
             assert!(graph.edge(from, to).is_none_or(|edge| least <= edge), "a single move is a chain");
-            if (whole() || from.is_first_of_its_kind()) && ways % each == 0 {
+            if (sets::are_full() || from.is_first_of_its_kind()) && ways % each == 0 {
                 planner.agrees(&source(&MESH, sizes, from, to), least);
             }
         }
@@ -49,7 +50,7 @@ fn four_axes_in_any_order() {
     let all: Vec<usize> = (0..4).collect();
     let open = Layout { dims: vec![Vec::new(); 2], open: all.clone() };
     let cut = Layout { dims: vec![all.clone(), Vec::new()], open: Vec::new() };
-    for order in all.into_iter().permutations(4).step_by(if whole() { 1 } else { 5 }) {
+    for order in all.into_iter().permutations(4).step_by(if sets::are_full() { 1 } else { 5 }) {
         let to = Layout { dims: vec![Vec::new(), order], open: Vec::new() };
         for from in [&open, &cut] {
             let least = graph.distance(from, &to).expect("a move");
@@ -66,7 +67,7 @@ fn no_way_means_that_a_sum_would_be_opened() {
     for (from, to) in iproduct!(&graph.layouts, &graph.layouts) {
         let opens = to.open.iter().any(|axis| !from.open.contains(axis));
         assert_eq!(graph.distance(from, to).is_none(), opens);
-        if opens && (whole() || from.is_first_of_its_kind()) {
+        if opens && (sets::are_full() || from.is_first_of_its_kind()) {
             assert_eq!(codes(&source(&MESH, [16, 16], from, to)), ["open-sum-invented"]);
         }
     }
@@ -93,7 +94,7 @@ fn three_dims() {
                 better += 1;
                 most = most.max(least.0 as f64 / beyond.0 as f64);
             }
-            if from.is_first_of_its_kind() && (whole() || ways % 5 == 0) {
+            if from.is_first_of_its_kind() && (sets::are_full() || ways % 5 == 0) {
                 let (from, to) = (from.text(&names), to.text(&names));
                 let dims = "dims {I: 64, J: 128, K: 256}";
                 planner.agrees(&format!("{}\n{dims}\nA: bf16{from}\nC{to} = A\n", mesh_text(&mesh)), least);
