@@ -14,4 +14,5 @@ mod plan_oracle;
 mod planning;
 mod shared;
 mod stages;
+mod usage;
 mod views;

@@ -1,11 +1,8 @@
 //! Bytes, messages, memory and times of a plan are those of its schedule: counted anew on its JSON, and timed step by
 //! step. Random programs are held to the same in `tests/generated`.
-#![allow(missing_docs)]
 
-mod common;
-
-use common::usage::{disagreement, other_time};
-use common::{programs, short_name};
+use crate::common::usage::{disagreement, other_time};
+use crate::common::{programs, short_name};
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 
