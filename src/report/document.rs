@@ -13,6 +13,7 @@ use crate::report::{plan_bound, step_bound, step_method_times, step_methods, ste
 use crate::schedule::Schedule;
 use crate::sim::clock::{Order, Timing};
 use crate::sim::proof::Proof;
+use crate::sim::usage::Usage;
 use crate::sim::values::Numerics;
 use crate::span::LineIndex;
 use crate::topology::Topology;
@@ -197,7 +198,10 @@ struct StepDocument {
     method: Option<String>,
     times: u64,
     span: [u32; 2],
-    bytes_received_per_device: u64,
+    #[serde(flatten)]
+    traffic: TrafficDocument,
+    /// Beside its operands.
+    working_bytes_per_device: u64,
     flops_per_device: u128,
     time_s: f64,
     bound_s: f64,
@@ -205,6 +209,26 @@ struct StepDocument {
     bound_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     methods: Option<Vec<MethodDocument>>,
+}
+
+/// What is sent: of the device that has most, and on average.
+#[derive(Debug, Serialize)]
+pub(super) struct TrafficDocument {
+    bytes_sent_per_device: u64,
+    bytes_received_per_device: u64,
+    mean_bytes_received_per_device: f64,
+    messages_received_per_device: u64,
+}
+
+impl TrafficDocument {
+    pub(super) fn new(usage: &Usage) -> TrafficDocument {
+        TrafficDocument {
+            bytes_sent_per_device: usage.sent.most,
+            bytes_received_per_device: usage.received.most,
+            mean_bytes_received_per_device: usage.received.mean(),
+            messages_received_per_device: usage.messages.most,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -220,7 +244,8 @@ struct TotalsDocument {
     time_s: f64,
     communication_s: f64,
     compute_s: f64,
-    bytes_received_per_device: u64,
+    #[serde(flatten)]
+    traffic: TrafficDocument,
     flops_per_device: u128,
     peak_bytes_per_device: u64,
     /// So long some unit is busy in every plan.
@@ -328,7 +353,7 @@ pub fn plan(
             time_s: seconds(totals.time()),
             communication_s: seconds(totals.communication),
             compute_s: seconds(totals.compute),
-            bytes_received_per_device: totals.received().0,
+            traffic: TrafficDocument::new(&totals.usage),
             flops_per_device: totals.flops,
             peak_bytes_per_device: totals.peak().0,
             bound_s: floor.map_or(0.0, |floor| seconds(floor.time)),
@@ -475,7 +500,8 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         method: schedule.map(|schedule| step_methods(schedule, id)).filter(|name| !name.is_empty()),
         times: plan.times(id),
         span: [plan.span(id).start, plan.span(id).end],
-        bytes_received_per_device: step.usage.received().0,
+        traffic: TrafficDocument::new(&step.usage.whole(&plan.program.mesh)),
+        working_bytes_per_device: step.usage.whole(&plan.program.mesh).peak.0,
         flops_per_device: step.flops,
         time_s: seconds(step.cost.time),
         bound_s: seconds(step_bound(plan, id, topology).time()),

@@ -1,11 +1,14 @@
 //! Reports on a schedule that is given, not compiled: what was proven of it, or its first flaw in the words of its text.
 
-use super::document::{self, DiagnosticDocument, MeshDocument, NumericsDocument, ProofDocument, TimeDocument};
+use super::document::{
+    self, DiagnosticDocument, MeshDocument, NumericsDocument, ProofDocument, TimeDocument, TrafficDocument,
+};
 use super::text;
 use crate::diag::{Diagnostic, Diagnostics, Label};
-use crate::schedule::{Dense, OpId, Places, Schedule};
+use crate::schedule::{Dense, OpId, Places, Schedule, verify};
 use crate::sim::clock::{ClockError, Timing};
 use crate::sim::proof::{Flaw, Proof};
+use crate::sim::usage::{self, Usage};
 use crate::sim::values::Numerics;
 use crate::span::Span;
 use crate::topology::Topology;
@@ -109,6 +112,9 @@ impl Given {
             let (name, busy) = (topology.show_link(link), show(timing.busiest_link_time()));
             writeln!(report, "         the busiest link is {name}, for {busy}").expect("a string");
         }
+        if let Ok(verified) = verify(&self.schedule) {
+            writeln!(report, "         {}", text::usage(&usage::of(verified))).expect("a string");
+        }
         report + text::order(timing) + &text::engines(timing, topology)
     }
 
@@ -133,6 +139,7 @@ impl Given {
                 engines: document::engines(timing, topology),
                 order: document::order(timing),
             }),
+            usage: verify(&self.schedule).ok().map(|verified| UsageDocument::new(&usage::of(verified))),
             numerics: findings.numerics.map(NumericsDocument::from),
             diagnostics: document::list(source, &findings.diagnostics),
         }
@@ -158,8 +165,24 @@ pub struct GivenDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<TimeDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<UsageDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     numerics: Option<NumericsDocument>,
     diagnostics: Vec<DiagnosticDocument>,
+}
+
+/// What devices send, receive and hold.
+#[derive(Debug, Serialize)]
+struct UsageDocument {
+    #[serde(flatten)]
+    traffic: TrafficDocument,
+    peak_bytes_per_device: u64,
+}
+
+impl UsageDocument {
+    fn new(usage: &Usage) -> UsageDocument {
+        UsageDocument { traffic: TrafficDocument::new(usage), peak_bytes_per_device: usage.peak.0 }
+    }
 }
 
 #[derive(Debug, Serialize)]

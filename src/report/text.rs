@@ -10,9 +10,10 @@ use crate::report::{plan_bound, step_bound, step_method_times, step_methods, ste
 use crate::schedule::Schedule;
 use crate::sim::clock::{Order, Timing};
 use crate::sim::proof::Proof;
+use crate::sim::usage::Usage;
 use crate::sim::values::Numerics;
 use crate::topology::{AxisLinks, Topology};
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
 use std::fmt::Write as _;
@@ -21,7 +22,7 @@ use std::fmt::Write as _;
 pub fn machine(topology: &Topology, assumed: bool) -> String {
     let mesh = &topology.mesh;
     let axis = |(axis, links): (&crate::mesh::Axis, &AxisLinks)| {
-        let rate = crate::units::Bytes(links.one_way.per_second());
+        let rate = Bytes(links.one_way.per_second());
         let parts = mesh.views().find(|(whole, _)| whole.name == axis.name).map(|(_, parts)| parts);
         let part = |id| format!("{}", mesh.axis(id));
         let parts = parts.map_or_else(String::new, |parts| format!(" = {{{}}}", parts.iter().map(part).join(", ")));
@@ -129,7 +130,8 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
         show(totals.compute),
         plan.costs
     );
-    writeln!(text, "each device receives {} and holds {} at most", totals.received(), totals.peak()).expect("a string");
+    text.push_str(&by_the_clock(plan, topology));
+    writeln!(text, "{}", usage(&totals.usage)).expect("a string");
     let optimal = if plan.exact {
         let axes = if plan.in_parts { "axes in parts included" } else { "on whole axes" };
         match plan.costs {
@@ -164,6 +166,43 @@ pub(super) fn totals(plan: &Plan, topology: &Topology) -> String {
         writeln!(text, "whatever the plan, {busy} {time}; the total is {ratio:.2}x of that").expect("a string");
     }
     text
+}
+
+/// What a device sends, receives and holds, in a line.
+pub(super) fn usage(usage: &Usage) -> String {
+    let peak = usage.peak;
+    if usage.received.most == 0 {
+        return format!("each device holds at most {peak} and receives nothing");
+    }
+    let (received, sent) = (Bytes(usage.received.most), Bytes(usage.sent.most));
+    let messages = match usage.messages.most {
+        1 => "1 message".to_owned(),
+        messages => format!("{messages} messages"),
+    };
+    format!("each device receives at most {received} in {messages}, sends at most {sent} and holds at most {peak}")
+}
+
+/// Where the simulated times of steps differ from those that they were planned with: by how much, and which step most.
+fn by_the_clock(plan: &Plan, topology: &Topology) -> String {
+    let show = |time| topology.scale.show(time);
+    let simulated = |id: StepId| match &plan.step(id).recipe {
+        Some(Ok(chosen)) => chosen.time.unwrap_or(plan.step(id).cost.time),
+        Some(Err(_)) | None => plan.step(id).cost.time,
+    };
+    let off =
+        |id: &StepId| simulated(*id).ticks().abs_diff(plan.step(*id).cost.time.ticks()) * u128::from(plan.times(*id));
+    let Some(id) = plan.ids().filter(|id| off(id) > 0).max_by_key(|id| (off(id), std::cmp::Reverse(*id))) else {
+        return String::new();
+    };
+    let collectives = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
+    let together: Time = collectives.map(|id| simulated(id) * plan.times(id)).sum();
+    format!(
+        "simulated, communication takes {}: {} takes {} by the book, {} on these links; by the book memory is free\n",
+        show(together),
+        step_name(plan, id),
+        show(plan.step(id).cost.time),
+        show(simulated(id)),
+    )
 }
 
 /// Whether a time would be shown as `0.00 ns`: to be so many times of it says nothing.

@@ -185,6 +185,12 @@ impl StepUsage {
         StepUsage { traffic: PerDevice::all(Traffic::default()), working }
     }
 
+    /// On all devices together; the peak is that of its own bytes.
+    pub fn whole(&self, mesh: &Mesh) -> Usage {
+        let peak = self.working.each.iter().map(|working| working.reading.max(working.after)).max();
+        Usage::new(&self.traffic, peak.unwrap_or_default(), mesh)
+    }
+
     /// The bytes that a device receives, of the one that receives most.
     pub fn received(&self) -> Bytes {
         Bytes(self.traffic.each.iter().map(|traffic| traffic.received).max().unwrap_or_default())
