@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, Sub};
+use std::ops::{Add, AddAssign, Mul, Rem, Sub};
 use thiserror::Error;
 
 /// A number of bytes.
@@ -143,7 +143,7 @@ impl TimeScale {
         let mut ticks_per_second = Self::LEAST;
         for rate in rates {
             let rate = u128::from(rate.per_second());
-            let step = rate / greatest_common_divisor(ticks_per_second, rate);
+            let step = rate / gcd(ticks_per_second, rate);
             ticks_per_second = ticks_per_second.checked_mul(step).filter(|t| *t <= Self::MOST).ok_or(NoCommonTick)?;
         }
         Ok(TimeScale { ticks_per_second })
@@ -209,8 +209,9 @@ fn three_digits(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
+/// The greatest common divisor; of 0 and a number, the number.
+pub(crate) fn gcd<T: Copy + Default + PartialEq + Rem<Output = T>>(mut a: T, mut b: T) -> T {
+    while b != T::default() {
         (a, b) = (b, a % b);
     }
     a

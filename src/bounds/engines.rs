@@ -6,12 +6,12 @@
 //! takes n - 1 sends until the first device has all of it, and one for each other device that needs it.
 
 use super::demand::Roles;
-use super::load::{Load, Units, common_divisor};
+use super::load::{Load, Units};
 use super::{Bound, Certificate, Reason};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::topology::{Topology, Work};
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Time, gcd};
 
 /// The mean of what each engine must send, and how long that takes; `None` where messages leave without an engine.
 fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(Time, Bytes)> {
@@ -34,7 +34,7 @@ fn mean(collective: &Collective, from: &Layout, topology: &Topology) -> Option<(
     let long = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).map(|axis| mesh.physical(axis));
     let rate = long.map(|axis| u128::from(topology.axes[axis.index()].one_way.per_second())).max()?;
     let units = Units { bytes: u128::from(from.local_bytes(mesh).0), divisor: parts, rate };
-    let divisor = common_divisor(sends, n * replicas);
+    let divisor = gcd(sends, n * replicas);
     let load = Load::new(sends / divisor, n * replicas / divisor);
     let bytes = load.pieces.saturating_mul(units.bytes) / load.capacity.saturating_mul(parts).max(1);
     Some((load.time(units, topology.scale), Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))))

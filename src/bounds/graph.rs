@@ -1,9 +1,8 @@
 //! The machine as a plain graph: devices, switches, and one-way links with capacities.
 
-use super::load::common_divisor;
 use crate::mesh::{AxisId, DeviceId};
 use crate::topology::{self, LinkSide, Topology};
-use crate::units::{Rate, Time};
+use crate::units::{Rate, Time, gcd};
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 
@@ -35,7 +34,7 @@ impl Graph {
     pub fn new(devices: usize, links: impl IntoIterator<Item = Link>) -> Graph {
         let links: Vec<Link> = links.into_iter().filter(|link| link.rate > 0 && link.from != link.to).collect();
         let last = links.iter().map(|link| link.from.max(link.to) + 1).max().unwrap_or_default();
-        let rate = links.iter().fold(0, |rate, link| common_divisor(rate, u128::from(link.rate))).max(1);
+        let rate = links.iter().fold(0, |rate, link| gcd(rate, u128::from(link.rate))).max(1);
         let mut graph = DiGraph::with_capacity(last.max(devices), links.len());
         (0..last.max(devices)).for_each(|_| {
             graph.add_node(());

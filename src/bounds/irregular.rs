@@ -3,12 +3,12 @@
 use super::cuts::Effort;
 use super::demand::Demand;
 use super::graph::Graph;
-use super::load::{Load, Units, common_divisor};
+use super::load::{Load, Units};
 use super::metric::Measure;
 use super::reason::{Reason, Region, name_devices};
 use super::{Bound, Certificate, cuts, metric, partitions};
 use crate::mesh::{DeviceId, Mesh};
-use crate::units::{Bytes, TimeScale};
+use crate::units::{Bytes, TimeScale, gcd};
 
 /// Up to so many devices least cuts are searched.
 pub const MOST_DEVICES: usize = 64;
@@ -100,7 +100,7 @@ fn region(graph: &Graph, demand: &Demand, cut: &cuts::Cut, mesh: &Mesh, units: U
     let pieces = cut.load.pieces;
     // V in pieces: full / (bytes / divisor).
     let (above, below) = (pieces.saturating_mul(demand.bytes), demand.full.saturating_mul(demand.divisor));
-    let divisor = common_divisor(above, below).max(1);
+    let divisor = gcd(above, below).max(1);
     Region {
         devices: name_devices(mesh, &inside),
         single: inside.len() == 1,

@@ -65,11 +65,3 @@ pub(super) struct Units {
     /// Bytes a second of one unit of capacity.
     pub rate: u128,
 }
-
-/// The greatest common divisor; of nothing and a number, the number.
-pub(super) fn common_divisor(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}

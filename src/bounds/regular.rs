@@ -4,14 +4,14 @@
 //! along the others. Along the axes of other groups a box is always whole.
 
 use super::demand::Roles;
-use super::load::{Load, Units, common_divisor};
+use super::load::{Load, Units};
 use super::reason::{Reason, Region};
 use super::{Bound, Certificate};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{AxisId, AxisSet, Wiring};
 use crate::topology::Topology;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Time, gcd};
 use itertools::Itertools;
 
 /// With more axes than this only the simplest boxes are tried.
@@ -90,7 +90,7 @@ impl<'a> Regular<'a> {
             | Collective::Open { .. } => n,
         };
         let from_first = matches!(collective, Collective::Broadcast { .. });
-        Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, common_divisor).max(1), full, from_first })
+        Some(Regular { topology, roles, n, replicas, rate: rates.fold(0, gcd).max(1), full, from_first })
     }
 
     /// Pieces are n-th parts of what a device has.
@@ -377,7 +377,7 @@ impl<'a> Regular<'a> {
     }
 
     fn with_share(&self, name: String, devices: u128, links: u128, load: Load, units: Units) -> Region {
-        let divisor = common_divisor(load.pieces, self.full).max(1);
+        let divisor = gcd(load.pieces, self.full).max(1);
         Region {
             devices: name,
             single: devices == 1,

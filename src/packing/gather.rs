@@ -2,7 +2,8 @@
 
 use super::branchings::{Root, grow};
 use super::flow::{Flow, UNLIMITED};
-use super::{Link, Network, Packing, common_divisor};
+use super::{Link, Network, Packing};
+use crate::units::gcd;
 
 /// Packs trees of equal weight for each source, as much as fits: a source is the nodes that hold the same, and each
 /// node must get what it does not hold.
@@ -35,7 +36,7 @@ fn rate(network: &Network, sources: &[Vec<usize>]) -> Option<(u64, u64)> {
         product(left.0, right.1).cmp(&product(right.0, left.1))
     })?;
     loop {
-        let common = common_divisor(least.0, least.1);
+        let common = gcd(least.0, least.1);
         let (weight, scale) = (least.0 / common, least.1 / common);
         if weight == 0 {
             return None;

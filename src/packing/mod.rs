@@ -79,11 +79,3 @@ impl Network {
         self.links.iter().filter(enters).map(|link| link.capacity).sum()
     }
 }
-
-fn common_divisor(left: u64, right: u64) -> u64 {
-    let (mut left, mut right) = (left, right);
-    while right != 0 {
-        (left, right) = (right, left % right);
-    }
-    left
-}

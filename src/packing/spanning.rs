@@ -2,7 +2,8 @@
 
 use super::branchings::{Root, grow};
 use super::flow::{Flow, UNLIMITED};
-use super::{Branching, Link, Network, Packing, common_divisor};
+use super::{Branching, Link, Network, Packing};
+use crate::units::gcd;
 
 /// A cable: both its links carry as much as the weaker one.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub fn spanning(network: &Network) -> Option<Packing> {
     }
     let cables = cables(network);
     let (weight, scale, kept) = rate(network.nodes, &cables)?;
-    let common = kept.iter().map(|cable| cable.capacity).fold(common_divisor(weight, scale), common_divisor);
+    let common = kept.iter().map(|cable| cable.capacity).fold(gcd(weight, scale), gcd);
     let kept: Vec<Cable> = kept.iter().map(|cable| Cable { capacity: cable.capacity / common, ..*cable }).collect();
     let (links, beginnings) = oriented(network.nodes, &kept, weight / common);
     let root = |(node, weight): (usize, u64)| Root { nodes: vec![node], weight, source: 0 };
@@ -48,7 +49,7 @@ fn rate(nodes: usize, cables: &[Cable]) -> Option<(u64, u64, Vec<Cable>)> {
     let parts = nodes as u64 - 1;
     let mut least = (cables.iter().map(|cable| cable.capacity).sum::<u64>(), parts);
     loop {
-        let common = common_divisor(least.0, least.1);
+        let common = gcd(least.0, least.1);
         let (weight, scale) = (least.0 / common, least.1 / common);
         if weight == 0 {
             return None;

@@ -18,6 +18,7 @@ use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use crate::layout::{Dim, DimId};
 use crate::mesh::Mesh;
 use crate::span::Span;
+use crate::units::gcd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -92,11 +93,7 @@ fn share_splits(program: &Program, splits: &mut BTreeMap<DimId, u64>) -> bool {
 
 /// Of numbers of shards: each divides the number of devices, and so does the result.
 pub(super) fn least_common_multiple(a: u64, b: u64) -> u64 {
-    let (mut divisor, mut rest) = (a, b);
-    while rest > 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    a / divisor * b
+    a / gcd(a, b) * b
 }
 
 /// Where the dim is first cut in shards that do not fit.

@@ -2,6 +2,7 @@
 
 use super::{CoordMap, Cut, OpId, Properties, Reach, Region, Verified};
 use crate::mesh::{DeviceId, Mesh};
+use petgraph::Direction;
 
 /// Where an operation has a result.
 pub struct Presence<'a> {
@@ -19,7 +20,8 @@ impl<'a> Presence<'a> {
         let kind = schedule.operation(id).kind.properties();
         let (view, regions) = kind.regions;
         let cuts = regions.iter().map(|region| cuts(view, region)).collect();
-        Presence { mesh: &schedule.mesh, kind, operands: schedule.operands(id).len(), cuts }
+        let operands = schedule.operations.neighbors_directed(id, Direction::Incoming).count();
+        Presence { mesh: &schedule.mesh, kind, operands, cuts }
     }
 
     /// Whether a device has a block of the result, where `has` says whether a device has one of an operand, by its

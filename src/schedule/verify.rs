@@ -312,13 +312,16 @@ fn check_region(mesh: &Mesh, extents: &[u64], view: &[u64], region: &Region) -> 
     if view.len() > 2 * MOST_DIMS || view.contains(&0) {
         return Err(Flaw::Extents(first(view)));
     }
-    let outside = || Flaw::Region(view.to_vec());
-    ensure(view.len() == region.len(), outside())?;
-    for (cut, extent) in region.iter().zip(view) {
-        match cut {
-            Cut::Whole => {}
-            Cut::Range { start, end } => ensure(start < end && end <= extent, outside())?,
-            Cut::At(map) => check_map(mesh, map)?,
+    let is_within = |(cut, extent): (&Cut, &u64)| match cut {
+        Cut::Whole | Cut::At(_) => true,
+        Cut::Range { start, end } => start < end && end <= extent,
+    };
+    if view.len() != region.len() || !region.iter().zip(view).all(is_within) {
+        return Err(Flaw::Region(view.to_vec()));
+    }
+    for cut in region {
+        if let Cut::At(map) = cut {
+            check_map(mesh, map)?;
         }
     }
     region_extents(extents, view, region).ok_or_else(|| Flaw::View { view: view.to_vec(), extents: extents.to_vec() })

@@ -6,23 +6,23 @@ use super::{Cut, Region};
 use crate::mesh::{DeviceId, Mesh};
 use std::ops::Range;
 
+/// The dims of a view, from `next` on, that make up a dim of this extent.
+fn group(view: &[u64], next: &mut usize, extent: u64) -> Option<Range<usize>> {
+    let start = *next;
+    let mut product = 1u64;
+    while product < extent {
+        product = product.checked_mul(*view.get(*next)?)?;
+        *next += 1;
+    }
+    (product == extent).then_some(start..*next)
+}
+
 /// The dims of a view that each dim consists of; `None` where the view does not refine the extents. What follows the
 /// last dim of the extents has length 1 and belongs to that dim; a scalar consists of nothing.
 pub fn groups(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
-    let mut groups: Vec<Range<usize>> = Vec::with_capacity(extents.len());
     let mut next = 0;
-    for extent in extents {
-        let start = next;
-        let mut product = 1u64;
-        while product < *extent {
-            product = product.checked_mul(*view.get(next)?)?;
-            next += 1;
-        }
-        if product != *extent {
-            return None;
-        }
-        groups.push(start..next);
-    }
+    let groups = extents.iter().map(|extent| group(view, &mut next, *extent));
+    let mut groups: Vec<Range<usize>> = groups.collect::<Option<_>>()?;
     let rest_is_trivial = view[next..].iter().all(|extent| *extent == 1);
     if let Some(last) = groups.last_mut() {
         last.end = view.len();
@@ -30,14 +30,18 @@ pub fn groups(view: &[u64], extents: &[u64]) -> Option<Vec<Range<usize>>> {
     rest_is_trivial.then_some(groups)
 }
 
-/// The length of each cut of a region that lies in its view.
-pub fn lengths(view: &[u64], region: &Region) -> Vec<u64> {
-    let length = |(extent, cut): (&u64, &Cut)| match cut {
-        Cut::Whole => *extent,
+/// How much a cut that lies in a dim takes of it.
+fn length(extent: u64, cut: &Cut) -> u64 {
+    match cut {
+        Cut::Whole => extent,
         Cut::Range { start, end } => end - start,
         Cut::At(_) => 1,
-    };
-    view.iter().zip(region).map(length).collect()
+    }
+}
+
+/// The length of each cut of a region that lies in its view.
+pub fn lengths(view: &[u64], region: &Region) -> Vec<u64> {
+    view.iter().zip(region).map(|(extent, cut)| length(*extent, cut)).collect()
 }
 
 /// The box that a region is on one device; `None` where a cut is past its dim or has no index.
@@ -52,8 +56,13 @@ pub fn region_at(mesh: &Mesh, view: &[u64], region: &Region, device: DeviceId) -
 
 /// The extents of a region of a block, dim by dim; `None` where the view does not refine the block.
 pub fn region_extents(extents: &[u64], view: &[u64], region: &Region) -> Option<Vec<u64>> {
-    let lengths = lengths(view, region);
-    Some(groups(view, extents)?.into_iter().map(|dims| lengths[dims].iter().product()).collect())
+    let mut next = 0;
+    let lengths = extents.iter().map(|extent| {
+        let dims = group(view, &mut next, *extent)?;
+        Some(dims.map(|dim| length(view[dim], &region[dim])).product())
+    });
+    let lengths = lengths.collect::<Option<Vec<u64>>>()?;
+    view[next..].iter().all(|extent| *extent == 1).then_some(lengths)
 }
 
 #[cfg(test)]

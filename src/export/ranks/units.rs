@@ -7,6 +7,7 @@ use super::place::Refused;
 use crate::schedule::view::groups;
 use crate::schedule::{Cut, OpId, OpKind, Reach, Region, Schedule};
 use crate::topology::Work;
+use crate::units::gcd;
 
 /// A schedule of one array whose elements are chunks, and the units in which its dims were measured.
 ///
@@ -85,8 +86,4 @@ fn shrink_view(extents: &[u64], view: &mut [u64], regions: &mut [Region], units:
             }
         }
     }
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

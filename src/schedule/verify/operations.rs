@@ -6,72 +6,74 @@ use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Sharding;
 use crate::mesh::Mesh;
-use crate::schedule::{Arity, ArrayId, Dense, OpId, OpKind, Operation, Region, Route, Schedule, Sources};
+use crate::schedule::{Arity, ArrayId, Dense, OpId, OpKind, Operation, Route, Schedule, Sources};
+use std::borrow::Cow;
 
 pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
     let operation = schedule.operation(id);
     check_extents(&operation.extents)?;
     let ids = operands(schedule, id)?;
-    let operands: Vec<&Operation> = ids.iter().map(|operand| schedule.operation(*operand)).collect();
-    let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
-    let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
-    let mesh = &schedule.mesh;
-    let found = operands.len();
+    // Every schedule that is tried is verified: what only a few kinds need is listed for them alone.
+    let operands = || ids.iter().map(|operand| schedule.operation(*operand));
+    let all_extents = || -> Vec<&[u64]> { operands().map(|operand| operand.extents.as_slice()).collect() };
+    let all_dtypes = || -> Vec<DType> { operands().map(|operand| operand.dtype).collect() };
+    let (mesh, found) = (&schedule.mesh, ids.len());
     match operation.kind.properties().arity {
         Arity::Exactly(wanted) => ensure(found == wanted, Flaw::OperandCount { wanted, found })?,
         Arity::AtLeastOne => ensure(found > 0, Flaw::OperandCount { wanted: 1, found })?,
     }
+    let first: &[u64] = ids.first().map_or(&[], |operand| &schedule.operation(*operand).extents);
     let result = match &operation.kind {
-        OpKind::Input { array, sharding } => {
-            return check_input(schedule, operation, *array, sharding);
-        }
+        OpKind::Input { array, sharding } => return check_input(schedule, operation, *array, sharding),
         OpKind::MatMul { einsum } => {
-            check_product(&dtypes, operation.dtype)?;
-            return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
+            check_product(&all_dtypes(), operation.dtype)?;
+            return equal_extents(&result_extents(einsum, &all_extents())?, &operation.extents);
         }
         OpKind::Reduce { operator, einsum } => {
-            check_reduce(*operator, &dtypes, operation.dtype)?;
-            return equal_extents(&result_extents(einsum, &extents)?, &operation.extents);
+            check_reduce(*operator, &all_dtypes(), operation.dtype)?;
+            return equal_extents(&result_extents(einsum, &all_extents())?, &operation.extents);
         }
         OpKind::Map { function, einsum } => {
-            let wanted = map_extents(*function, einsum, &extents)?;
+            let wanted = map_extents(*function, einsum, &all_extents())?;
             // Which lanes are padding depends on the device: a filler is an operation of its own.
             ensure(!matches!(function, Function::Fill { .. }), Flaw::Padding)?;
-            ensure(function.dtype(&dtypes) == Some(operation.dtype), Flaw::WrongDType)?;
+            ensure(function.dtype(&all_dtypes()) == Some(operation.dtype), Flaw::WrongDType)?;
             return equal_extents(&wanted, &operation.extents);
         }
         OpKind::Fill { dim, valid, with: _, block } => {
-            ensure(*dim < extents[0].len(), Flaw::UnknownDim(*dim))?;
+            ensure(*dim < first.len(), Flaw::UnknownDim(*dim))?;
             ensure(*valid > 0, Flaw::Padding)?;
             check_map(mesh, block)?;
-            extents[0].to_vec()
+            Cow::Borrowed(first)
         }
         OpKind::Mask { axes } => {
             ensure(operation.dtype != DType::Bool, Flaw::WrongDType)?;
             check_axes(mesh, axes.iter().copied())?;
-            extents[0].to_vec()
+            Cow::Borrowed(first)
         }
-        OpKind::Slice { view, region } => check_region(mesh, extents[0], view, region)?,
+        OpKind::Slice { view, region } => Cow::Owned(check_region(mesh, first, view, region)?),
         OpKind::Shuffle { sources, route } => {
             check_shuffle(mesh, sources, *route)?;
-            extents[0].to_vec()
+            Cow::Borrowed(first)
         }
         OpKind::AllGather { axes, dim } => {
             check_axes(mesh, axes.iter().copied())?;
-            gathered(extents[0], *dim, mesh.group_size(axes.iter().copied()))?
+            Cow::Owned(gathered(first, *dim, mesh.group_size(axes.iter().copied()))?)
         }
         OpKind::Add { operator } => {
             ensure(operator.folds(), Flaw::Operator(*operator))?;
             ensure(operator.takes(operation.dtype), Flaw::WrongDType)?;
-            extents.iter().try_for_each(|other| equal_extents(extents[0], other))?;
-            extents[0].to_vec()
+            operands().try_for_each(|other| equal_extents(first, &other.extents))?;
+            Cow::Borrowed(first)
         }
         OpKind::Assemble { view, places } => {
-            check_pieces(mesh, operation, view, places, &extents)?;
-            operation.extents.clone()
+            for (place, piece) in places.iter().zip(operands()) {
+                equal_extents(&check_region(mesh, &operation.extents, view, place)?, &piece.extents)?;
+            }
+            Cow::Borrowed(operation.extents.as_slice())
         }
     };
-    ensure(dtypes.iter().all(|dtype| *dtype == operation.dtype), Flaw::WrongDType)?;
+    ensure(operands().all(|operand| operand.dtype == operation.dtype), Flaw::WrongDType)?;
     equal_extents(&result, &operation.extents)
 }
 
@@ -81,19 +83,6 @@ fn check_input(schedule: &Schedule, operation: &Operation, array: ArrayId, shard
     ensure(dense.definition == Dense::Input, Flaw::NotAnInput)?;
     ensure(dense.dtype == operation.dtype, Flaw::WrongDType)?;
     equal_extents(&shard, &operation.extents)
-}
-
-fn check_pieces(
-    mesh: &Mesh,
-    operation: &Operation,
-    view: &[u64],
-    places: &[Region],
-    pieces: &[&[u64]],
-) -> Result<(), Flaw> {
-    places.iter().zip(pieces).try_for_each(|(place, piece)| {
-        let wanted = check_region(mesh, &operation.extents, view, place)?;
-        equal_extents(&wanted, piece)
-    })
 }
 
 fn gathered(extents: &[u64], dim: usize, count: u64) -> Result<Vec<u64>, Flaw> {
