@@ -60,6 +60,76 @@ impl Filler {
     }
 }
 
+/// The elements that a function has a meaning on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Integers and floats.
+    Numbers,
+    /// Floats alone.
+    Floats,
+    /// Bools alone.
+    Bools,
+}
+
+/// Whether a function of larger elements is never smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trend {
+    /// It never falls.
+    Rises,
+    /// It never rises.
+    Falls,
+    /// Neither, or it has no value for some numbers.
+    Neither,
+}
+
+/// What is to be known of a function without computing it. Arithmetic counts as exact.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// Its name: `relu`.
+    pub word: &'static str,
+    /// Of which elements it is.
+    pub domain: Domain,
+    /// Whether it makes 0 of nothing but 0.
+    pub keeps_zero: bool,
+    /// Of floats; integers wrap.
+    pub trend: Trend,
+    /// Whether it has no value, or an infinite one, for some numbers.
+    pub is_partial: bool,
+    /// Whether the result is an operand, or one with another sign: nothing is rounded.
+    pub selects: bool,
+}
+
+const fn of_numbers(word: &'static str) -> Facts {
+    let (domain, trend) = (Domain::Numbers, Trend::Neither);
+    Facts { word, domain, keeps_zero: false, trend, is_partial: false, selects: false }
+}
+
+const fn of_floats(word: &'static str) -> Facts {
+    Facts { domain: Domain::Floats, ..of_numbers(word) }
+}
+
+impl Facts {
+    const fn keeps_zero(self) -> Facts {
+        Facts { keeps_zero: true, ..self }
+    }
+
+    const fn rises(self) -> Facts {
+        Facts { trend: Trend::Rises, ..self }
+    }
+
+    const fn falls(self) -> Facts {
+        Facts { trend: Trend::Falls, ..self }
+    }
+
+    const fn partial(self) -> Facts {
+        Facts { is_partial: true, ..self }
+    }
+
+    const fn selects(self) -> Facts {
+        Facts { selects: true, ..self }
+    }
+}
+
 /// A function of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unary {
@@ -112,23 +182,23 @@ impl Unary {
         Unary::Not,
     ];
 
-    /// Its name: `relu`.
-    pub fn word(self) -> &'static str {
+    /// A row for each.
+    pub const fn facts(self) -> Facts {
         match self {
-            Unary::Neg => "neg",
-            Unary::Relu => "relu",
-            Unary::Gelu => "gelu",
-            Unary::Exp => "exp",
-            Unary::Tanh => "tanh",
-            Unary::Sigmoid => "sigmoid",
-            Unary::Silu => "silu",
-            Unary::Sqrt => "sqrt",
-            Unary::Rsqrt => "rsqrt",
-            Unary::Abs => "abs",
-            Unary::Log => "log",
-            Unary::Square => "square",
-            Unary::Recip => "recip",
-            Unary::Not => "not",
+            Unary::Neg => of_numbers("neg").keeps_zero().falls().selects(),
+            Unary::Relu => of_numbers("relu").keeps_zero().rises().selects(),
+            Unary::Gelu => of_floats("gelu").keeps_zero(),
+            Unary::Exp => of_floats("exp").rises(),
+            Unary::Tanh => of_floats("tanh").keeps_zero().rises(),
+            Unary::Sigmoid => of_floats("sigmoid").rises(),
+            Unary::Silu => of_floats("silu").keeps_zero(),
+            Unary::Sqrt => of_floats("sqrt").keeps_zero().partial(),
+            Unary::Rsqrt => of_floats("rsqrt").partial(),
+            Unary::Abs => of_numbers("abs").keeps_zero().selects(),
+            Unary::Log => of_floats("log").partial(),
+            Unary::Square => of_numbers("square").keeps_zero(),
+            Unary::Recip => of_floats("recip").partial(),
+            Unary::Not => Facts { domain: Domain::Bools, ..of_numbers("not") },
         }
     }
 }
@@ -152,14 +222,14 @@ impl Binary {
     /// All of them.
     pub const ALL: [Binary; 5] = [Binary::Add, Binary::Sub, Binary::Div, Binary::Larger, Binary::Smaller];
 
-    /// Its name: `larger`.
-    pub fn word(self) -> &'static str {
+    /// A row for each.
+    pub const fn facts(self) -> Facts {
         match self {
-            Binary::Add => "add",
-            Binary::Sub => "sub",
-            Binary::Div => "div",
-            Binary::Larger => "larger",
-            Binary::Smaller => "smaller",
+            Binary::Add => of_numbers("add").keeps_zero(),
+            Binary::Sub => of_numbers("sub").keeps_zero(),
+            Binary::Div => of_floats("div").partial(),
+            Binary::Larger => of_numbers("larger").keeps_zero().rises().selects(),
+            Binary::Smaller => of_numbers("smaller").keeps_zero().rises().selects(),
         }
     }
 }
@@ -228,20 +298,33 @@ pub enum Function {
 }
 
 impl Function {
+    /// What is to be known of it.
+    pub fn facts(self) -> Facts {
+        match self {
+            Function::Identity => of_numbers("identity").keeps_zero().rises().selects(),
+            Function::Unary(unary) => unary.facts(),
+            Function::Binary(binary) => binary.facts(),
+            Function::ByNumber(by, Scalar(c)) => {
+                let (keeps_zero, trend) = match by {
+                    ByNumber::Scale => (c.is_finite(), if c >= 0.0 { Trend::Rises } else { Trend::Neither }),
+                    ByNumber::Shift => (c == 0.0, Trend::Rises),
+                    ByNumber::AtLeast => (c <= 0.0, Trend::Rises),
+                    ByNumber::AtMost => (c >= 0.0, Trend::Rises),
+                };
+                Facts { keeps_zero, trend, ..of_numbers(by.word()) }
+            }
+            Function::Over(_) => of_floats("over").keeps_zero(),
+            Function::Where => of_numbers("where").keeps_zero(),
+            Function::Masked(Scalar(c)) => Facts { keeps_zero: c == 0.0, ..of_numbers("masked") },
+            Function::Softmax { .. } => of_floats("softmax"),
+            Function::Fill { .. } => of_numbers("fill").selects(),
+            Function::Cast(_) => of_numbers("cast").keeps_zero().selects(),
+        }
+    }
+
     /// Its name alone: `softmax`.
     pub fn word(self) -> &'static str {
-        match self {
-            Function::Identity => "identity",
-            Function::Unary(unary) => unary.word(),
-            Function::Binary(binary) => binary.word(),
-            Function::ByNumber(by, _) => by.word(),
-            Function::Over(_) => "over",
-            Function::Where => "where",
-            Function::Masked(_) => "masked",
-            Function::Softmax { .. } => "softmax",
-            Function::Fill { .. } => "fill",
-            Function::Cast(_) => "cast",
-        }
+        self.facts().word
     }
 
     /// How many operands it takes.
@@ -263,7 +346,6 @@ impl Function {
     pub fn dtype(self, operands: &[DType]) -> Option<DType> {
         let dtype = match (self, operands) {
             (Function::Cast(dtype), [_]) => dtype,
-            (Function::Unary(Unary::Not), [only]) => (*only == DType::Bool).then_some(*only)?,
             (Function::Masked(_), [DType::Bool, only]) => *only,
             (Function::Where, [DType::Bool, left, right]) => left.elementwise(*right)?,
             (Function::Masked(_) | Function::Where, _) => return None,
@@ -271,33 +353,17 @@ impl Function {
             (_, [left, right]) => left.elementwise(*right)?,
             _ => return None,
         };
-        (dtype.is_float() || !self.needs_float()).then_some(dtype)
+        let has_meaning = match self.facts().domain {
+            Domain::Numbers => true,
+            Domain::Floats => dtype.is_float(),
+            Domain::Bools => dtype == DType::Bool,
+        };
+        has_meaning.then_some(dtype)
     }
 
     /// Whether it has no meaning on integers.
     pub fn needs_float(self) -> bool {
-        match self {
-            Function::Unary(unary) => match unary {
-                Unary::Gelu
-                | Unary::Exp
-                | Unary::Tanh
-                | Unary::Sigmoid
-                | Unary::Silu
-                | Unary::Sqrt
-                | Unary::Rsqrt
-                | Unary::Log
-                | Unary::Recip => true,
-                Unary::Neg | Unary::Relu | Unary::Abs | Unary::Square | Unary::Not => false,
-            },
-            Function::Binary(binary) => binary == Binary::Div,
-            Function::Over(_) | Function::Softmax { .. } => true,
-            Function::Identity
-            | Function::ByNumber(..)
-            | Function::Fill { .. }
-            | Function::Where
-            | Function::Masked(_)
-            | Function::Cast(_) => false,
-        }
+        self.facts().domain == Domain::Floats
     }
 
     /// The number of the program that it computes with.

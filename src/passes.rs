@@ -18,7 +18,7 @@
 //! A transposition passes all of them.
 
 use crate::dtype::DType;
-use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Trend, Unary};
 use crate::operator::Operator;
 
 /// How an operation passes an open sum.
@@ -100,31 +100,18 @@ fn any(operands: usize) -> &'static [&'static [usize]] {
 ///
 /// With integers that wrap, adding a number and negation are neither.
 fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) -> Option<Passage> {
-    let float = to.is_float();
+    let (float, rises) = (to.is_float(), function.facts().trend == Trend::Rises);
     let swapped = if operator == Operator::Max { Operator::Min } else { Operator::Max };
     let (passes, operands, result) = match function {
-        Function::Unary(Unary::Relu | Unary::Exp | Unary::Tanh | Unary::Sigmoid) => (true, ONE, operator),
-        Function::ByNumber(ByNumber::Shift, _) => (float, ONE, operator),
-        Function::ByNumber(ByNumber::Scale, Scalar(c)) => (float && c >= 0.0, ONE, operator),
-        Function::Unary(Unary::Neg) => (float, ONE, swapped),
+        Function::Identity => (true, ONE, operator),
         Function::Cast(dtype) => (from.iter().all(|from| widens(*from, dtype)), ONE, operator),
         // A closed operand may be met on every device.
         Function::Binary(Binary::Larger) => (true, if operator == Operator::Max { ANY } else { EITHER }, operator),
         Function::Binary(Binary::Smaller) => (true, if operator == Operator::Min { ANY } else { EITHER }, operator),
-        Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, _) => (true, ONE, operator),
-        Function::Unary(
-            Unary::Gelu
-            | Unary::Silu
-            | Unary::Sqrt
-            | Unary::Rsqrt
-            | Unary::Abs
-            | Unary::Log
-            | Unary::Square
-            | Unary::Recip
-            | Unary::Not,
-        )
-        | Function::Binary(Binary::Add | Binary::Sub | Binary::Div)
-        | Function::Identity
+        Function::ByNumber(ByNumber::Shift | ByNumber::Scale, _) => (float && rises, ONE, operator),
+        Function::Unary(_) if function.facts().trend == Trend::Falls => (float, ONE, swapped),
+        Function::Unary(_) | Function::ByNumber(..) => (rises, ONE, operator),
+        Function::Binary(Binary::Add | Binary::Sub | Binary::Div)
         | Function::Over(_)
         | Function::Fill { .. }
         | Function::Where

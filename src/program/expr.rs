@@ -371,7 +371,7 @@ pub(super) fn word(function: Function) -> &'static str {
     match function {
         Function::Identity => "a transposition",
         Function::Unary(Unary::Neg) => "-",
-        Function::Unary(unary) => unary.word(),
+        Function::Unary(unary) => unary.facts().word,
         Function::Binary(Binary::Add) | Function::ByNumber(ByNumber::Shift, _) => "+",
         Function::Binary(Binary::Sub) => "-",
         Function::Binary(Binary::Div) | Function::Over(_) => "/",

@@ -14,7 +14,7 @@ use super::checker::{Checker, quoted};
 use super::error::CheckError;
 use super::{Alias, Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
-use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::function::{Filler, Function};
 use crate::layout::{Dim, DimId};
 use crate::mesh::Mesh;
 use crate::span::Span;
@@ -291,42 +291,16 @@ impl Padder {
             // Of 0 every reduction makes 0.
             Definition::Reduce { operand, .. } => all.into_iter().filter(|dim| dirty(operand).contains(dim)).collect(),
             Definition::Map { function, operands } => match function {
-                Function::Identity
-                | Function::Unary(
-                    Unary::Neg
-                    | Unary::Relu
-                    | Unary::Gelu
-                    | Unary::Silu
-                    | Unary::Tanh
-                    | Unary::Sqrt
-                    | Unary::Abs
-                    | Unary::Square,
-                )
-                | Function::Binary(Binary::Add | Binary::Sub | Binary::Larger | Binary::Smaller)
-                | Function::Over(_)
-                | Function::Where
-                | Function::Cast(_) => {
-                    all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
-                }
-                Function::ByNumber(ByNumber::Scale, Scalar(c)) if c.is_finite() => dirty(&operands[0]).clone(),
-                Function::ByNumber(ByNumber::Shift, Scalar(c)) if *c == 0.0 => dirty(&operands[0]).clone(),
-                Function::ByNumber(ByNumber::AtLeast, Scalar(c)) if *c <= 0.0 => dirty(&operands[0]).clone(),
-                Function::ByNumber(ByNumber::AtMost, Scalar(c)) if *c >= 0.0 => dirty(&operands[0]).clone(),
-                Function::Masked(Scalar(c)) if *c == 0.0 => {
-                    all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
-                }
-                Function::ByNumber(..)
-                | Function::Masked(_)
-                | Function::Unary(
-                    Unary::Exp | Unary::Sigmoid | Unary::Rsqrt | Unary::Log | Unary::Recip | Unary::Not,
-                )
-                | Function::Binary(Binary::Div) => all,
                 // Of minus infinity a softmax makes 0.
                 Function::Softmax { dim } => without(all, value.dims[usize::from(*dim)].id),
                 Function::Fill { dim, with: Filler::Zero, .. } => {
                     without(dirty(&operands[0]).clone(), value.dims[usize::from(*dim)].id)
                 }
                 Function::Fill { with: Filler::One | Filler::Least | Filler::Greatest, .. } => all,
+                function if function.facts().keeps_zero => {
+                    all.into_iter().filter(|dim| !operands.iter().all(|id| clean_in(id, dim))).collect()
+                }
+                _ => all,
             },
         }
     }

@@ -19,7 +19,7 @@ pub use constraints::constraints;
 use super::words::pieces;
 use crate::dtype::DType;
 use crate::escape;
-use crate::function::{Binary, Function, Unary};
+use crate::function::Function;
 use crate::layout::{Layout, Sharding};
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Definition, Program, ValueId};
@@ -258,10 +258,7 @@ impl<'a> Module<'a> {
     /// Whether a function has no value, or an infinite one, for some numbers.
     fn is_partial(&self) -> bool {
         self.program().values.iter().any(|value| match &value.definition {
-            Definition::Map { function, .. } => matches!(
-                function,
-                Function::Unary(Unary::Log | Unary::Sqrt | Unary::Rsqrt | Unary::Recip) | Function::Binary(Binary::Div)
-            ),
+            Definition::Map { function, .. } => function.facts().is_partial,
             Definition::Input
             | Definition::Product { .. }
             | Definition::Reduce { .. }

@@ -8,7 +8,7 @@
 //! That a dim is filled says nothing of lanes that are padding of another dim too, if that one may hold anything.
 
 use crate::einsum::{Einsum, Index};
-use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::function::{Filler, Function};
 use crate::schedule::{Array, Dense, Verified};
 
 /// What is known of the padding in one dim.
@@ -94,29 +94,6 @@ fn mapped(
     let is_padded = |dim: usize| array.valid[dim] < array.extents[dim];
     Ok(match function {
         Function::Identity => each(&|_, index| if all(index, least) { least } else { zero_stays(index) }),
-        Function::Unary(
-            Unary::Neg
-            | Unary::Relu
-            | Unary::Gelu
-            | Unary::Silu
-            | Unary::Tanh
-            | Unary::Sqrt
-            | Unary::Abs
-            | Unary::Square,
-        )
-        | Function::Binary(Binary::Add | Binary::Sub | Binary::Larger | Binary::Smaller)
-        | Function::Over(_)
-        | Function::Where
-        | Function::Masked(Scalar(0.0))
-        | Function::Cast(_) => each(&|_, index| zero_stays(index)),
-        Function::ByNumber(ByNumber::Scale, Scalar(c)) if c.is_finite() => each(&|_, index| zero_stays(index)),
-        Function::ByNumber(ByNumber::Shift, Scalar(0.0)) => each(&|_, index| zero_stays(index)),
-        Function::ByNumber(ByNumber::AtLeast, Scalar(c)) if c <= 0.0 => each(&|_, index| zero_stays(index)),
-        Function::ByNumber(ByNumber::AtMost, Scalar(c)) if c >= 0.0 => each(&|_, index| zero_stays(index)),
-        Function::ByNumber(..)
-        | Function::Masked(_)
-        | Function::Unary(Unary::Exp | Unary::Sigmoid | Unary::Rsqrt | Unary::Log | Unary::Recip | Unary::Not)
-        | Function::Binary(Binary::Div) => each(&|_, _| Lanes::Any),
         Function::Softmax { dim } => {
             let along = usize::from(dim);
             if is_padded(along) && !all(&einsum.result[along], least) {
@@ -133,6 +110,8 @@ fn mapped(
             let own = Lanes::Filled(with);
             each(&|dim, index| if dim == along || all(index, own) { own } else { Lanes::Any })
         }
+        _ if function.facts().keeps_zero => each(&|_, index| zero_stays(index)),
+        _ => each(&|_, _| Lanes::Any),
     })
 }
 

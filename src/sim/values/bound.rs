@@ -258,7 +258,7 @@ pub(super) fn mapped(function: Function, einsum: &Einsum, operands: &[Bounded<'_
     let extents = &value.view().extents;
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.value.dtype()).collect();
     let are_exact = operands.iter().all(|operand| operand.is_exact());
-    let copies = dtypes.iter().all(|dtype| *dtype == value.dtype()) && takes_one(function);
+    let copies = dtypes.iter().all(|dtype| *dtype == value.dtype()) && function.facts().selects;
     if are_exact && (copies || !value.dtype().is_float()) {
         return exact(extents);
     }
@@ -283,24 +283,6 @@ pub(super) fn mapped(function: Function, einsum: &Einsum, operands: &[Bounded<'_
         each.bound(&terms, value)
     };
     bounds(extents, values.into_iter().enumerate().map(bound))
-}
-
-/// Whether the result is an operand, or one with another sign.
-fn takes_one(function: Function) -> bool {
-    match function {
-        Function::Identity
-        | Function::Fill { .. }
-        | Function::Cast(_)
-        | Function::Unary(Unary::Neg | Unary::Abs | Unary::Relu)
-        | Function::Binary(Binary::Larger | Binary::Smaller) => true,
-        Function::Unary(_)
-        | Function::Binary(_)
-        | Function::ByNumber(..)
-        | Function::Over(_)
-        | Function::Where
-        | Function::Masked(_)
-        | Function::Softmax { .. } => false,
-    }
 }
 
 /// A function of elements that line up.
@@ -347,7 +329,7 @@ impl Each {
         }
         let arithmetic = if self.from == DType::F64 || self.to == DType::F64 { DType::F64 } else { DType::F32 };
         let (arithmetic, own) = (Precision::of(arithmetic), Precision::of(self.to));
-        let units = if takes_one(self.function) { 2.0 } else { FORMULA };
+        let units = if self.function.facts().selects { 2.0 } else { FORMULA };
         let bound = spread + units * arithmetic.unit * (value.abs() + 2.0 * spread + formula) + units * arithmetic.tiny;
         own.rounded(bound + self.underflow(terms, arithmetic), value)
     }
