@@ -8,7 +8,7 @@ use crate::link::{DegradedLink, LinkState};
 use crate::lower;
 use crate::plan::{self, Budget, Plan, Request, unroll};
 use crate::program::{self, Program};
-use crate::recipe::{self, Chooser, Lowering};
+use crate::recipe::{self, Lowering, Tuner};
 use crate::schedule::Schedule;
 use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
@@ -235,14 +235,14 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
     };
     let machine = machine_as_planned(&plan, topology);
     let by_clock = costs.is_by_clock();
-    let chooser = || Chooser::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
-    let fastest = match costs.chooser() {
-        Some(chooser) if machine.mesh == topology.mesh => plan.with_recipes(chooser, by_clock),
-        Some(_) | None => plan.with_recipes(&chooser(), by_clock),
+    let tuner = || Tuner::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
+    let fastest = match costs.tuner() {
+        Some(tuner) if machine.mesh == topology.mesh => plan.with_recipes(tuner, by_clock),
+        Some(_) | None => plan.with_recipes(&tuner(), by_clock),
     };
     let plan = match is_larger_than_proven(&fastest) {
         false => fastest,
-        true => fastest.with_recipes(&chooser().frugal(), by_clock),
+        true => fastest.with_recipes(&tuner().fewest_operations(), by_clock),
     };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
     Ok(plan)

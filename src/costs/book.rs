@@ -4,29 +4,29 @@ use super::limited;
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
-use crate::recipe::{Chooser, Lowering};
+use crate::recipe::{Lowering, Tuner};
 use crate::topology::{self, ClosedForm, Topology};
 use crate::units::{Bytes, Time};
 use std::borrow::Cow;
 
 /// The book's formulas on one machine.
 pub(super) struct Book<'a> {
-    chooser: Chooser<'a>,
+    tuner: Tuner<'a>,
 }
 
 impl<'a> Book<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Book<'a> {
-        Book { chooser: Chooser::new(Cow::Borrowed(topology), lowering) }
+        Book { tuner: Tuner::new(Cow::Borrowed(topology), lowering) }
     }
 }
 
 impl Costs for Book<'_> {
-    fn chooser(&self) -> Option<&Chooser<'_>> {
-        Some(&self.chooser)
+    fn tuner(&self) -> Option<&Tuner<'_>> {
+        Some(&self.tuner)
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        let topology = self.chooser.topology();
+        let topology = self.tuner.topology();
         let mesh = &topology.mesh;
         let axes = collective.axes(&from.sharding, mesh);
         let local = from.local_bytes(mesh);
@@ -45,7 +45,7 @@ impl Costs for Book<'_> {
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
-        let topology = self.chooser.topology();
+        let topology = self.tuner.topology();
         let rate = topology.hardware.flops(work.dtype);
         limited(topology.scale.at_rate(work.flops, rate), Limit::Compute)
     }

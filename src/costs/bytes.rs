@@ -5,47 +5,47 @@ use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
-use crate::recipe::{Chooser, Lowering, Objective};
+use crate::recipe::{Lowering, Objective, Tuner};
 use crate::topology::Topology;
 use crate::units::Time;
 use std::borrow::Cow;
 
 /// The bytes that a device receives, of the one that receives most; times are simulated.
 pub(super) struct ReceivedBytes<'a> {
-    chooser: Chooser<'a>,
+    tuner: Tuner<'a>,
 }
 
 impl<'a> ReceivedBytes<'a> {
     pub(super) fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> ReceivedBytes<'a> {
-        ReceivedBytes { chooser: Chooser::new(topology, lowering).by(Objective::Bytes) }
+        ReceivedBytes { tuner: Tuner::new(topology, lowering).by(Objective::Bytes) }
     }
 }
 
 impl Costs for ReceivedBytes<'_> {
-    fn chooser(&self) -> Option<&Chooser<'_>> {
-        Some(&self.chooser)
+    fn tuner(&self) -> Option<&Tuner<'_>> {
+        Some(&self.tuner)
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
-        let mesh = &self.chooser.topology().mesh;
-        let Ok(chosen) = self.chooser.choose(collective, from, None) else {
+        let mesh = &self.tuner.topology().mesh;
+        let Ok(chosen) = self.tuner.choose(collective, from, None) else {
             return Cost { received: collective.bytes_received(from, mesh), ..limited(Time::ZERO, Limit::Free) };
         };
-        let received = self.chooser.usage(collective, from, &chosen.recipe).received();
+        let received = self.tuner.usage(collective, from, &chosen.recipe).received();
         Cost { received, ..limited(chosen.time.unwrap_or_default(), Limit::Bandwidth) }
     }
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
-        let received = collective.bytes_received(from, &self.chooser.topology().mesh);
+        let received = collective.bytes_received(from, &self.tuner.topology().mesh);
         collective.kind().sends().then(|| Cost { received, ..limited(Time::ZERO, Limit::Free) })
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
-        roofline(work, self.chooser.topology())
+        roofline(work, self.tuner.topology())
     }
 
     fn map(&self, work: &LocalWork) -> Cost {
-        traffic(work, self.chooser.topology())
+        traffic(work, self.tuner.topology())
     }
 
     fn objective(&self) -> Objective {
@@ -57,8 +57,8 @@ impl Costs for ReceivedBytes<'_> {
     }
 
     fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
-        let topology = self.chooser.topology().seen_as(mesh);
-        Some(Box::new(ReceivedBytes::new(Cow::Owned(topology), self.chooser.lowering())))
+        let topology = self.tuner.topology().seen_as(mesh);
+        Some(Box::new(ReceivedBytes::new(Cow::Owned(topology), self.tuner.lowering())))
     }
 
     fn name(&self) -> &'static str {

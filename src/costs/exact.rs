@@ -5,47 +5,47 @@ use crate::bounds::Bounds;
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
-use crate::recipe::{Chooser, Lowering};
+use crate::recipe::{Lowering, Tuner};
 use crate::topology::Topology;
 use std::borrow::Cow;
 
 /// The time on the simulated links of one machine.
 pub(super) struct Exact<'a> {
-    chooser: Chooser<'a>,
+    tuner: Tuner<'a>,
     bounds: Bounds<'a>,
 }
 
 impl<'a> Exact<'a> {
     pub(super) fn new(topology: &'a Topology, lowering: Lowering) -> Exact<'a> {
-        Exact { chooser: Chooser::new(Cow::Borrowed(topology), lowering), bounds: Bounds::new(topology) }
+        Exact { tuner: Tuner::new(Cow::Borrowed(topology), lowering), bounds: Bounds::new(topology) }
     }
 }
 
 impl Costs for Exact<'_> {
-    fn chooser(&self) -> Option<&Chooser<'_>> {
-        Some(&self.chooser)
+    fn tuner(&self) -> Option<&Tuner<'_>> {
+        Some(&self.tuner)
     }
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
         let bound = self.bounds.collective(collective, from);
-        let chosen = self.chooser.choose(collective, from, None);
+        let chosen = self.tuner.choose(collective, from, None);
         // What is too large to be tried takes no less than its bound.
         let time = chosen.ok().and_then(|chosen| chosen.time).unwrap_or_else(|| bound.time());
         let limit = if bound.latency > bound.bandwidth { Limit::Latency } else { Limit::Bandwidth };
-        Cost { received: collective.bytes_received(from, &self.chooser.topology().mesh), ..limited(time, limit) }
+        Cost { received: collective.bytes_received(from, &self.tuner.topology().mesh), ..limited(time, limit) }
     }
 
     fn product(&self, work: &LocalWork) -> Cost {
-        roofline(work, self.chooser.topology())
+        roofline(work, self.tuner.topology())
     }
 
     fn map(&self, work: &LocalWork) -> Cost {
-        traffic(work, self.chooser.topology())
+        traffic(work, self.tuner.topology())
     }
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
         let is_slice = matches!(collective, Collective::Slice { .. });
-        let received = collective.bytes_received(from, &self.chooser.topology().mesh);
+        let received = collective.bytes_received(from, &self.tuner.topology().mesh);
         let bound = || limited(self.bounds.collective(collective, from).time(), Limit::Bandwidth);
         (!is_slice).then(|| Cost { received, ..bound() })
     }

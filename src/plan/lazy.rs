@@ -11,7 +11,7 @@ use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::Program;
-use crate::recipe::Chooser;
+use crate::recipe::Tuner;
 use crate::units::{Bytes, Time};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -117,8 +117,8 @@ impl Costs for Lazy<'_> {
         self.costs.objective()
     }
 
-    fn chooser(&self) -> Option<&Chooser<'_>> {
-        self.costs.chooser()
+    fn tuner(&self) -> Option<&Tuner<'_>> {
+        self.costs.tuner()
     }
 
     fn is_by_clock(&self) -> bool {

@@ -23,9 +23,9 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     // How much memory a plan takes is known of its recipes.
     let solved = |terms: SearchOptions| {
         let plan = lazy::solve(program, costs, terms)?;
-        let chooser = costs.chooser().filter(|_| limits.memory < u64::MAX);
-        Ok(match chooser {
-            Some(chooser) => plan.with_recipes(chooser, costs.is_by_clock()),
+        let tuner = costs.tuner().filter(|_| limits.memory < u64::MAX);
+        Ok(match tuner {
+            Some(tuner) => plan.with_recipes(tuner, costs.is_by_clock()),
             None => plan,
         })
     };

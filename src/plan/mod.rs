@@ -36,7 +36,7 @@ use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::operator::Operator;
 use crate::program::{Program, ValueId};
-use crate::recipe::{Chooser, Chosen, Flaw};
+use crate::recipe::{Chosen, Flaw, Tuner};
 use crate::sim::usage::{StepUsage, Usage};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
@@ -80,7 +80,7 @@ pub trait Costs {
     }
 
     /// Who finds the operations that collectives become, where these costs are of such.
-    fn chooser(&self) -> Option<&Chooser<'_>> {
+    fn tuner(&self) -> Option<&Tuner<'_>> {
         None
     }
 
@@ -389,17 +389,17 @@ impl Plan {
 
     /// The same plan with the recipes of its collectives, and what its steps come to by these.
     ///
-    /// - `chooser`: on the mesh of the plan.
+    /// - `tuner`: on the mesh of the plan.
     /// - `by_clock`: whether collectives take what their recipes take. Where that is more than they were planned with,
     ///   since a method is asked for, the plan is no more the best there is.
-    pub fn with_recipes(mut self, chooser: &Chooser<'_>, by_clock: bool) -> Plan {
+    pub fn with_recipes(mut self, tuner: &Tuner<'_>, by_clock: bool) -> Plan {
         for id in self.ids() {
             let step = self.step(id);
             let mut next = Step { usage: usage::expected(step, self.operand(id), &self.program.mesh), ..step.clone() };
             if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
-                let recipe = chooser.choose(collective, from, self.program.value(step.user).method);
+                let recipe = tuner.choose(collective, from, self.program.value(step.user).method);
                 if let Ok(chosen) = &recipe {
-                    next.usage = chooser.usage(collective, from, &chosen.recipe);
+                    next.usage = tuner.usage(collective, from, &chosen.recipe);
                     next.cost.time = chosen.time.filter(|_| by_clock).unwrap_or(step.cost.time);
                 }
                 next.recipe = Some(recipe);

@@ -1,7 +1,7 @@
 //! One collective by itself: as a schedule, and by each method.
 
 use super::part::Part;
-use super::{Chooser, Lowering};
+use super::{Lowering, Tuner};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::method::Method;
@@ -26,10 +26,9 @@ pub fn alone(
     let part = Part::new(topology, collective.axes(&from.sharding, &topology.mesh));
     let (collective, from) = (part.collective(collective), part.layout(from, &topology.mesh));
     let to = collective.apply(&from.sharding, &part.topology.mesh)?;
-    let chooser = Chooser::new(Cow::Borrowed(&part.topology), lowering);
+    let tuner = Tuner::new(Cow::Borrowed(&part.topology), lowering);
     // A gather that stays one operation in the program has no method there, whatever is asked for.
-    let chosen =
-        chooser.choose(&collective, &from, method).or_else(|_| chooser.choose(&collective, &from, None)).ok()?;
+    let chosen = tuner.choose(&collective, &from, method).or_else(|_| tuner.choose(&collective, &from, None)).ok()?;
     let extents: Vec<u64> = from.dims.iter().map(|dim| dim.size).collect();
     let mut schedule = Schedule::new(part.topology.mesh.clone());
     schedule.arrays.push(Array {
@@ -73,9 +72,9 @@ pub fn method_times(
     lowering: Lowering,
     asked: Option<Method>,
 ) -> Option<MethodTimes> {
-    let chooser = Chooser::new(Cow::Borrowed(topology), lowering);
+    let tuner = Tuner::new(Cow::Borrowed(topology), lowering);
     let timed = |method: Option<Method>| {
-        let chosen = chooser.choose(collective, from, method).ok()?;
+        let chosen = tuner.choose(collective, from, method).ok()?;
         let time = chosen.time.filter(|_| !chosen.methods.is_empty())?;
         Some(MethodTime { name: chosen.methods.clone(), time })
     };

@@ -1,9 +1,9 @@
 //! The ways in which a collective can be done: along one run by each method that it has, over several stage after stage,
 //! on all at once, or along trees that are made for the links there are.
 
-use super::chooser::{Chooser, Flaw};
-use super::colours::{colours, turns};
+use super::axis_orders::{axis_orders, turns};
 use super::problem::Problem;
+use super::tuner::{Flaw, Tuner};
 use super::uneven::CutAt;
 use super::{Objective, Stage, effort, idle, packing};
 use crate::collective::CollectiveKind;
@@ -49,7 +49,7 @@ impl<'c> Candidate<'c> {
     }
 }
 
-impl Chooser<'_> {
+impl Tuner<'_> {
     /// All that is worth a try, the simplest first.
     pub(super) fn candidates<'p>(&self, problem: &'p Problem) -> Result<Vec<Candidate<'p>>, Flaw> {
         let runs = problem.runs(&self.topology.mesh);
@@ -66,7 +66,7 @@ impl Chooser<'_> {
             [(run, dim)] => self.along(problem, *run, *dim)?,
             _ => vec![Candidate::once(self.staged(problem)?)],
         };
-        if problem.asked.is_none() && !self.frugal && !runs.is_empty() {
+        if problem.asked.is_none() && !self.fewest_operations && !runs.is_empty() {
             if self.scatters(problem, &runs) {
                 all.push(Candidate::once(self.in_turn(problem)?));
             }
@@ -123,7 +123,7 @@ impl Chooser<'_> {
         if candidates.is_empty() {
             return Err(Flaw::TooLarge { kind, axis: axis(), size });
         }
-        let few = self.frugal && problem.asked.is_none();
+        let few = self.fewest_operations && problem.asked.is_none();
         let stage = move |method, chunks| match kind {
             CollectiveKind::AllGather => Stage::AllGather { run, dim, method },
             CollectiveKind::ReduceScatter => Stage::ReduceScatter { run, dim, method },
@@ -253,10 +253,10 @@ impl Chooser<'_> {
             return None;
         }
         let exchange = problem.kind == CollectiveKind::AllToAll;
-        let colours = if exchange { turns(runs.len()) } else { colours(&self.topology, &axes_of(runs)) };
+        let axis_orders = if exchange { turns(runs.len()) } else { axis_orders(&self.topology, &axes_of(runs)) };
         let stages = runs.iter().map(|(run, dim)| self.stage(problem.kind, *run, *dim)).collect();
         let (kind, to) = (problem.kind, problem.to);
-        let all = Multiport { stages, colours, chunks: 1 };
+        let all = Multiport { stages, axis_orders, chunks: 1 };
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to };
         Some(Candidate::new(stage, (1..=MOST_CHUNKS).collect(), LEAST_SAVING_AT_ONCE))
     }
@@ -303,14 +303,14 @@ impl Chooser<'_> {
         let n = problem.axes().group_size(&self.topology.mesh);
         let dim = problem.extents.iter().position(|extent| extent.is_multiple_of(n))?;
         let stages = runs.iter().map(|(run, _)| self.stage(CollectiveKind::AllGather, *run, dim)).collect();
-        let all = Multiport { stages, colours: colours(&self.topology, &axes_of(runs)), chunks: 1 };
+        let all = Multiport { stages, axis_orders: axis_orders(&self.topology, &axes_of(runs)), chunks: 1 };
         let kind = problem.kind;
         let stage = move |chunks| Stage::Multiport { kind, all: Multiport { chunks, ..all.clone() }, to: None };
         Some(Candidate::new(stage, self.tree_chunks(problem), LEAST_SAVING))
     }
 
     fn tree_chunks(&self, problem: &Problem) -> Vec<u64> {
-        if self.frugal { vec![1] } else { divisors(&problem.extents) }
+        if self.fewest_operations { vec![1] } else { divisors(&problem.extents) }
     }
 
     /// A gather along one run with the help of one that holds copies. It is not tried unasked: what runs a plan in JAX or

@@ -1,12 +1,11 @@
 //! How one collective becomes operations: every choice made, and nothing left to decide.
 //!
-//! A [`Recipe`] is made once, by a [`Chooser`], which tries the [candidates](candidates) on the clock. Whoever prices the
+//! A [`Recipe`] is made once, by a [`Tuner`], which tries the [candidates](candidates) on the clock. Whoever prices the
 //! collective takes the figures of its recipe, and lowering only emits it.
 
 mod alone;
+mod axis_orders;
 mod candidates;
-mod chooser;
-mod colours;
 mod effort;
 mod idle;
 mod packing;
@@ -14,12 +13,13 @@ mod part;
 mod permute;
 mod problem;
 mod trial;
+mod tuner;
 mod uneven;
 
 pub use alone::{MethodTime, MethodTimes, alone, method_times};
-pub use chooser::{Chooser, Chosen, Flaw};
 pub(crate) use permute::sources;
 pub use trial::{MOST_WORK, is_larger_than_proven, simulate};
+pub use tuner::{Chosen, Flaw, Tuner};
 
 use crate::collective::CollectiveKind;
 use crate::function::Function;

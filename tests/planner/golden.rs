@@ -10,7 +10,7 @@ use shardc::mesh::{Axes, AxisId, AxisSet, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
 use shardc::plan::StepOp;
-use shardc::recipe::{Chooser, Lowering};
+use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::{Array, ArrayId, Builder, CoordMap, Cut, Dense, Output, Route, Schedule, Sources};
 use shardc::sim::values::Tensor;
 use shardc::sim::{clock, proof, values};
@@ -321,7 +321,7 @@ fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>
     } else {
         Collective::AllReduce { axes: AxisSet::one(axis) }
     };
-    let chosen = Chooser::new(Cow::Borrowed(&topology), Lowering::default()).choose(&collective, &from, None);
+    let chosen = Tuner::new(Cow::Borrowed(&topology), Lowering::default()).choose(&collective, &from, None);
     let value = chosen.expect("a recipe").recipe.emit(&mut builder, value);
     schedule.outputs.push(Output { value, array: ArrayId(u32::from(scatter)), sharding: rows });
     let elements = pieces.concat();

@@ -17,7 +17,7 @@ use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
 use shardc::recipe::Lowering;
-use shardc::schedule::methods::{Colour, Destination, Multiport, Stage};
+use shardc::schedule::methods::{AxisOrder, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};
 use std::fmt;
@@ -138,11 +138,11 @@ fn no_mutant_of_an_example_is_proven_and_wrong() {
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
 }
 
-/// One collective over two axes at once, its colours of unequal weights.
+/// One collective over two axes at once, its axis orders of unequal weights.
 fn multiport(kind: CollectiveKind, mesh: Mesh, method: Method, chunks: u64) -> Schedule {
     let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
-    let colours = vec![Colour { order: vec![0, 1], weight: 1 }, Colour { order: vec![1, 0], weight: 2 }];
-    let multiport = Multiport { stages: stages.clone(), colours, chunks };
+    let axis_orders = vec![AxisOrder { order: vec![0, 1], weight: 1 }, AxisOrder { order: vec![1, 0], weight: 2 }];
+    let multiport = Multiport { stages: stages.clone(), axis_orders, chunks };
     let devices = mesh.device_count() as u64;
     let there = Destination { dim: 1, order: mesh.axis_ids().collect() };
     let extents = [2 * devices, if kind == CollectiveKind::AllToAll { devices } else { 3 * chunks }];
@@ -178,8 +178,8 @@ fn no_mutant_over_several_axes_is_proven_and_wrong() {
     for (method, chunks) in [(Method::BalancedMeetInMiddleRing, 1), (Method::Line, 2)] {
         let mesh = Mesh::of(&[("X", 3), ("Y", 2)]);
         let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
-        let colours = [vec![0, 1], vec![1, 0]].map(|order| Colour { order, weight: 1 }).to_vec();
-        let all = Multiport { stages, colours, chunks };
+        let axis_orders = [vec![0, 1], vec![1, 0]].map(|order| AxisOrder { order, weight: 1 }).to_vec();
+        let all = Multiport { stages, axis_orders, chunks };
         let schedule = single::schedule(mesh, CollectiveKind::Broadcast, [12, 4], DType::I64, |builder, given| {
             all.broadcast(builder, given)
         });

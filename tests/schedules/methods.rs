@@ -10,7 +10,7 @@ use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
-use shardc::schedule::methods::{self, Colour, Multiport, Stage};
+use shardc::schedule::methods::{self, AxisOrder, Multiport, Stage};
 use shardc::sim::clock;
 use shardc::sim::proof::prove;
 use shardc::topology::{Hardware, Topology};
@@ -116,8 +116,9 @@ fn broadcasts_over_several_axes_scatter_and_gather() {
         for (chunks, share) in iproduct!([1, 2], [[1, 1], [1, 7], [8, 4]]) {
             let stages = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim: 0, method }).collect();
             let order = |first: usize| (0..count).map(|step| (first + step) % count).collect();
-            let colours = (0..count).map(|first| Colour { order: order(first), weight: 1 + first as u64 }).collect();
-            let all = Multiport { stages, colours, chunks };
+            let axis_orders =
+                (0..count).map(|first| AxisOrder { order: order(first), weight: 1 + first as u64 }).collect();
+            let all = Multiport { stages, axis_orders, chunks };
             let extents = [share[0] * n, share[1]];
             let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I64, |builder, given| {
                 all.broadcast(builder, given)
@@ -137,8 +138,8 @@ fn scattered_broadcasts_take_about_twice_the_bound() {
         let ring = |(name, size): (&str, u32)| Axis { name: name.into(), size, wiring: Some(Wiring::Ring), over: None };
         let mesh = Mesh::new([("X", sizes[0]), ("Y", sizes[1])].map(ring).to_vec()).expect("a small mesh");
         let stage = |axis: AxisId| Stage { axes: axis.into(), dim: 0, method: Method::BalancedMeetInMiddleRing };
-        let colours = [vec![0, 1], vec![1, 0]].map(|order| Colour { order, weight: 1 }).to_vec();
-        let all = Multiport { stages: mesh.axis_ids().map(stage).collect(), colours, chunks: 4 };
+        let axis_orders = [vec![0, 1], vec![1, 0]].map(|order| AxisOrder { order, weight: 1 }).to_vec();
+        let all = Multiport { stages: mesh.axis_ids().map(stage).collect(), axis_orders, chunks: 4 };
         let extents = [mesh.device_count() as u64, 1 << 26];
         let schedule = schedule(mesh.clone(), CollectiveKind::Broadcast, extents, DType::I8, |builder, given| {
             all.broadcast(builder, given)

@@ -27,7 +27,7 @@ mod waves;
 pub use broadcast::{broadcast, broadcast_over, broadcast_over_nodes, broadcast_packed, broadcasts_in_chunks};
 pub use exchange::{Destination, all_to_all, all_to_all_at_once, all_to_all_over, permute};
 pub use idle::Borrowed;
-pub use multiport::{Colour, Multiport, Stage};
+pub use multiport::{AxisOrder, Multiport, Stage};
 pub use packed::Packed;
 pub use quad::Quad;
 

@@ -1,7 +1,7 @@
 //! Collectives over several axes at once.
 //!
-//! The array is cut into parts of different colours. Each colour gathers axis after axis, in an order of its own, so
-//! that the links of all axes are busy at the same time; what falls to each colour is chosen so that they are equally
+//! The array is cut into parts. Each gathers axis after axis, in an axis order of its own, so
+//! that the links of all axes are busy at the same time; what falls to each order is chosen so that they are equally
 //! busy. Each part is cut again into chunks, so that a chunk can be in its second stage while the next one is in its
 //! first. In the list all first stages come before all second stages, chunk after chunk: links serve messages in
 //! this order.
@@ -24,8 +24,8 @@ pub struct Multiport {
     /// The axes; those of one dim major first.
     pub stages: Vec<Stage>,
     /// The orders in which they are gathered, and how much of the array goes each way.
-    pub colours: Vec<Colour>,
-    /// Into how many chunks each colour is cut; at least 1.
+    pub axis_orders: Vec<AxisOrder>,
+    /// Into how many chunks the part of each axis order is cut; at least 1.
     pub chunks: u64,
 }
 
@@ -42,14 +42,14 @@ pub struct Stage {
 
 /// A part of the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Colour {
+pub struct AxisOrder {
     /// The stages in the order of the gather; a reduction goes backwards.
     pub order: Vec<usize>,
-    /// Its share, as a multiple of the same for all colours.
+    /// Its share, as a multiple of the same for all axis orders.
     pub weight: u64,
 }
 
-/// A chunk of one colour on its way.
+/// A chunk of one axis order on its way.
 struct Portion<'a> {
     order: &'a [usize],
     /// What of each shard it is.
@@ -143,22 +143,22 @@ impl Multiport {
         self.joined(builder, &extents, &portions)
     }
 
-    /// Chunk after chunk, in each the colours: ranges of the longest dim of a shard, none of them empty.
+    /// Chunk after chunk, in each the axis orders: ranges of the longest dim of a shard, none of them empty.
     fn portions(&self, shard: &[u64], value: OpId) -> Vec<Portion<'_>> {
         let longest = shard.iter().enumerate().rev().max_by_key(|(_, extent)| **extent);
         let (dim, extent) = longest.map_or((0, 1), |(dim, extent)| (dim, *extent));
-        let total: u128 = self.colours.iter().map(|colour| u128::from(colour.weight)).sum();
+        let total: u128 = self.axis_orders.iter().map(|axis_order| u128::from(axis_order.weight)).sum();
         let mut ends = vec![0];
         let mut weight = 0;
-        for colour in &self.colours {
-            weight += u128::from(colour.weight);
+        for axis_order in &self.axis_orders {
+            weight += u128::from(axis_order.weight);
             // The nearest whole element.
             let end = (2 * u128::from(extent) * weight + total) / (2 * total);
             ends.push(u64::try_from(end).expect("at most the extent"));
         }
         let mut portions = Vec::new();
         for chunk in 0..self.chunks {
-            for (colour, ends) in self.colours.iter().zip(ends.windows(2)) {
+            for (axis_order, ends) in self.axis_orders.iter().zip(ends.windows(2)) {
                 let length = u128::from(ends[1] - ends[0]);
                 let offset = |chunk: u64| {
                     let offset = length * u128::from(chunk) / u128::from(self.chunks);
@@ -166,7 +166,7 @@ impl Multiport {
                 };
                 let part = Part { dim, range: offset(chunk)..offset(chunk + 1) };
                 if !part.range.is_empty() {
-                    portions.push(Portion { order: &colour.order, part, value });
+                    portions.push(Portion { order: &axis_order.order, part, value });
                 }
             }
         }
@@ -197,7 +197,7 @@ impl Multiport {
         }
     }
 
-    /// Where the shards of a colour's axis stand once the axes before it are gathered.
+    /// Where the shards of an axis stand once the axes before it are gathered.
     fn place(&self, builder: &Builder<'_>, order: &[usize], step: usize) -> (Place, Method) {
         let (stage, others) = (order[step], &order[..step]);
         let Stage { axes, dim, method } = self.stages[stage];

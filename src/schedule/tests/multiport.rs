@@ -1,19 +1,19 @@
-//! Several axes at once: any colours, weights and chunks give what the collective is defined to give.
+//! Several axes at once: any axis orders, weights and chunks give what the collective is defined to give.
 
 use super::definitions::agrees_in;
 use super::*;
-use crate::schedule::methods::{Colour, Destination, Multiport, Stage};
+use crate::schedule::methods::{AxisOrder, Destination, Multiport, Stage};
 use itertools::Itertools;
 
 /// All orders of the axes, with unequal weights.
-fn colours(axes: usize) -> Vec<Colour> {
+fn axis_orders(axes: usize) -> Vec<AxisOrder> {
     let orders = (0..axes).permutations(axes).zip(1..);
-    orders.map(|(order, weight)| Colour { order, weight }).collect()
+    orders.map(|(order, weight)| AxisOrder { order, weight }).collect()
 }
 
 fn multiport(mesh: &Mesh, method: Method, dim: usize, chunks: u64) -> Multiport {
     let stages: Vec<Stage> = mesh.axis_ids().map(|axis| Stage { axes: axis.into(), dim, method }).collect();
-    Multiport { colours: colours(stages.len()), stages, chunks }
+    Multiport { axis_orders: axis_orders(stages.len()), stages, chunks }
 }
 
 /// One collective over all axes of the mesh, every device with data of its own.
@@ -42,7 +42,7 @@ fn judge_in(order: &[AxisId], mesh: &Mesh, extents: &[u64], task: Task, multipor
 }
 
 #[test]
-fn any_colours_and_chunks() {
+fn any_axis_orders_and_chunks() {
     let operator = Operator::Sum;
     let meshes: [&[(&str, u32)]; 5] = [
         &[("X", 2), ("Y", 3)],
@@ -87,12 +87,12 @@ fn exchanges_in_any_order() {
     }
 }
 
-/// Weights of nothing and shards of one element leave colours without a part.
+/// Weights of nothing and shards of one element leave axis orders without a part.
 #[test]
-fn empty_colours() {
+fn empty_axis_orders() {
     let mesh = Mesh::of(&[("X", 3), ("Y", 3)]);
     let mut multiport = multiport(&mesh, Method::BalancedMeetInMiddleRing, 0, 4);
-    multiport.colours[0].weight = 0;
+    multiport.axis_orders[0].weight = 0;
     judge(&mesh, &[1], Task::Gather { dim: 0 }, &multiport);
     judge(&mesh, &[9], Task::Reduce { operator: Operator::Sum }, &multiport);
 }

@@ -69,11 +69,11 @@ pub struct Chosen {
 
 /// Finds the recipes of collectives on one machine, and remembers them.
 #[derive(Debug)]
-pub struct Chooser<'a> {
+pub struct Tuner<'a> {
     pub(super) topology: Cow<'a, Topology>,
     pub(super) lowering: Lowering,
     /// Whether neither several axes at once nor chunks are tried, unless asked for: there are to be few operations.
-    pub(super) frugal: bool,
+    pub(super) fewest_operations: bool,
     pub(super) objective: Objective,
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
@@ -96,13 +96,13 @@ pub(super) struct Choice {
     trial: Option<Trial>,
 }
 
-impl<'a> Chooser<'a> {
+impl<'a> Tuner<'a> {
     /// Of the recipes on this machine.
-    pub fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> Chooser<'a> {
-        Chooser {
+    pub fn new(topology: Cow<'a, Topology>, lowering: Lowering) -> Tuner<'a> {
+        Tuner {
             topology,
             lowering,
-            frugal: false,
+            fewest_operations: false,
             objective: Objective::Time,
             chosen: RefCell::default(),
             choices: RefCell::default(),
@@ -113,14 +113,14 @@ impl<'a> Chooser<'a> {
 
     /// Of those with few operations.
     #[must_use]
-    pub fn frugal(self) -> Chooser<'a> {
-        Chooser { frugal: true, ..self }
+    pub fn fewest_operations(self) -> Tuner<'a> {
+        Tuner { fewest_operations: true, ..self }
     }
 
     /// The same of what is best by something else.
     #[must_use]
-    pub fn by(self, objective: Objective) -> Chooser<'a> {
-        Chooser { objective, ..self }
+    pub fn by(self, objective: Objective) -> Tuner<'a> {
+        Tuner { objective, ..self }
     }
 
     /// The machine.
@@ -255,7 +255,7 @@ impl<'a> Chooser<'a> {
             return Ok(Choice { stages: self.split(problem, cut)?, trial: None });
         }
         let mut candidates = self.candidates(problem)?;
-        if let Some(cut) = cut.filter(|_| problem.asked.is_none() && !self.frugal)
+        if let Some(cut) = cut.filter(|_| problem.asked.is_none() && !self.fewest_operations)
             && let Ok(stages) = self.split(problem, cut)
         {
             candidates.push(Candidate::once(stages));

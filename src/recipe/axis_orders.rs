@@ -1,11 +1,11 @@
 //! How much of an array goes through several axes in which order, so that no link is busier than it must be.
 //!
-//! A colour gathers the axes in one order; a stage over an axis of n devices brings n - 1 blocks to each, and each
-//! block is what the stages before have gathered. The shares of the colours are the solution of a small linear
+//! Each part of the array gathers the axes in one order; a stage over an axis of n devices brings n - 1 blocks to each, and each
+//! block is what the stages before have gathered. The shares of the axis orders are the solution of a small linear
 //! program, found exactly: the best of its corners.
 
 use crate::mesh::{Axes, Wiring};
-use crate::schedule::methods::Colour;
+use crate::schedule::methods::AxisOrder;
 use crate::topology::Topology;
 use crate::units::Rate;
 use itertools::Itertools;
@@ -13,23 +13,23 @@ use itertools::Itertools;
 /// With more axes only the rotations of their order are tried.
 const MOST_AXES_PERMUTED: usize = 3;
 
-/// The colours with a share, for a gather over these axes.
-pub(super) fn colours(topology: &Topology, axes: &[Axes]) -> Vec<Colour> {
+/// The axis orders with a share, for a gather over these axes.
+pub(super) fn axis_orders(topology: &Topology, axes: &[Axes]) -> Vec<AxisOrder> {
     let orders: Vec<Vec<usize>> = if axes.len() <= MOST_AXES_PERMUTED {
         (0..axes.len()).permutations(axes.len()).collect()
     } else {
-        turns(axes.len()).into_iter().map(|colour| colour.order).collect()
+        turns(axes.len()).into_iter().map(|axis_order| axis_order.order).collect()
     };
     let loads: Vec<Vec<i128>> = orders.iter().map(|order| loads(topology, axes, order)).collect();
     let shares = least(&loads, axes.len()).unwrap_or_default();
-    let colour = |(colour, weight): (usize, u64)| Colour { order: orders[colour].clone(), weight };
-    shares.into_iter().map(colour).collect()
+    let axis_order = |(axis_order, weight): (usize, u64)| AxisOrder { order: orders[axis_order].clone(), weight };
+    shares.into_iter().map(axis_order).collect()
 }
 
-/// Equal colours, each axis first in one of them: for an exchange, which carries as much along an axis in any order.
-pub(super) fn turns(axes: usize) -> Vec<Colour> {
+/// Equal axis orders, each axis first in one of them: for an exchange, which carries as much along an axis in any order.
+pub(super) fn turns(axes: usize) -> Vec<AxisOrder> {
     let order = |first: usize| (0..axes).map(|step| (first + step) % axes).collect();
-    (0..axes).map(|first| Colour { order: order(first), weight: 1 }).collect()
+    (0..axes).map(|first| AxisOrder { order: order(first), weight: 1 }).collect()
 }
 
 /// How long the busiest link of each axis is busy if all goes in this order, up to a common factor.
@@ -58,13 +58,13 @@ fn ticks(topology: &Topology, rate: Rate) -> i128 {
     ticks(rate) / common.max(1)
 }
 
-/// The corner with the least load of the busiest axis: colours with their weights, of equal loads the fewest.
+/// The corner with the least load of the busiest axis: axis orders with their weights, of equal loads the fewest.
 fn least(loads: &[Vec<i128>], axes: usize) -> Option<Vec<(usize, u64)>> {
     let mut best: Option<Corner> = None;
     for count in 1..=axes {
-        for colours in (0..loads.len()).combinations(count) {
+        for axis_orders in (0..loads.len()).combinations(count) {
             for tight in (0..axes).combinations(count) {
-                let Some(corner) = Corner::new(loads, &colours, &tight, axes) else { continue };
+                let Some(corner) = Corner::new(loads, &axis_orders, &tight, axes) else { continue };
                 if best.as_ref().is_none_or(|best| corner.is_less_than(best)) {
                     best = Some(corner);
                 }
@@ -84,14 +84,14 @@ struct Corner {
 
 impl Corner {
     /// `None` where there is no such corner, or its numbers are beyond counting.
-    fn new(loads: &[Vec<i128>], colours: &[usize], tight: &[usize], axes: usize) -> Option<Corner> {
+    fn new(loads: &[Vec<i128>], axis_orders: &[usize], tight: &[usize], axes: usize) -> Option<Corner> {
         // Unknown are the shares and the load: equal loads on the tight axes, and shares that sum to 1.
         let mut matrix: Vec<Vec<i128>> = Vec::new();
         for axis in tight {
-            let shares = colours.iter().map(|colour| loads[*colour][*axis]);
+            let shares = axis_orders.iter().map(|axis_order| loads[*axis_order][*axis]);
             matrix.push(shares.chain([-1]).collect());
         }
-        matrix.push(colours.iter().map(|_| 1).chain([0]).collect());
+        matrix.push(axis_orders.iter().map(|_| 1).chain([0]).collect());
         let scale = determinant(&matrix)?;
         // Cramer's rule: the right side is 0 but for the last row, where it is 1.
         let unknown = |column: usize| -> Option<i128> {
@@ -100,11 +100,11 @@ impl Corner {
             replaced.iter_mut().enumerate().for_each(|(row, entries)| entries[column] = i128::from(row == last));
             Some(determinant(&replaced)? * scale.signum())
         };
-        let shares = (0..colours.len()).map(unknown).collect::<Option<Vec<i128>>>()?;
-        let (load, scale) = (unknown(colours.len())?, scale.abs());
+        let shares = (0..axis_orders.len()).map(unknown).collect::<Option<Vec<i128>>>()?;
+        let (load, scale) = (unknown(axis_orders.len())?, scale.abs());
         let within = |axis: usize| {
-            let sum = colours.iter().zip(&shares).try_fold(0i128, |sum, (colour, share)| {
-                share.checked_mul(loads[*colour][axis]).and_then(|part| sum.checked_add(part))
+            let sum = axis_orders.iter().zip(&shares).try_fold(0i128, |sum, (axis_order, share)| {
+                share.checked_mul(loads[*axis_order][axis]).and_then(|part| sum.checked_add(part))
             });
             sum.is_some_and(|sum| sum <= load)
         };
@@ -112,8 +112,10 @@ impl Corner {
             return None;
         }
         let common = shares.iter().copied().fold(0, gcd).max(1);
-        let weights =
-            colours.iter().zip(&shares).map(|(colour, share)| Some((*colour, (share / common).try_into().ok()?)));
+        let weights = axis_orders
+            .iter()
+            .zip(&shares)
+            .map(|(axis_order, share)| Some((*axis_order, (share / common).try_into().ok()?)));
         let weights = weights.collect::<Option<Vec<(usize, u64)>>>()?.into_iter().filter(|(_, weight)| *weight > 0);
         let common = gcd(load, scale);
         Some(Corner { weights: weights.collect(), load: load / common, scale: scale / common })
@@ -167,7 +169,7 @@ mod tests {
         let axes: Vec<(&str, u32)> = ["X", "Y", "Z", "U"].into_iter().zip(sizes.iter().copied()).collect();
         let topology = topology("tpu_v5p", &axes, Some(wiring));
         let ids: Vec<Axes> = topology.mesh.axis_ids().map(Axes::one).collect();
-        colours(&topology, &ids).into_iter().map(|colour| (colour.order, colour.weight)).collect()
+        axis_orders(&topology, &ids).into_iter().map(|axis_order| (axis_order.order, axis_order.weight)).collect()
     }
 
     /// The share that gathers X last is (XY - 2X + 1) / 2(X - 1)(Y - 1) on rings.
@@ -198,13 +200,13 @@ mod tests {
             let axes: Vec<(&str, u32)> = ["X", "Y", "Z", "U"].into_iter().zip(sizes.iter().copied()).collect();
             let topology = topology("tpu_v5p", &axes, Some(Wiring::Ring));
             let ids: Vec<Axes> = topology.mesh.axis_ids().map(Axes::one).collect();
-            let found = colours(&topology, &ids);
-            let total: i128 = found.iter().map(|colour| i128::from(colour.weight)).sum();
+            let found = axis_orders(&topology, &ids);
+            let total: i128 = found.iter().map(|axis_order| i128::from(axis_order.weight)).sum();
             let devices: i128 = sizes.iter().map(|size| i128::from(*size)).product();
             for axis in 0..sizes.len() {
                 let load: i128 = found
                     .iter()
-                    .map(|colour| i128::from(colour.weight) * loads(&topology, &ids, &colour.order)[axis])
+                    .map(|axis_order| i128::from(axis_order.weight) * loads(&topology, &ids, &axis_order.order)[axis])
                     .sum();
                 assert_eq!(load * sizes.len() as i128, (devices - 1) * total, "{sizes:?}");
             }
