@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! A: bf16[I_X, J]
-//! C = relu(A[I, J])     help: write `AllGather_X(A[I_X, J]) -> A[I, J]` first (receives 768 B), or ..
+//! C = relu(A[I, J])     help: write `AllGather_X(A[I_X, J]) -> A[I, J]` first (receives at least 768 B), or ..
 //! ```
 //!
 //! The checker proposes changes, because it knows what is wrong; it does not know whether they help. Each is made
@@ -145,7 +145,8 @@ impl Bench<'_> {
         text
     }
 
-    /// What the fullest device receives for the steps from the statement on, under the costs of the book.
+    /// Bytes that a device receives at the least for the steps from the statement on, under the costs of the book: which
+    /// methods send them is not looked for here.
     fn received(&self, program: &Program) -> Option<Bytes> {
         let default = || Hardware::named(Hardware::DEFAULT);
         let named = program.hardware.as_ref().map(|name| Hardware::named(&name.node));
@@ -166,7 +167,7 @@ fn target(text: &str) -> String {
     text.split_once(" -> ").map_or_else(String::new, |(_, target)| format!(" -> {target}"))
 }
 
-/// `write .. first (receives 24.6 kB), or .. instead of ..`
+/// `write .. first (receives at least 24.6 kB), or .. instead of ..`
 fn wording(found: &Diagnostic, tried: &[Tried], source: &str) -> String {
     let offers: Vec<String> = tried.iter().map(|tried| offer(tried, source)).collect();
     let lead = found.help.as_deref().and_then(|help| help.split_once("; write ")).map(|(lead, _)| lead);
@@ -177,7 +178,7 @@ fn wording(found: &Diagnostic, tried: &[Tried], source: &str) -> String {
 fn offer(tried: &Tried, source: &str) -> String {
     let cost = match tried.received {
         Some(Bytes(0)) => " (receives nothing)".to_owned(),
-        Some(bytes) => format!(" (receives {bytes})"),
+        Some(bytes) => format!(" (receives at least {bytes})"),
         None => String::new(),
     };
     let text = &tried.fix.text;
