@@ -28,11 +28,13 @@ impl Costs for ReceivedBytes<'_> {
 
     fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
         let mesh = &self.tuner.topology().mesh;
-        let Ok(chosen) = self.tuner.choose(collective, from, None) else {
+        let chosen = self.tuner.choose(collective, from, None).ok();
+        let timed = chosen.and_then(|chosen| chosen.time.map(|time| (chosen, time)));
+        let Some((chosen, time)) = timed else {
             return Cost { received: collective.bytes_received(from, mesh), ..limited(Time::ZERO, Limit::Free) };
         };
         let received = self.tuner.usage(collective, from, &chosen.recipe).received();
-        Cost { received, ..limited(chosen.time.unwrap_or_default(), Limit::Bandwidth) }
+        Cost { received, ..limited(time, Limit::Bandwidth) }
     }
 
     fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {

@@ -398,9 +398,12 @@ impl Plan {
             let mut next = Step { usage: usage::expected(step, self.operand(id), &self.program.mesh), ..step.clone() };
             if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
                 let recipe = tuner.choose(collective, from, self.program.value(step.user).method);
-                if let Ok(chosen) = &recipe {
+                // What is too large to be timed is too large to be counted; it is not lowered either.
+                if let Ok(chosen) = &recipe
+                    && let Some(time) = chosen.time
+                {
                     next.usage = tuner.usage(collective, from, &chosen.recipe);
-                    next.cost.time = chosen.time.filter(|_| by_clock).unwrap_or(step.cost.time);
+                    next.cost.time = if by_clock { time } else { step.cost.time };
                 }
                 next.recipe = Some(recipe);
             }
