@@ -7,7 +7,7 @@
 use crate::mesh::{Axes, Wiring};
 use crate::schedule::methods::AxisOrder;
 use crate::topology::Topology;
-use crate::units::Rate;
+use crate::units::{Rate, gcd};
 use itertools::Itertools;
 
 /// With more axes only the rotations of their order are tried.
@@ -111,13 +111,13 @@ impl Corner {
         if scale == 0 || shares.iter().any(|share| *share < 0) || !(0..axes).all(within) {
             return None;
         }
-        let common = shares.iter().copied().fold(0, gcd).max(1);
+        let common = shares.iter().map(|share| share.abs()).fold(0, gcd).max(1);
         let weights = axis_orders
             .iter()
             .zip(&shares)
             .map(|(axis_order, share)| Some((*axis_order, (share / common).try_into().ok()?)));
         let weights = weights.collect::<Option<Vec<(usize, u64)>>>()?.into_iter().filter(|(_, weight)| *weight > 0);
-        let common = gcd(load, scale);
+        let common = gcd(load.abs(), scale.abs());
         Some(Corner { weights: weights.collect(), load: load / common, scale: scale / common })
     }
 
@@ -150,14 +150,6 @@ fn determinant(matrix: &[Vec<i128>]) -> Option<i128> {
         previous = rows[step][step];
     }
     Some(sign * previous)
-}
-
-fn gcd(left: i128, right: i128) -> i128 {
-    let (mut left, mut right) = (left.abs(), right.abs());
-    while right != 0 {
-        (left, right) = (right, left % right);
-    }
-    left
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
 use crate::packing::{self, Branching, Link, Network, Packing};
 use crate::topology::{self, LinkSide, Topology};
+use crate::units::gcd;
 use std::collections::BTreeMap;
 
 /// Trees are not looked for on more devices.
@@ -88,8 +89,4 @@ fn network(topology: &Topology, axes: Axes) -> Option<Network> {
     let unit = links.iter().map(|(_, rate)| *rate).reduce(gcd)?;
     let links = links.into_iter().map(|((from, to), rate)| Link { from, to, capacity: rate / unit });
     Some(Network { nodes: usize::try_from(axes.group_size(mesh)).ok()?, links: links.collect() })
-}
-
-fn gcd(left: u64, right: u64) -> u64 {
-    if right == 0 { left } else { gcd(right, left % right) }
 }

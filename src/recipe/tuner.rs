@@ -13,7 +13,7 @@ use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
-use crate::schedule::verify;
+use crate::schedule::Verified;
 use crate::sim::usage::{self, StepUsage};
 use crate::topology::Topology;
 use crate::units::Time;
@@ -197,8 +197,7 @@ impl<'a> Tuner<'a> {
             trial::of_block_on(&part.topology, from.dtype, &extents, sharding, |builder, input| {
                 there.emit(builder, input)
             });
-        let verified = verify(&schedule).expect("what recipes emit is verified");
-        StepUsage::of(verified, result).renumbered(&|axis| part.whole(axis))
+        StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis))
     }
 
     /// What is done in one way only.
@@ -325,7 +324,7 @@ impl<'a> Tuner<'a> {
         let trial = trial::timed(&schedule, &part.topology, limit)?;
         let received = match self.objective {
             Objective::Time => 0,
-            Objective::Bytes => usage::of(verify(&schedule).ok()?).received.most,
+            Objective::Bytes => usage::of(Verified::emitted(&schedule)).received.most,
         };
         Some(Tried { received, trial, stages: recipe.stages })
     }

@@ -11,7 +11,7 @@ use shardc::dtype::DType;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::operator::Operator;
 use shardc::schedule::Schedule;
-use shardc::schedule::methods::{Colour, Destination, Method, Multiport, Stage, candidates};
+use shardc::schedule::methods::{AxisOrder, Destination, Method, Multiport, Stage, candidates};
 use shardc::sim::clock;
 use shardc::sim::proof::{Proof, prove, prove_uncollapsed};
 use shardc::topology::{Hardware, Topology};
@@ -40,14 +40,18 @@ fn ring_of_rings(sizes: &[u32]) -> Mesh {
     Mesh::new(axes.collect()).expect("a small mesh")
 }
 
-/// All axes at once, in colours that turn the order.
+/// All axes at once, in axis_orders that turn the order.
 fn multiport(kind: CollectiveKind, sizes: &[u32], extents: [u64; 2], chunks: u64) -> Schedule {
     let count = sizes.len();
     let method = if kind == CollectiveKind::AllToAll { Method::DirectHalves } else { Method::BalancedMeetInMiddleRing };
     let stage = |place| Stage { axes: Axes::one(AxisId::new(place)), dim: 0, method };
-    let colour = |first: usize| Colour { order: (0..count).map(|step| (first + step) % count).collect(), weight: 1 };
-    let multiport =
-        Multiport { stages: (0..count).map(stage).collect(), colours: (0..count).map(colour).collect(), chunks };
+    let axis_order =
+        |first: usize| AxisOrder { order: (0..count).map(|step| (first + step) % count).collect(), weight: 1 };
+    let multiport = Multiport {
+        stages: (0..count).map(stage).collect(),
+        axis_orders: (0..count).map(axis_order).collect(),
+        chunks,
+    };
     single::schedule(ring_of_rings(sizes), kind, extents, DType::I64, |builder, given| match kind {
         CollectiveKind::AllGather => multiport.all_gather(builder, given),
         CollectiveKind::ReduceScatter => multiport.reduce_scatter(builder, given, Operator::Sum),
