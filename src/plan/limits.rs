@@ -148,7 +148,9 @@ fn fullest_step(plan: &Plan) -> u64 {
     let mesh = &plan.program.mesh;
     let beside = beside(&plan.program, false);
     let held = |id| {
-        let ids = plan.operands(id).into_iter().chain([id]);
+        // A slice lies in what it is of.
+        let made = Some(id).filter(|id| !matches!(&plan.step(*id).op, StepOp::Collective(it) if !it.kind().sends()));
+        let ids = plan.operands(id).into_iter().chain(made);
         let waits = beside[plan.step(id).value.index()].of(&plan.step(id).op);
         ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(waits, u64::saturating_add)
     };
@@ -156,8 +158,8 @@ fn fullest_step(plan: &Plan) -> u64 {
     done.map(held).max().unwrap_or_default()
 }
 
-/// Bytes of a device that it holds at the least while something else is done: inputs whose turn has not come, which are
-/// there from the start.
+/// Bytes of a device that it holds at the least while something else is done: inputs, which are there from the start to
+/// the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
     /// While a value is moved, for itself or for one of its users.
@@ -177,41 +179,25 @@ impl Beside {
     }
 }
 
-/// What waits beside the steps of each value.
+/// What is there beside the steps of each value: all inputs but those that the step itself counts.
 ///
-/// - `cautious`: what the same statement has taken before waits, too, as it came; that may be more than it holds.
+/// - `cautious`: a value is computed as if its operands were there as they came, too; that may be more than is held.
 pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
-    // The statement and the place among its operands at which an input is taken first.
-    let mut first: Vec<Option<(ValueId, usize)>> = vec![None; program.values.len()];
-    let mut users: Vec<Vec<(ValueId, usize)>> = vec![Vec::new(); program.values.len()];
-    for id in program.value_ids() {
-        for (place, operand) in program.value(id).definition.operands().iter().enumerate() {
-            users[operand.index()].push((id, place));
-            first[operand.index()].get_or_insert((id, place));
-        }
-    }
-    let waiting = |id: ValueId| match &program.value(id).wanted {
+    let bytes = |id: ValueId| match &program.value(id).wanted {
         Wanted::Exact(sharding) if program.value(id).definition == Definition::Input => {
             let bytes = program.layout(id, sharding.clone()).local_bytes(&program.mesh).0;
             bytes.saturating_mul(program.times(id))
         }
         Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => 0,
     };
-    let inputs: Vec<(ValueId, (ValueId, usize), u64)> = program
-        .value_ids()
-        .filter_map(|id| Some((id, first[id.index()]?, waiting(id))))
-        .filter(|(_, _, bytes)| *bytes > 0)
-        .collect();
-    // All that is taken later than this.
-    let after = |turn: (ValueId, usize), own: ValueId| {
-        let is_beside = |first: (ValueId, usize)| first > turn || cautious && first.0 == turn.0 && turn.1 < usize::MAX;
-        let later = inputs.iter().filter(|(id, first, _)| is_beside(*first) && *id != own);
-        later.fold(0u64, |sum, (_, _, bytes)| sum.saturating_add(*bytes))
+    let inputs: Vec<(ValueId, u64)> = program.value_ids().map(|id| (id, bytes(id))).collect();
+    let all_but = |own: &[ValueId]| {
+        let others = inputs.iter().filter(|(id, _)| !own.contains(id));
+        others.fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes))
     };
     let of = |id: ValueId| {
-        let making = after((id, usize::MAX), id);
-        let moves = users[id.index()].iter().map(|turn| after(*turn, id)).chain([making]).min();
-        Beside { moves: moves.unwrap_or_default(), making }
+        let operands = program.value(id).definition.operands();
+        Beside { moves: all_but(&[id]), making: if cautious { all_but(&[]) } else { all_but(&operands) } }
     };
     program.value_ids().map(of).collect()
 }

@@ -375,7 +375,9 @@ impl Space {
                 return None;
             }
             let (time, score) = priced(&collective, from, costs);
-            let held = before.saturating_add(to.local_bytes(self.dtype, &self.dims, mesh).0);
+            // A slice lies in what it is of.
+            let made = if collective.kind().sends() { to.local_bytes(self.dtype, &self.dims, mesh).0 } else { 0 };
+            let held = before.saturating_add(made);
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
         Some(edges)

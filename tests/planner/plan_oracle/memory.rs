@@ -2,9 +2,12 @@
 
 use super::layout::{Layout, mesh_text};
 use super::moves::{Family, moves};
-use super::planner::Machine;
+use super::planner::{Machine, Planner};
 use super::price::{Model, Price};
 use itertools::{Itertools, iproduct};
+use shardc::sim::usage::Working;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 /// An array of bf16 that goes from one layout to the next, each by the cheapest move.
 struct Path {
@@ -34,26 +37,56 @@ fn paths(from: &Layout, sizes: &[u64], mesh: &[u64], model: Model) -> Vec<Path> 
     found
 }
 
-/// The most that a device holds: first `A` moves, then `B`, then they are multiplied, then `C` moves. An array is there
-/// until the step that takes it is done.
-fn peak(arrays: [(&Path, [u64; 2]); 3], mesh: &[u64]) -> u64 {
+/// What moves take of memory by the methods that the compiler has for them, each asked for once.
+struct Memory<'a> {
+    planner: &'a Planner<'a>,
+    known: RefCell<BTreeMap<(String, String), Working>>,
+}
+
+impl Memory<'_> {
+    /// A move of an array of these sizes between two layouts.
+    fn working(&self, [from, to]: [&Layout; 2], sizes: [u64; 2], mesh: &[u64]) -> Working {
+        let dims = format!("{}\ndims {{I: {}, J: {}}}", mesh_text(mesh), sizes[0], sizes[1]);
+        let [from, to] = [from, to].map(|layout| layout.text(&["I", "J"]));
+        let key = (format!("{dims}\nA: bf16{from}"), to.clone());
+        let known = self.known.borrow().get(&key).copied();
+        known.unwrap_or_else(|| {
+            let found = self.planner.working(&format!("{}\nC{to} = A\n", key.0));
+            self.known.borrow_mut().insert(key, found);
+            found
+        })
+    }
+}
+
+/// The most that a device holds: first `A` moves, then `B`, then they are multiplied, then `C` moves. `A` and `B` as they
+/// came stay to the end; every other array is there until the step that takes it has read it.
+fn peak(arrays: [(&Path, [u64; 2]); 3], mesh: &[u64], memory: &Memory<'_>) -> u64 {
     let bytes = |layout: &Layout, sizes: [u64; 2]| 2 * layout.elements(&sizes, mesh);
-    let [a, b, c] = arrays.map(|(path, sizes)| path.layouts.iter().map(|layout| bytes(layout, sizes)).collect_vec());
-    let mut most = a[0] + b[0];
-    let mut moves = |path: &[u64], beside: u64| {
-        for (before, after) in path.iter().tuple_windows() {
-            most = most.max(before + after + beside);
+    let first = arrays.map(|(path, sizes)| bytes(&path.layouts[0], sizes));
+    let given = first[0] + first[1];
+    let (mut most, mut beside) = (given, 0);
+    // What an array lies in beside the inputs once it has moved.
+    let mut moved = |(path, sizes): (&Path, [u64; 2]), own: u64, beside: u64| {
+        let mut own = own;
+        for (from, to) in path.layouts.iter().tuple_windows() {
+            let step = memory.working([from, to], sizes, mesh);
+            most = most.max(given + beside + own + step.reading);
+            if !step.is_view {
+                own = 0;
+            }
+            most = most.max(given + beside + own + step.after);
+            own += step.result;
         }
+        own
     };
-    let (a_last, b_last) = (a[a.len() - 1], b[b.len() - 1]);
-    moves(&a, b[0]);
-    moves(&b, a_last);
-    moves(&c, 0);
-    most.max(a_last + b_last + c[0])
+    beside += moved(arrays[0], 0, beside);
+    beside += moved(arrays[1], 0, beside);
+    moved(arrays[2], first[2], 0);
+    most.max(given + beside + first[2])
 }
 
 /// Each plan's price and the most that it holds, from inputs to where the result is asked for.
-fn plans(layouts: [&Layout; 3], sizes: [u64; 3], mesh: &[u64], model: Model) -> Vec<(Price, u64)> {
+fn plans(layouts: [&Layout; 3], sizes: [u64; 3], mesh: &[u64], model: Model, memory: &Memory<'_>) -> Vec<(Price, u64)> {
     let [i, j, k] = sizes;
     let dims = [[i, j], [j, k], [i, k]];
     let lists = [paths(layouts[0], &dims[0], mesh, model), paths(layouts[1], &dims[1], mesh, model)];
@@ -69,7 +102,10 @@ fn plans(layouts: [&Layout; 3], sizes: [u64; 3], mesh: &[u64], model: Model) -> 
         let [to_a, to_b] = [ends(&lists[0], &on([0, 1])), ends(&lists[1], &on([1, 2]))];
         for (a, b, c) in iproduct!(to_a, to_b, ends(&results, layouts[2])) {
             let (a, b, c) = (&lists[0][a], &lists[1][b], &results[c]);
-            found.push((a.price + b.price + c.price + own, peak([(a, dims[0]), (b, dims[1]), (c, dims[2])], mesh)));
+            found.push((
+                a.price + b.price + c.price + own,
+                peak([(a, dims[0]), (b, dims[1]), (c, dims[2])], mesh, memory),
+            ));
         }
     }
     found
@@ -84,9 +120,10 @@ fn limits_on_memory() {
         let mesh = [axis];
         let machine = Machine::new(&mesh_text(&mesh));
         let planner = machine.planner(model);
+        let memory = Memory { planner: &planner, known: RefCell::default() };
         let closed = Layout::closed(2, 1);
         for (a, b, c) in iproduct!(&closed, &closed, &closed) {
-            let all = plans([a, b, c], sizes, &mesh, model);
+            let all = plans([a, b, c], sizes, &mesh, model, &memory);
             let [i, j, k] = sizes;
             let text = |limit: u64| {
                 let (a, b, c) = (a.text(&["I", "J"]), b.text(&["J", "K"]), c.text(&["I", "K"]));
@@ -99,7 +136,8 @@ fn limits_on_memory() {
                 let plan = planner.plan(&text(limit));
                 let (price, held) = (planner.price(&plan), plan.totals().peak().0);
                 assert!(held <= limit, "{}{plan}", text(limit));
-                assert_eq!(price, least, "{}{plan}", text(limit));
+                // Bytes are those of the methods, which the oracle does not know.
+                assert_eq!(price.0, least.0, "{}{plan}", text(limit));
                 count += 1;
                 proven += usize::from(plan.exact);
             }

@@ -7,6 +7,7 @@ use shardc::diag::Severity;
 use shardc::plan::{self, Costs, Plan};
 use shardc::program::Program;
 use shardc::recipe::Lowering;
+use shardc::sim::usage::Working;
 use shardc::topology::Topology;
 use shardc::units::Time;
 
@@ -42,6 +43,15 @@ impl Planner<'_> {
     pub fn plan(&self, source: &str) -> Plan {
         let plan = plan::plan(&checked(source), self.costs.as_ref());
         plan.unwrap_or_else(|error| panic!("{error}\n{source}"))
+    }
+
+    /// What the one step of a program that moves an array takes of memory.
+    pub fn working(&self, source: &str) -> Working {
+        let options = Options { costs: CostModel::Book, ..Options::default() };
+        let plan = compiler::plan(&checked(source), self.topology, &options).expect("a plan");
+        let steps: Vec<_> = plan.ids().filter(|id| plan.is_done(*id)).collect();
+        let [step] = steps[..] else { panic!("one step\n{source}\n{plan}") };
+        plan.step(step).usage.working.each[0]
     }
 
     /// What a plan costs.
