@@ -7,10 +7,13 @@
 use super::reshard::SearchOptions;
 use super::{Costs, Plan, PlanError, StepOp, holes, lazy};
 use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::recipe::Tuner;
 use crate::syntax::Measure;
 
 /// So many times the terms are made harder.
 const MOST_ROUNDS: u32 = 24;
+/// So many times what a plan holds is learned before the terms are made harder.
+const MOST_LEARNED: u32 = 48;
 /// From this round on a step counts as if what was taken before it for the same statement were there as it came.
 const CAUTIOUS_ROUND: u32 = 12;
 
@@ -38,7 +41,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     let (cost, flops) = (figure(&free).max(1), free.totals().flops.max(1));
     let within = SearchOptions { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
     let (mut harder, mut best, mut bound) = (within, free, None);
-    let mut round = 0;
+    let (mut round, mut learned, mut known) = (0, 0, costs.tuner().map_or(0, Tuner::counted));
     while round < MOST_ROUNDS && !terms.budget.is_over() {
         if round == CAUTIOUS_ROUND {
             harder = SearchOptions { cautious: true, ..within };
@@ -54,7 +57,17 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         let lower_bound = *bound.get_or_insert(found.lower_bound);
         let found = Plan { exact: found.exact && round == 0, lower_bound, ..found };
         let totals = found.totals();
+        let counted = costs.tuner().map_or(0, Tuner::counted);
+        let has_learned = std::mem::replace(&mut known, counted) < counted && learned < MOST_LEARNED;
         if u128::from(totals.peak().0) > u128::from(limits.memory) {
+            // A step that turns out to hold more than it must at the least may be left out by that alone.
+            if has_learned {
+                learned += 1;
+                if limits.over(&found) < limits.over(&best) {
+                    best = Plan { exact: false, ..found };
+                }
+                continue;
+            }
             harder.held = fullest_step(&found).saturating_sub(1).min(harder.held);
         }
         if totals.flops > limits.flops {
@@ -148,11 +161,10 @@ fn fullest_step(plan: &Plan) -> u64 {
     let mesh = &plan.program.mesh;
     let beside = beside(&plan.program, false);
     let held = |id| {
-        // A slice lies in what it is of.
-        let made = Some(id).filter(|id| !matches!(&plan.step(*id).op, StepOp::Collective(it) if !it.kind().sends()));
-        let ids = plan.operands(id).into_iter().chain(made);
+        let ids = plan.operands(id).into_iter();
         let waits = beside[plan.step(id).value.index()].of(&plan.step(id).op);
-        ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(waits, u64::saturating_add)
+        let operands = ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(waits, u64::saturating_add);
+        operands.saturating_add(plan.step(id).usage.whole(mesh).peak.0)
     };
     let done = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
     done.map(held).max().unwrap_or_default()

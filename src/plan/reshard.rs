@@ -377,7 +377,9 @@ impl Space {
             let (time, score) = priced(&collective, from, costs);
             // A slice lies in what it is of.
             let made = if collective.kind().sends() { to.local_bytes(self.dtype, &self.dims, mesh).0 } else { 0 };
-            let held = before.saturating_add(made);
+            // With its messages, where these have been counted.
+            let known = costs.tuner().and_then(|tuner| tuner.known_working(&collective, from));
+            let held = before.saturating_add(known.unwrap_or(made));
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
         Some(edges)

@@ -78,6 +78,8 @@ pub struct Tuner<'a> {
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
+    /// The most bytes of its own that a device holds for a collective that has been counted.
+    working: Memory<(Collective, Layout), u64>,
     /// The trees of a collective over these axes, whatever it moves; none where they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
 }
@@ -107,6 +109,7 @@ impl<'a> Tuner<'a> {
             chosen: RefCell::default(),
             choices: RefCell::default(),
             parts: RefCell::default(),
+            working: RefCell::default(),
             trees: RefCell::default(),
         }
     }
@@ -197,7 +200,22 @@ impl<'a> Tuner<'a> {
             trial::of_block_on(&part.topology, from.dtype, &extents, sharding, |builder, input| {
                 there.emit(builder, input)
             });
-        StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis))
+        let usage = StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis));
+        let most = usage.whole(mesh).peak.0;
+        self.working.borrow_mut().insert((collective.clone(), from.clone()), most);
+        usage
+    }
+
+    /// The most bytes that a device holds for a collective beside its operand, if that has been counted.
+    pub fn known_working(&self, collective: &Collective, from: &Layout) -> Option<u64> {
+        let working = self.working.borrow();
+        // Most searches ask for no memory, and count nothing.
+        if working.is_empty() { None } else { working.get(&(collective.clone(), from.clone())).copied() }
+    }
+
+    /// How many collectives have been counted.
+    pub fn counted(&self) -> usize {
+        self.working.borrow().len()
     }
 
     /// What is done in one way only.
