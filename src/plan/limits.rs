@@ -163,8 +163,8 @@ fn fullest_step(plan: &Plan) -> u64 {
     let held = |id| {
         let ids = plan.operands(id).into_iter();
         let waits = beside[plan.step(id).value.index()].of(&plan.step(id).op);
-        let operands = ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(waits, u64::saturating_add);
-        operands.saturating_add(plan.step(id).usage.whole(mesh).peak.0)
+        let operands = ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(0, u64::saturating_add);
+        plan.step(id).usage.most().with_operands(operands).saturating_add(waits)
     };
     let done = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
     done.map(held).max().unwrap_or_default()
@@ -209,7 +209,7 @@ pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
     };
     let of = |id: ValueId| {
         let operands = program.value(id).definition.operands();
-        Beside { moves: all_but(&[id]), making: if cautious { all_but(&[]) } else { all_but(&operands) } }
+        Beside { moves: all_but(&[id]), making: if cautious { all_but(&[]) } else { all_but(operands) } }
     };
     program.value_ids().map(of).collect()
 }

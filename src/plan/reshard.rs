@@ -379,7 +379,8 @@ impl Space {
             let made = if collective.kind().sends() { to.local_bytes(self.dtype, &self.dims, mesh).0 } else { 0 };
             // With its messages, where these have been counted.
             let known = costs.tuner().and_then(|tuner| tuner.known_working(&collective, from));
-            let held = before.saturating_add(known.unwrap_or(made));
+            let least = before.saturating_add(made);
+            let held = known.map_or(least, |working| working.with_operands(before));
             edges.push(Edge { to: self.node(&to), collective: Rc::new(collective), score, time, held });
         }
         Some(edges)

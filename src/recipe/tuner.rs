@@ -14,7 +14,7 @@ use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
 use crate::schedule::Verified;
-use crate::sim::usage::{self, StepUsage};
+use crate::sim::usage::{self, StepUsage, Working};
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
@@ -78,8 +78,8 @@ pub struct Tuner<'a> {
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
-    /// The most bytes of its own that a device holds for a collective that has been counted.
-    working: Memory<(Collective, Layout), u64>,
+    /// What collectives that have been counted hold.
+    working: Memory<(Collective, Layout), Working>,
     /// The trees of a collective over these axes, whatever it moves; none where they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
 }
@@ -201,13 +201,12 @@ impl<'a> Tuner<'a> {
                 there.emit(builder, input)
             });
         let usage = StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis));
-        let most = usage.whole(mesh).peak.0;
-        self.working.borrow_mut().insert((collective.clone(), from.clone()), most);
+        self.working.borrow_mut().insert((collective.clone(), from.clone()), usage.most());
         usage
     }
 
-    /// The most bytes that a device holds for a collective beside its operand, if that has been counted.
-    pub fn known_working(&self, collective: &Collective, from: &Layout) -> Option<u64> {
+    /// What a device holds for a collective beside its operand, if that has been counted.
+    pub fn known_working(&self, collective: &Collective, from: &Layout) -> Option<Working> {
         let working = self.working.borrow();
         // Most searches ask for no memory, and count nothing.
         if working.is_empty() { None } else { working.get(&(collective.clone(), from.clone())).copied() }

@@ -162,6 +162,13 @@ pub struct StepUsage {
     pub working: PerDevice<Working>,
 }
 
+impl Working {
+    /// The most bytes that are held for the step, with an operand of so many.
+    pub fn with_operands(&self, bytes: u64) -> u64 {
+        bytes.saturating_add(self.reading).max(self.after)
+    }
+}
+
 impl StepUsage {
     /// Counts a schedule that is one step: what comes after its first operation, an input, up to its result.
     pub fn of(schedule: Verified<'_>, result: OpId) -> StepUsage {
@@ -189,6 +196,17 @@ impl StepUsage {
     pub fn whole(&self, mesh: &Mesh) -> Usage {
         let peak = self.working.each.iter().map(|working| working.reading.max(working.after)).max();
         Usage::new(&self.traffic, peak.unwrap_or_default(), mesh)
+    }
+
+    /// The most that any device holds in each phase.
+    pub fn most(&self) -> Working {
+        let most = |of: fn(&Working) -> u64| self.working.each.iter().map(of).max().unwrap_or_default();
+        Working {
+            reading: most(|working| working.reading),
+            after: most(|working| working.after),
+            result: most(|working| working.result),
+            is_view: self.working.each.iter().all(|working| working.is_view),
+        }
     }
 
     /// The bytes that a device receives, of the one that receives most.
