@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 /// A schedule, and where it is written if that is a text.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// The schedule; it has passed [`verify`](crate::schedule::verify).
+    /// The schedule; it has passed [`verify`].
     pub schedule: Schedule,
     /// Where its parts stand; none in a document.
     pub places: Option<Places>,
