@@ -1,6 +1,6 @@
 //! How one collective becomes operations: every choice made, and nothing left to decide.
 //!
-//! A [`Recipe`] is made once, by a [`Tuner`], which tries the [candidates](candidates) on the clock. Whoever prices the
+//! A [`Recipe`] is made once, by a [`Tuner`], which tries the candidates on the clock. Whoever prices the
 //! collective takes the figures of its recipe, and lowering only emits it.
 
 mod alone;
