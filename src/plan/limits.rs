@@ -12,7 +12,7 @@ use crate::syntax::Measure;
 
 /// So many times the terms are made harder.
 const MOST_ROUNDS: u32 = 24;
-/// So many times what a plan holds is learned before the terms are made harder.
+/// Most rounds in which only what steps hold is learned, before the terms are made harder.
 const MOST_LEARNED: u32 = 48;
 /// From this round on a step counts as if what was taken before it for the same statement were there as it came.
 const CAUTIOUS_ROUND: u32 = 12;
@@ -164,7 +164,7 @@ fn fullest_step(plan: &Plan) -> u64 {
         let ids = plan.operands(id).into_iter();
         let waits = beside[plan.step(id).value.index()].of(&plan.step(id).op);
         let operands = ids.map(|id| plan.step(id).layout.local_bytes(mesh).0).fold(0, u64::saturating_add);
-        plan.step(id).usage.most().with_operands(operands).saturating_add(waits)
+        plan.step(id).usage.of_first().with_operands(operands).saturating_add(waits)
     };
     let done = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
     done.map(held).max().unwrap_or_default()

@@ -397,12 +397,13 @@ impl Plan {
             let step = self.step(id);
             let mut next = Step { usage: usage::expected(step, self.operand(id), &self.program.mesh), ..step.clone() };
             if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
-                let recipe = tuner.choose(collective, from, self.program.value(step.user).method);
+                let asked = self.program.value(step.user).method;
+                let recipe = tuner.choose(collective, from, asked);
                 // What is too large to be timed is too large to be counted; it is not lowered either.
                 if let Ok(chosen) = &recipe
                     && let Some(time) = chosen.time
                 {
-                    next.usage = tuner.usage(collective, from, &chosen.recipe);
+                    next.usage = tuner.usage(collective, from, asked, &chosen.recipe);
                     next.cost.time = if by_clock { time } else { step.cost.time };
                 }
                 next.recipe = Some(recipe);

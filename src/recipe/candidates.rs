@@ -18,10 +18,10 @@ const MOST_CHUNKS: u64 = 64;
 /// More devices do not send each other messages of their own over several axes.
 const MOST_AT_ONCE: u64 = 64;
 
-/// What is saved by chunks that follow each other along a tree should be 1 part in so many: their operations are many.
+/// Chunks along a tree add many operations, so they must save at least 1/128 of the time.
 const LEAST_SAVING: u128 = 128;
 
-/// Chunks of all axes at once are few, so that even a part in so many is worth them.
+/// Chunks over all axes at once add few operations, so saving 1/512 of the time is enough.
 const LEAST_SAVING_AT_ONCE: u128 = 512;
 
 /// One way of doing a collective, in any of several numbers of chunks.
@@ -29,7 +29,7 @@ pub(super) struct Candidate<'c> {
     build: Box<dyn Fn(u64) -> Vec<Stage> + 'c>,
     /// The numbers of chunks that are possible, in order; one at least.
     pub(super) counts: Vec<u64>,
-    /// More chunks must save 1 part in so many.
+    /// More chunks are taken only if they save at least 1/`least_saving` of the time.
     pub(super) least_saving: u128,
 }
 
@@ -43,7 +43,7 @@ impl<'c> Candidate<'c> {
         Candidate { build: Box::new(move |chunks| vec![stage(chunks)]), counts, least_saving }
     }
 
-    /// In so many chunks.
+    /// The stages for this number of chunks.
     pub(super) fn stages(&self, chunks: u64) -> Vec<Stage> {
         (self.build)(chunks)
     }

@@ -18,7 +18,7 @@ mod uneven;
 
 pub use alone::{MethodTime, MethodTimes, alone, method_times};
 pub(crate) use permute::sources;
-pub use trial::{MOST_WORK, is_larger_than_proven, simulate};
+pub use trial::{MOST_WORK, is_larger_than_proven};
 pub use tuner::{Chosen, Flaw, Tuner};
 
 use crate::collective::CollectiveKind;
@@ -69,7 +69,7 @@ pub enum Stage {
         run: Axes,
         /// The dim on which it is.
         dim: usize,
-        /// How.
+        /// The method.
         method: Method,
     },
     /// The same as one operation.
@@ -85,16 +85,16 @@ pub enum Stage {
         run: Axes,
         /// The dim that is scattered.
         dim: usize,
-        /// How.
+        /// The method.
         method: Method,
     },
     /// Values are combined along one run.
     AllReduce {
         /// The run.
         run: Axes,
-        /// How.
+        /// The method.
         method: Method,
-        /// In so many chunks, where the method works in chunks.
+        /// Number of chunks, for methods that pipeline them.
         chunks: u64,
     },
     /// Axes leave one dim for another.
@@ -103,7 +103,7 @@ pub enum Stage {
         runs: Vec<(Axes, Method)>,
         /// The dim that they leave.
         from: usize,
-        /// Where they go.
+        /// The dim that receives them, and their order there.
         to: Destination,
     },
     /// Axes leave one dim for another, all at once.
@@ -112,7 +112,7 @@ pub enum Stage {
         axes: Axes,
         /// The dim that they leave.
         from: usize,
-        /// Where they go.
+        /// The dim that receives them, and their order there.
         to: Destination,
     },
     /// The first device along one run gives what it has to the others.
@@ -121,39 +121,39 @@ pub enum Stage {
         run: Axes,
         /// How it is wired.
         wiring: Wiring,
-        /// How.
+        /// The method.
         method: Method,
-        /// In so many chunks, where the method works in chunks.
+        /// Number of chunks, for methods that pipeline them.
         chunks: u64,
     },
     /// All axes of a gather, a reduction or an exchange at once.
     Multiport {
-        /// Which.
+        /// The collective.
         kind: CollectiveKind,
-        /// How.
+        /// Stages, axis orders and chunks.
         all: Multiport,
-        /// Where an exchange puts the axes.
+        /// Destination of an exchange; none for other collectives.
         to: Option<Destination>,
     },
     /// Around the rings through all devices of two axes.
     Quad {
         /// A gather or a reduction.
         kind: CollectiveKind,
-        /// How.
+        /// The two axes and the cycles through them.
         rings: Quad,
     },
     /// A gather along one run and one that holds copies.
     Borrowed {
-        /// How.
+        /// Both runs, their methods and the share of the borrowed one.
         both: Borrowed,
         /// The dim that is gathered.
         dim: usize,
     },
     /// A gather or a reduction along packed trees.
     Packed {
-        /// Which.
+        /// The collective.
         kind: CollectiveKind,
-        /// How.
+        /// The trees, with their axes and chunks.
         trees: Packed,
     },
     /// A broadcast down packed trees.

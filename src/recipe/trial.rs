@@ -29,11 +29,11 @@ pub(super) fn work(schedule: &Schedule) -> usize {
 
 /// What the clock says of the operations of one collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub(super) struct Trial {
     /// When the last device has its value.
-    pub time: Time,
+    pub(super) time: Time,
     /// How long the busiest link is busy: in however many chunks, it takes no less.
-    pub load: Time,
+    pub(super) load: Time,
 }
 
 /// A schedule of one array of these local extents, which all devices have.
@@ -82,15 +82,4 @@ pub(super) fn timed(schedule: &Schedule, topology: &Topology, limit: Time) -> Op
     }
     let timing = clock::run_below(verified, topology, limit).ok()??;
     Some(Trial { time: timing.makespan, load: timing.busiest_link_time() })
-}
-
-/// The simulated time of some operations on a value of these extents that all devices have; `None` if there are too
-/// many, or a message has no way.
-pub fn simulate(
-    topology: &Topology,
-    dtype: DType,
-    extents: &[u64],
-    build: impl FnOnce(&mut Builder<'_>, OpId) -> OpId,
-) -> Option<Trial> {
-    timed(&of_block(topology, dtype, extents, build), topology, Time::MAX)
 }

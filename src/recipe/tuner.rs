@@ -78,8 +78,8 @@ pub struct Tuner<'a> {
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
-    /// What collectives that have been counted hold.
-    working: Memory<(Collective, Layout), Working>,
+    /// What the first device, which has every operand, holds for collectives that have been counted.
+    working: Memory<Asked, Working>,
     /// The trees of a collective over these axes, whatever it moves; none where they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
 }
@@ -184,7 +184,9 @@ impl<'a> Tuner<'a> {
     }
 
     /// What a recipe comes to, on an array of this layout.
-    pub fn usage(&self, collective: &Collective, from: &Layout, recipe: &Recipe) -> StepUsage {
+    ///
+    /// - `asked`: the method that the recipe was asked for with.
+    pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, recipe: &Recipe) -> StepUsage {
         let mesh = &self.topology.mesh;
         // Where only first devices have something, the others neither send nor hold it.
         let absent = if from.sharding.operator == Operator::Root { from.sharding.open } else { AxisSet::NONE };
@@ -201,15 +203,15 @@ impl<'a> Tuner<'a> {
                 there.emit(builder, input)
             });
         let usage = StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis));
-        self.working.borrow_mut().insert((collective.clone(), from.clone()), usage.most());
+        self.working.borrow_mut().insert((collective.clone(), from.clone(), asked), usage.of_first());
         usage
     }
 
-    /// What a device holds for a collective beside its operand, if that has been counted.
+    /// What the first device holds for a collective by its usual recipe, beside its operand, if that has been counted.
     pub fn known_working(&self, collective: &Collective, from: &Layout) -> Option<Working> {
         let working = self.working.borrow();
         // Most searches ask for no memory, and count nothing.
-        if working.is_empty() { None } else { working.get(&(collective.clone(), from.clone())).copied() }
+        if working.is_empty() { None } else { working.get(&(collective.clone(), from.clone(), None)).copied() }
     }
 
     /// How many collectives have been counted.
@@ -367,5 +369,5 @@ impl Tried {
     }
 }
 
-/// No more chunks are tried once the busiest link is idle for less than 1 part in so many.
+/// No more chunks are tried once the busiest link is idle for less than 1/200 of its busy time.
 const NEARLY_ALL: u128 = 200;

@@ -57,6 +57,13 @@ pub struct Working {
     pub is_view: bool,
 }
 
+impl Working {
+    /// The most bytes held for the step, its operands of `bytes` among them.
+    pub fn with_operands(&self, bytes: u64) -> u64 {
+        bytes.saturating_add(self.reading).max(self.after)
+    }
+}
+
 /// Something of each device. Devices that differ only along other axes have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PerDevice<T> {
@@ -162,13 +169,6 @@ pub struct StepUsage {
     pub working: PerDevice<Working>,
 }
 
-impl Working {
-    /// The most bytes that are held for the step, with an operand of so many.
-    pub fn with_operands(&self, bytes: u64) -> u64 {
-        bytes.saturating_add(self.reading).max(self.after)
-    }
-}
-
 impl StepUsage {
     /// Counts a schedule that is one step: what comes after its first operation, an input, up to its result.
     pub fn of(schedule: Verified<'_>, result: OpId) -> StepUsage {
@@ -198,15 +198,9 @@ impl StepUsage {
         Usage::new(&self.traffic, peak.unwrap_or_default(), mesh)
     }
 
-    /// The most that any device holds in each phase.
-    pub fn most(&self) -> Working {
-        let most = |of: fn(&Working) -> u64| self.working.each.iter().map(of).max().unwrap_or_default();
-        Working {
-            reading: most(|working| working.reading),
-            after: most(|working| working.after),
-            result: most(|working| working.result),
-            is_view: self.working.each.iter().all(|working| working.is_view),
-        }
+    /// What the first device holds; it has the operand, whatever the layout.
+    pub fn of_first(&self) -> Working {
+        self.working.each[0]
     }
 
     /// The bytes that a device receives, of the one that receives most.
@@ -295,7 +289,7 @@ impl<'a> Count<'a> {
         if classes.iter().all(|there| *there) { Where::Everywhere } else { Where::Some(classes) }
     }
 
-    /// Whether an operation has a result everywhere for its operands are there.
+    /// Whether an operation has a result wherever its operands are, and these are everywhere.
     fn follows_operands(&self, id: OpId) -> bool {
         let operands = &self.operands[id.index()];
         let are_everywhere = operands.iter().all(|operand| matches!(self.present[operand.index()], Where::Everywhere));
