@@ -513,7 +513,10 @@ impl<'a> Speller<'a> {
             }
             // The step before a collective that stands inside an expression.
             Definition::Move { operand, .. } | Definition::Collective { operand, .. } => self.name(*operand, step),
-            Definition::Input | Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => None,
+            Definition::Input { .. }
+            | Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Map { .. } => None,
         }
     }
 
@@ -577,7 +580,7 @@ impl<'a> Speller<'a> {
                 let [left, right] = [left, right].map(|id| program.value(*id).dtype);
                 left.product(right) != Some(program.value(value).dtype)
             }
-            Definition::Input
+            Definition::Input { .. }
             | Definition::Reduce { .. }
             | Definition::Map { .. }
             | Definition::Move { .. }

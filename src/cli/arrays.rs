@@ -3,7 +3,7 @@
 use super::{Failure, files, input};
 use crate::arrays::{self, ArrayError, Wanted};
 use crate::mesh::DeviceId;
-use crate::schedule::{Array, ArrayId, Dense, Schedule};
+use crate::schedule::{Array, ArrayId, Schedule};
 use crate::sim::values::{Inputs, Run, Tensor};
 use clap::Args;
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ fn twice(all: &[Stored]) -> Option<&str> {
 
 /// The input of this name.
 fn declared<'s>(schedule: &'s Schedule, name: &str) -> Result<(ArrayId, &'s Array), Failure> {
-    let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
+    let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_input());
     inputs().find(|(_, array)| array.name == name).ok_or_else(|| {
         let known: Vec<String> = inputs().map(|(_, array)| format!("`{}`", array.name)).collect();
         Failure::Call(format!("there is no input `{name}`; the inputs are {}", known.join(", ")))

@@ -33,7 +33,7 @@ pub fn shifts(ranks: u32, bytes: u64) -> Schedule {
         dims: vec!["I".to_owned()],
         extents: extents.clone(),
         valid: extents,
-        definition: Dense::Input,
+        definition: Dense::INPUT,
     });
     let operation = |kind| Operation {
         kind,

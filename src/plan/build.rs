@@ -195,7 +195,7 @@ impl Builder<'_> {
             .collect();
         let layout = self.search.space(id).layout(node);
         let einsum = match &value.definition {
-            Definition::Input => None,
+            Definition::Input { .. } => None,
             _ => Some(self.program.einsum(id)),
         };
         let op = match (&value.definition, einsum) {

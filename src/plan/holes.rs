@@ -7,7 +7,7 @@ use super::reshard::SearchOptions;
 use super::{Costs, Objective, Plan, PlanError, StepOp, limits};
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, Mesh};
-use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::program::{Program, ValueId, Wanted};
 use crate::syntax::Measure;
 use crate::units::Time;
 use itertools::Itertools;
@@ -105,7 +105,7 @@ pub(super) fn filled(program: &Program, mut plan: Plan) -> Plan {
 
 fn has_hole(program: &Program, id: ValueId) -> bool {
     let value = program.value(id);
-    value.definition == Definition::Input && value.wanted.is_open()
+    value.definition.is_input() && value.wanted.is_open()
 }
 
 /// The least limit on memory, in bytes.

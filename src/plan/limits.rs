@@ -170,8 +170,8 @@ fn fullest_step(plan: &Plan) -> u64 {
     done.map(held).max().unwrap_or_default()
 }
 
-/// Bytes of a device that it holds at the least while something else is done: inputs, which are there from the start to
-/// the end.
+/// Bytes of a device that it holds at the least while something else is done: inputs that are not donated, which are there
+/// from the start to the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
     /// While a value is moved, for itself or for one of its users.
@@ -191,12 +191,12 @@ impl Beside {
     }
 }
 
-/// What is there beside the steps of each value: all inputs but those that the step itself counts.
+/// What is there beside the steps of each value: all such inputs but those that the step itself counts.
 ///
 /// - `cautious`: a value is computed as if its operands were there as they came, too; that may be more than is held.
 pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
     let bytes = |id: ValueId| match &program.value(id).wanted {
-        Wanted::Exact(sharding) if program.value(id).definition == Definition::Input => {
+        Wanted::Exact(sharding) if program.value(id).definition == Definition::Input { donated: false } => {
             let bytes = program.layout(id, sharding.clone()).local_bytes(&program.mesh).0;
             bytes.saturating_mul(program.times(id))
         }

@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
                 self.program.value(id).definition.operands()
             }
             Definition::Product { local: true, .. }
-            | Definition::Input
+            | Definition::Input { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => return 0,
@@ -458,7 +458,7 @@ impl<'a> Search<'a> {
         let program = self.program;
         let value = program.value(id);
         match &value.definition {
-            Definition::Input => {
+            Definition::Input { .. } => {
                 let layouts = match &value.wanted {
                     Wanted::Exact(sharding) => vec![sharding.clone()],
                     Wanted::Partly(_) | Wanted::Free => holes::layouts(&value.dims, &program.mesh).unwrap_or_default(),
@@ -627,7 +627,10 @@ impl<'a> Search<'a> {
             Definition::Product { local: true, .. } => return self.local_product(id).into_iter().collect(),
             Definition::Product { .. } | Definition::Reduce { .. } => None,
             Definition::Map { function, .. } => softmax_dim(*function),
-            Definition::Input | Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
+            Definition::Input { .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => {
                 return Vec::new();
             }
         };
@@ -635,7 +638,7 @@ impl<'a> Search<'a> {
             Definition::Reduce { operator, .. } => *operator,
             Definition::Product { .. }
             | Definition::Map { .. }
-            | Definition::Input
+            | Definition::Input { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => Operator::Sum,
@@ -666,9 +669,10 @@ impl<'a> Search<'a> {
             }
             Definition::Map { function, .. } => passes::map(*function, operator, &from, value.dtype),
             Definition::Reduce { operator: own, .. } => passes::reduce(*own, operator, from[0], value.dtype),
-            Definition::Input | Definition::Move { .. } | Definition::Collective { .. } | Definition::Rename { .. } => {
-                None
-            }
+            Definition::Input { .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => None,
         };
         let Some(passage) = passage else { return Vec::new() };
         let axes = |place: &usize| self.open_axes(operands[*place], operator);
@@ -708,7 +712,7 @@ impl<'a> Search<'a> {
         let work = LocalWork::new(&self.einsum(id), &layouts, &result, &program.mesh);
         match &program.value(id).definition {
             Definition::Product { .. } => (self.costs.product(&work), work.flops),
-            Definition::Input
+            Definition::Input { .. }
             | Definition::Reduce { .. }
             | Definition::Map { .. }
             | Definition::Move { .. }

@@ -137,7 +137,7 @@ impl Values {
             Some(carried) if iteration > 0 => Definition::Move { operand: self.last(carried.last), written: false },
             Some(_) | None => self.with_images(&value.definition),
         };
-        let again = iteration > 0 && value.definition == Definition::Input;
+        let again = iteration > 0 && value.definition.is_input();
         let name = value.name.as_ref().map(|name| match again {
             true => format!("{name}.{}", iteration + 1),
             false => name.clone(),
@@ -150,7 +150,7 @@ impl Values {
     fn with_images(&self, definition: &Definition) -> Definition {
         let image = |id: &ValueId| self.last(*id);
         match definition {
-            Definition::Input => Definition::Input,
+            Definition::Input { donated } => Definition::Input { donated: *donated },
             Definition::Product { operands, local } => {
                 Definition::Product { operands: operands.map(|id| image(&id)), local: *local }
             }

@@ -4,11 +4,14 @@ use super::{Plan, Step, StepId, StepOp, unroll};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
+use crate::program::Definition;
 use crate::sim::usage::{PerDevice, StepUsage, Traffic, Usage, Working};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// So many iterations of a body hold all that any number of them hold at once.
-const ITERATIONS: u64 = 3;
+/// So many iterations of a body hold all that any number of them hold at once, if the last but one has what is donated
+/// to all that are left out.
+const ITERATIONS: u64 = 4;
 
 /// The bytes of a block on each device: where only first devices have something, none on the others.
 fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
@@ -56,34 +59,59 @@ impl Plan {
             true => Cow::Borrowed(self),
             false => Cow::Owned(unroll::at_most(self, ITERATIONS)),
         };
-        let inputs: Vec<PerDevice<u64>> = self.ids().map(|id| block(&self.step(id).layout, mesh)).collect();
-        // Each iteration has inputs of its own, which are there from the start.
-        let given = |device: DeviceId| {
-            let given = self.ids().filter(|id| self.step(*id).op == StepOp::Input);
-            let bytes = given.map(|id| inputs[id.index()].of(mesh, device).saturating_mul(self.times(id)));
-            bytes.fold(0, u64::saturating_add)
-        };
-        let lives = Lives::new(&short);
-        let peak = devices().map(|device| given(device).saturating_add(lives.peak(device))).max();
+        let lives = Lives::new(self, &short);
+        let peak = devices().map(|device| lives.peak(device)).max();
         Usage::new(&traffic, peak.unwrap_or_default(), mesh)
+    }
+
+    /// Whether a step is an input, and if so, whether it is donated.
+    fn donated(&self, id: StepId) -> Option<bool> {
+        let step = self.step(id);
+        let donated = Definition::Input { donated: true };
+        (step.op == StepOp::Input).then(|| self.program.value(step.value).definition == donated)
     }
 }
 
-/// Which steps read which.
+/// Which steps read which, and what is there from the start.
 struct Lives<'a> {
+    /// With few iterations of each body.
     plan: &'a Plan,
     operands: Vec<Vec<StepId>>,
+    /// For each step that is an input.
+    inputs: BTreeMap<StepId, Given>,
+}
+
+/// An input, or several of one layout, which are there from the start.
+struct Given {
+    donated: bool,
+    bytes: PerDevice<u64>,
 }
 
 impl<'a> Lives<'a> {
-    fn new(plan: &'a Plan) -> Lives<'a> {
-        Lives { plan, operands: plan.ids().map(|id| plan.operands(id)).collect() }
+    /// - `short`: the same plan with few iterations.
+    fn new(whole: &Plan, short: &'a Plan) -> Lives<'a> {
+        let mut inputs = BTreeMap::new();
+        let mut seen: BTreeMap<StepId, u64> = BTreeMap::new();
+        for id in short.ids() {
+            let Some(donated) = short.donated(id) else { continue };
+            // Each iteration has inputs of its own.
+            let iteration = seen.entry(short.origin(id)).or_default();
+            *iteration += 1;
+            let all = whole.times(short.origin(id));
+            let count = if *iteration + 1 == ITERATIONS { all.saturating_sub(ITERATIONS) + 1 } else { 1 };
+            let bytes = block(&short.step(id).layout, &short.program.mesh).map(|bytes| bytes.saturating_mul(count));
+            inputs.insert(id, Given { donated, bytes });
+        }
+        Lives { plan: short, operands: short.ids().map(|id| short.operands(id)).collect(), inputs }
     }
 
-    /// The most that a device holds at once beside its inputs.
+    /// The most that a device holds at once.
     fn peak(&self, device: DeviceId) -> u64 {
         let plan = self.plan;
-        let working = |id: StepId| plan.step(id).usage.working.of(&plan.program.mesh, device);
+        let mesh = &plan.program.mesh;
+        let working = |id: StepId| plan.step(id).usage.working.of(mesh, device);
+        let given = self.inputs.values().map(|given| given.bytes.of(mesh, device));
+        let mut live = given.fold(0, u64::saturating_add);
         // The step in whose own bytes each value lies, and the last one that reads them.
         let mut blocks: Vec<StepId> = Vec::with_capacity(self.operands.len());
         let mut last: Vec<StepId> = plan.ids().collect();
@@ -94,17 +122,31 @@ impl<'a> Lives<'a> {
             blocks.push(operands.first().filter(|_| is_view).map_or(id, |operand| blocks[operand.index()]));
         }
         plan.outputs.iter().for_each(|output| last[blocks[output.index()].index()] = StepId::end());
-        let is_input = |id: StepId| plan.step(id).op == StepOp::Input;
-        let (mut live, mut peak) = (0u64, 0u64);
-        for id in plan.ids().filter(|id| !is_input(*id)) {
+        // What a block that is not read any more leaves free.
+        let freed = |id: StepId| match self.inputs.get(&id) {
+            Some(given) => {
+                if given.donated {
+                    given.bytes.of(mesh, device)
+                } else {
+                    0
+                }
+            }
+            None => working(id).result,
+        };
+        let mut peak = live;
+        for id in plan.ids() {
+            if self.inputs.contains_key(&id) {
+                live = if last[id.index()] == id { live.saturating_sub(freed(id)) } else { live };
+                continue;
+            }
             let own = working(id);
             peak = peak.max(live.saturating_add(own.reading));
             let mut read: Vec<StepId> =
                 self.operands[id.index()].iter().map(|operand| blocks[operand.index()]).collect();
             read.sort_unstable();
             read.dedup();
-            let dying = read.into_iter().filter(|block| last[block.index()] == id && !is_input(*block) && *block != id);
-            live = dying.fold(live, |live, block| live.saturating_sub(working(block).result));
+            let dying = read.into_iter().filter(|block| last[block.index()] == id && *block != id);
+            live = dying.fold(live, |live, block| live.saturating_sub(freed(block)));
             peak = peak.max(live.saturating_add(own.after));
             // What nobody reads is not kept.
             if last[id.index()] != id && blocks[id.index()] == id {

@@ -45,7 +45,7 @@ impl Checker {
                 Definition::Product { .. } => {
                     "write its layout in brackets, or `*_LOCAL` for a product that leaves its sum open"
                 }
-                Definition::Input
+                Definition::Input { .. }
                 | Definition::Reduce { .. }
                 | Definition::Map { .. }
                 | Definition::Move { .. }

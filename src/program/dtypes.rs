@@ -46,7 +46,7 @@ impl Checker {
                 | Definition::Reduce { operand, .. } => *operand,
                 Definition::Map { function: Function::Cast(_), .. }
                 | Definition::Product { .. }
-                | Definition::Input => {
+                | Definition::Input { .. } => {
                     return id;
                 }
                 // Of several the first that is no mask.

@@ -1,9 +1,9 @@
 //! What a program expects of its plan, with names resolved.
 
+use super::ValueId;
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::names::nearest;
-use super::{Definition, ValueId};
 use crate::layout::DimId;
 use crate::mesh::AxisSet;
 use crate::span::Span;
@@ -101,7 +101,7 @@ impl Checker {
     /// The statements that make an array: every one that has bound its name so far.
     fn makers(&self, name: &Name, id: ValueId) -> Vec<Span> {
         let same = |value: &&super::Value| value.name.as_deref() == Some(&name.node);
-        let made = self.values.iter().filter(same).filter(|value| value.definition != Definition::Input);
+        let made = self.values.iter().filter(same).filter(|value| !value.definition.is_input());
         let mut spans: Vec<Span> = made.map(|value| value.span).chain([self.value(id).span]).collect();
         spans.sort_unstable();
         spans.dedup();

@@ -108,7 +108,7 @@ impl Checker {
             let known = self.scope.keys().map(String::as_str);
             nearest(&name.node, known.filter(|known| distance(known, &name.node) <= 1)).map(str::to_owned)
         });
-        let id = self.input(array.name.as_ref(), dtype, brackets, array.span)?;
+        let id = self.input(array.name.as_ref(), dtype, brackets, false, array.span)?;
         if let (Some(_), Some(binding)) = (&array.name, self.bindings.last_mut()) {
             binding.used = true;
         }

@@ -252,7 +252,10 @@ impl Wanted {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Definition {
     /// Given from outside; where the layout is free, in one that the planner chooses.
-    Input,
+    Input {
+        /// Whether its memory may be given up after its last use; otherwise it is held to the end.
+        donated: bool,
+    },
     /// An einsum of two operands: dims that the result lacks are contracted.
     Product {
         /// The factors.
@@ -298,11 +301,16 @@ pub enum Definition {
 }
 
 impl Definition {
+    /// Whether it is given from outside.
+    pub fn is_input(&self) -> bool {
+        matches!(self, Definition::Input { .. })
+    }
+
     /// Whether it is a collective or a move that a statement or an expression writes.
     pub fn is_written_move(&self) -> bool {
         match self {
             Definition::Collective { .. } | Definition::Move { written: true, .. } => true,
-            Definition::Input
+            Definition::Input { .. }
             | Definition::Product { .. }
             | Definition::Reduce { .. }
             | Definition::Map { .. }
@@ -314,7 +322,7 @@ impl Definition {
     /// The operands in order.
     pub fn operands(&self) -> &[ValueId] {
         match self {
-            Definition::Input => &[],
+            Definition::Input { .. } => &[],
             Definition::Product { operands, .. } => operands,
             Definition::Map { operands, .. } => operands,
             Definition::Reduce { operand, .. }

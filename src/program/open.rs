@@ -276,7 +276,7 @@ impl Checker {
             Definition::Rename { operand } | Definition::Move { operand, .. } => {
                 return Some((operator, self.known_sums(*operand, operator)));
             }
-            Definition::Input | Definition::Collective { .. } => return None,
+            Definition::Input { .. } | Definition::Collective { .. } => return None,
         };
         let Some(passage) = passage else { return Some((operator, made)) };
         let known = |place: &usize| self.known_sums(operands[*place], operator);

@@ -236,7 +236,7 @@ impl Padder {
                 }
             }
             Definition::Map { .. }
-            | Definition::Input
+            | Definition::Input { .. }
             | Definition::Move { .. }
             | Definition::Collective { .. }
             | Definition::Rename { .. } => {}
@@ -277,7 +277,7 @@ impl Padder {
             self.values[id.index()].dims.iter().any(|own| own.id == *dim) && !dirty(id).contains(dim)
         };
         match &value.definition {
-            Definition::Input => BTreeSet::new(),
+            Definition::Input { .. } => BTreeSet::new(),
             Definition::Move { operand, .. } | Definition::Collective { operand, .. } => dirty(operand).clone(),
             Definition::Rename { operand } => {
                 let old = &self.values[operand.index()].dims;
@@ -313,7 +313,7 @@ fn without(mut dims: BTreeSet<DimId>, dim: DimId) -> BTreeSet<DimId> {
 
 fn operands_mut(definition: &mut Definition) -> &mut [ValueId] {
     match definition {
-        Definition::Input => &mut [],
+        Definition::Input { .. } => &mut [],
         Definition::Product { operands, .. } => operands,
         Definition::Map { operands, .. } => operands,
         Definition::Reduce { operand, .. }

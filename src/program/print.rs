@@ -77,7 +77,7 @@ impl Program {
     fn operation(&self, id: ValueId) -> String {
         let dim_name = |operand: ValueId, dim: usize| self.dims.name(self.value(operand).dims[dim].id);
         match &self.value(id).definition {
-            Definition::Input => "input".to_owned(),
+            Definition::Input { donated } => if *donated { "donated input" } else { "input" }.to_owned(),
             Definition::Product { local: false, .. } => format!("product {}", self.einsum(id)),
             Definition::Product { local: true, .. } => format!("local product {}", self.einsum(id)),
             Definition::Reduce { operator, .. } => format!("{operator} {}", self.einsum(id)),

@@ -165,7 +165,7 @@ impl Checker {
             for statement in body {
                 self.body_statement(statement);
             }
-            for value in self.values[start..].iter_mut().filter(|value| value.definition == Definition::Input) {
+            for value in self.values[start..].iter_mut().filter(|value| value.definition.is_input()) {
                 value.name = value.name.as_ref().map(|name| format!("{name}.{iteration}"));
             }
             self.forget_locals(&outside);

@@ -21,8 +21,8 @@ impl Checker {
     pub(super) fn statement(&mut self, statement: &Statement) {
         match &statement.kind {
             StatementKind::Mesh { .. } | StatementKind::View { .. } | StatementKind::Dims(_) => {}
-            StatementKind::Input { name, dtype, brackets } => {
-                if let Err(failure) = self.declaration(name, dtype.node, brackets) {
+            StatementKind::Input { name, dtype, brackets, donated } => {
+                if let Err(failure) = self.declaration(name, dtype.node, brackets, *donated) {
                     self.tell(failure);
                     self.poison(name);
                 }
@@ -148,7 +148,7 @@ impl Checker {
         Err(CheckError::UnknownArray { name: name.node.clone(), at: name.span, help }.into())
     }
 
-    fn declaration(&mut self, name: &Name, dtype: DType, brackets: &Brackets) -> Checked<()> {
+    fn declaration(&mut self, name: &Name, dtype: DType, brackets: &Brackets, donated: bool) -> Checked<()> {
         if let Some(first) = self.binding(&name.node) {
             if first.value.is_none() {
                 return Err(Failure::Told);
@@ -156,7 +156,7 @@ impl Checker {
             let (first, second) = (first.place, name.span);
             return Err(CheckError::ArrayRedeclared { name: name.node.clone(), first, second }.into());
         }
-        self.input(Some(name), dtype, brackets, name.span.join(brackets.span)).map(|_| ())
+        self.input(Some(name), dtype, brackets, donated, name.span.join(brackets.span)).map(|_| ())
     }
 
     /// Adds an input and binds its name.
@@ -165,6 +165,7 @@ impl Checker {
         name: Option<&Name>,
         dtype: DType,
         brackets: &Brackets,
+        donated: bool,
         span: Span,
     ) -> Checked<ValueId> {
         let array = name.map_or("", |name| &name.node);
@@ -183,7 +184,7 @@ impl Checker {
         };
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
         let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
-        let definition = Definition::Input;
+        let definition = Definition::Input { donated };
         let id =
             self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, pin: None, span })?;
         self.places[id.index()] = at;
@@ -237,7 +238,7 @@ impl Checker {
 
     /// Whether a statement made the value itself, with `before` values there when it began.
     fn is_own(&self, id: ValueId, before: usize) -> bool {
-        id.index() >= before && self.value(id).definition != Definition::Input
+        id.index() >= before && !self.value(id).definition.is_input()
     }
 
     /// The result in the dtype that the target asks for: products round to it, everything else is cast.
@@ -286,7 +287,7 @@ impl Checker {
                     Definition::Collective { .. } => {
                         fresh && in_order && self.exact(id).is_some_and(|gives| written.wanted.allows(gives))
                     }
-                    Definition::Input | Definition::Move { .. } => false,
+                    Definition::Input { .. } | Definition::Move { .. } => false,
                 };
                 let wanted = written.wanted.clone();
                 let id = if settled {

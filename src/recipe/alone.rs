@@ -37,7 +37,7 @@ pub fn alone(
         dims,
         valid: extents.clone(),
         extents,
-        definition: Dense::Input,
+        definition: Dense::INPUT,
     });
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let input = builder.input(ArrayId(0), from.sharding.clone());

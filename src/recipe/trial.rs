@@ -61,7 +61,7 @@ pub(super) fn of_block_on(
         dims: vec![String::new(); extents.len()],
         extents: extents.to_vec(),
         valid: extents.to_vec(),
-        definition: Dense::Input,
+        definition: Dense::INPUT,
     });
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let input = builder.input(ArrayId(0), sharding);

@@ -88,7 +88,7 @@ impl Given {
         for output in &self.schedule.outputs {
             let (array, definition) = self.schedule.show_output(output);
             let what = match &self.schedule.array(output.array).definition {
-                Dense::Input => format!("{array}, which is an input"),
+                Dense::Input { .. } => format!("{array}, which is an input"),
                 Dense::Product { .. } | Dense::Reduce { .. } | Dense::Map { .. } => format!("{array} = {definition}"),
             };
             writeln!(report, "         {} is {what}", self.name(output.value)).expect("a string");

@@ -70,7 +70,7 @@ fn fmt_array(f: &mut fmt::Formatter<'_>, array: &Array, name: &str, names: &[Str
 fn definition(array: &Array, names: &[String]) -> String {
     let name = |id: &super::ArrayId| names[id.index()].as_str();
     match &array.definition {
-        Dense::Input => "input".to_owned(),
+        Dense::Input { donated } => if *donated { "input donated" } else { "input" }.to_owned(),
         Dense::Product { operands: [left, right], einsum } => format!("{} * {} by {einsum}", name(left), name(right)),
         Dense::Reduce { operator, operand, einsum } => format!("reduce {operator} {} by {einsum}", name(operand)),
         Dense::Map { function, operands, einsum } => {

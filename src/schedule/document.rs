@@ -133,6 +133,7 @@ struct ArrayDocument {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum DefinitionDocument {
     Input,
+    DonatedInput,
     Product { operands: [u32; 2], einsum: String },
     Reduce { operator: String, operand: u32, einsum: String },
     Map { function: String, operands: Vec<u32>, einsum: String },

@@ -88,7 +88,10 @@ pub struct Array {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dense {
     /// Given from outside.
-    Input,
+    Input {
+        /// Whether its blocks may be given up after their last use; otherwise they are held to the end.
+        donated: bool,
+    },
     /// The product of two arrays.
     Product {
         /// The factors.
@@ -117,10 +120,18 @@ pub enum Dense {
 }
 
 impl Dense {
+    /// An input that is held to the end.
+    pub const INPUT: Dense = Dense::Input { donated: false };
+
+    /// Whether it is given from outside.
+    pub fn is_input(&self) -> bool {
+        matches!(self, Dense::Input { .. })
+    }
+
     /// The operands in order.
     pub fn operands(&self) -> &[ArrayId] {
         match self {
-            Dense::Input => &[],
+            Dense::Input { .. } => &[],
             Dense::Product { operands, .. } => operands,
             Dense::Reduce { operand, .. } => std::slice::from_ref(operand),
             Dense::Map { operands, .. } => operands,

@@ -5,15 +5,15 @@
 //!
 //! Memory is counted along the list. A block is there from the operation that makes it to the last one that reads it;
 //! outputs stay to the end. A message is there from its shuffle on, where the receive is posted. Slices, and blocks that
-//! a device takes over from itself, are views: they keep the block that they are of. Inputs are there from the start, and
-//! stay to the end.
+//! a device takes over from itself, are views: they keep the block that they are of. Inputs are there from the start;
+//! those that are donated to their last use, the others to the end.
 //!
 //! Where devices are alike along an axis, one stands for all.
 
 use super::clock;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh, Orbits};
 use crate::schedule::presence::Presence;
-use crate::schedule::{OpId, OpKind, Operation, Schedule, Verified};
+use crate::schedule::{Dense, OpId, OpKind, Operation, Schedule, Verified};
 use crate::units::Bytes;
 use std::ops::AddAssign;
 
@@ -371,19 +371,29 @@ struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    fn is_input(&self, id: OpId) -> bool {
-        matches!(self.schedule.operation(id).kind, OpKind::Input { .. })
+    /// Whether a block is that of an input, and if so, whether it is donated.
+    fn donated(&self, id: OpId) -> Option<bool> {
+        let OpKind::Input { array, .. } = self.schedule.operation(id).kind else { return None };
+        Some(self.schedule.array(array).definition == Dense::Input { donated: true })
     }
 
-    /// What is held beside inputs while each operation is done.
+    /// Bytes of the inputs, of those that are donated or of the others.
+    fn inputs(&self, donated: bool) -> u64 {
+        let blocks = self.schedule.ids().filter(|id| self.blocks[id.index()] == Some(*id));
+        let inputs = blocks.filter(|id| self.donated(*id) == Some(donated));
+        inputs.map(|id| block_bytes(self.schedule.operation(id))).fold(0, u64::saturating_add)
+    }
+
+    /// What is held while each operation is done, beside inputs that stay to the end.
     fn held(&self) -> Vec<u64> {
         let mut dying = vec![0u64; self.blocks.len()];
-        let mut live = 0u64;
+        let mut live = self.inputs(true);
         let mut held = Vec::with_capacity(self.blocks.len());
         for id in self.schedule.ids() {
-            if self.blocks[id.index()] == Some(id) && !self.is_input(id) {
+            let donated = self.donated(id);
+            if self.blocks[id.index()] == Some(id) && donated != Some(false) {
                 let bytes = block_bytes(self.schedule.operation(id));
-                live = live.saturating_add(bytes);
+                live = if donated.is_none() { live.saturating_add(bytes) } else { live };
                 if let Some(dying) = dying.get_mut(self.last[id.index()].index()) {
                     *dying = dying.saturating_add(bytes);
                 }
@@ -394,11 +404,9 @@ impl Memory<'_> {
         held
     }
 
-    /// With inputs from the start to the end.
+    /// The most of all together.
     fn peak(&self) -> u64 {
-        let inputs = self.schedule.ids().filter(|id| self.blocks[id.index()] == Some(*id) && self.is_input(*id));
-        let inputs = inputs.map(|id| block_bytes(self.schedule.operation(id))).fold(0, u64::saturating_add);
-        self.held().into_iter().max().unwrap_or_default().saturating_add(inputs)
+        self.held().into_iter().max().unwrap_or_default().saturating_add(self.inputs(false))
     }
 
     /// Of a schedule whose first operation is the operand.

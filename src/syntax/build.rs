@@ -196,12 +196,13 @@ impl Builder {
     /// An input, a result or an arrow.
     fn array_statement(&self, pair: Pair<'_, Rule>) -> Result<StatementKind> {
         let (mut typing, mut value, mut result) = (None, None, None);
-        let (mut by, mut using) = (None, None);
+        let (mut by, mut using, mut donated) = (None, None, None);
         let mut parts = pair.into_inner();
         let left = self.expr(parts.next().expect("the statement begins with an expression"))?;
         for part in parts {
             match part.as_rule() {
                 Rule::typing => typing = Some(part),
+                Rule::donated => donated = Some(self.span(&part)),
                 Rule::value => value = find(part, Rule::expr),
                 Rule::by => by = Some(self.pin(part)),
                 Rule::using => using = find(part, Rule::method).map(|pair| self.name(&pair)),
@@ -212,6 +213,14 @@ impl Builder {
                 }
                 _ => {}
             }
+        }
+        if let Some(at) = donated.filter(|_| value.is_some() || result.is_some()) {
+            return Err(SyntaxError::UnexpectedText {
+                found: "donated".to_owned(),
+                expected: "the value".to_owned(),
+                at: at.into(),
+                help: Some(super::expected::ONLY_INPUTS_ARE_DONATED.to_owned()),
+            });
         }
         match (value, result) {
             (Some(_), Some((_, second))) => {
@@ -235,7 +244,7 @@ impl Builder {
                         at: name.span.into(),
                         help: Some("an input has no collectives; say this where it is used".to_owned()),
                     }),
-                    (None, None) => self.input(left, typing),
+                    (None, None) => self.input(left, typing, donated.is_some()),
                 },
             },
             (None, Some((_, target))) => {
@@ -253,14 +262,14 @@ impl Builder {
         PinRef { strategy: self.name(&strategy), operands: operands.collect() }
     }
 
-    /// `A: bf16[I_X, J]`
-    fn input(&self, left: Expr, typing: Option<Pair<'_, Rule>>) -> Result<StatementKind> {
+    /// `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`
+    fn input(&self, left: Expr, typing: Option<Pair<'_, Rule>>, donated: bool) -> Result<StatementKind> {
         let target = self.left_target(left, typing)?;
         let (Some(name), Some(dtype)) = (target.name, target.dtype) else {
             return Err(SyntaxError::NotAResult { sign: ':', at: target.span.into() });
         };
         match target.brackets {
-            Some(brackets) => Ok(StatementKind::Input { name, dtype, brackets }),
+            Some(brackets) => Ok(StatementKind::Input { name, dtype, brackets, donated }),
             None => Err(SyntaxError::DTypeWithoutBrackets { word: dtype.node.to_string(), at: dtype.span.into() }),
         }
     }

@@ -11,6 +11,9 @@ use pest::error::{Error, ErrorVariant, InputLocation};
 /// How many things an error says it expected.
 const MOST_EXPECTED: usize = 4;
 
+/// What `donated` may stand behind.
+pub(super) const ONLY_INPUTS_ARE_DONATED: &str = "only an input can be donated: `A: bf16[I, J] donated`";
+
 /// Words pest's error for the statement `text`, which begins at byte `start` of the source.
 pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxError {
     let at = match error.location {
@@ -129,6 +132,7 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
         "[" if text[..at].trim_end().ends_with([']', '}']) => {
             Some("arrays are not indexed: their brackets name their dims, once".to_owned())
         }
+        "donated" if at > 0 => Some(ONLY_INPUTS_ARE_DONATED.to_owned()),
         "=" if text[..at].ends_with('=') => Some("a result is written with one `=`".to_owned()),
         _ => None,
     }
@@ -230,6 +234,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
             (7, "`{`")
         }
         Rule::on | Rule::on_word => (8, "`on`"),
+        Rule::donated => (8, "`donated`"),
         Rule::by | Rule::by_word => (8, "`by`"),
         Rule::strategy => (1, "`gather`, `reduce` or `slice`"),
         Rule::pinned => (7, "`(`"),

@@ -87,7 +87,7 @@ pub enum StatementKind {
     },
     /// `dims {I: 8192, J: 4096}`
     Dims(Vec<DimDecl>),
-    /// `A: bf16[I_X, J]`, an input.
+    /// `A: bf16[I_X, J]`, `A: bf16[I_X, J] donated`, an input.
     Input {
         /// The array's name.
         name: Name,
@@ -95,6 +95,8 @@ pub enum StatementKind {
         dtype: Spanned<DType>,
         /// Its dims and sharding.
         brackets: Brackets,
+        /// Whether its memory may be given up after its last use.
+        donated: bool,
     },
     /// `C[I_X, K] = A * B`, or `A * B -> C[I_X, K]`.
     Assign {

@@ -43,7 +43,9 @@ impl Display for Statement {
                 });
                 write!(f, "dims {{{}}}", dims.format(", "))
             }
-            StatementKind::Input { name, dtype, brackets } => write!(f, "{}: {}{brackets}", name.node, dtype.node),
+            StatementKind::Input { name, dtype, brackets, donated } => {
+                write!(f, "{}: {}{brackets}{}", name.node, dtype.node, if *donated { " donated" } else { "" })
+            }
             StatementKind::Assign { target, value, by, using } => {
                 match (&target.name, &target.brackets) {
                     (Some(_), _) => write!(f, "{target} = {value}")?,

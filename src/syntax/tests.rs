@@ -438,11 +438,8 @@ pub(super) mod properties {
                 parts: parts.into_iter().map(|(name, size)| PartDecl { name, size }).collect()
             }),
             prop::collection::vec(dim, 0..4).prop_map(StatementKind::Dims),
-            (name(), dtype(), brackets()).prop_map(|(name, dtype, brackets)| StatementKind::Input {
-                name,
-                dtype,
-                brackets
-            }),
+            (name(), dtype(), brackets(), any::<bool>())
+                .prop_map(|(name, dtype, brackets, donated)| StatementKind::Input { name, dtype, brackets, donated }),
             (
                 target,
                 expr(),

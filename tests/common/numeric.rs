@@ -59,7 +59,7 @@ impl Reference {
             let blocks: Vec<&Data> = operands.iter().map(|operand| &dense[operand.index()]).collect();
             let extents: Vec<Vec<u64>> = operands.iter().map(extents).collect();
             let data = match &array.definition {
-                Dense::Input => given.unwrap_or_else(|| {
+                Dense::Input { .. } => given.unwrap_or_else(|| {
                     let mut data = small(&mut random, array.extents.iter().product());
                     let kept = |at: &Vec<u64>| at.iter().zip(&array.valid).all(|(at, valid)| at < valid);
                     for (element, at) in data.iter_mut().zip(tuples(&array.extents)) {

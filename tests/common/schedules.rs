@@ -199,7 +199,7 @@ const L: (&str, u64) = ("L", 4);
 
 fn open_row(n: u32, length: u64) -> (Builder, ArrayId, OpId) {
     let mut b = Builder::new(&[("X", n)]);
-    let a = b.array("A", &[("B", length)], Dense::Input);
+    let a = b.array("A", &[("B", length)], Dense::INPUT);
     let value = b.input(a, sharding(&[&[]], &[X]));
     (b, a, value)
 }
@@ -222,7 +222,7 @@ fn rotation(n: u32) -> Schedule {
 
 fn ring_gather() -> Schedule {
     let mut b = Builder::new(&[("X", 4)]);
-    let a = b.array("A", &[I, ("J", 8)], Dense::Input);
+    let a = b.array("A", &[I, ("J", 8)], Dense::INPUT);
     let value = b.input(a, sharding(&[&[], &[X]], &[]));
     let result = b.ring_gather(value, X, 1);
     b.output(result, a, sharding(&[&[], &[]], &[]));
@@ -232,7 +232,7 @@ fn ring_gather() -> Schedule {
 /// Pieces go both ways along a line; where nothing arrives, pieces are absent.
 fn line_gather() -> Schedule {
     let mut b = Builder::new(&[("X", 3)]);
-    let a = b.array("A", &[("I", 6)], Dense::Input);
+    let a = b.array("A", &[("I", 6)], Dense::INPUT);
     let value = b.input(a, sharding(&[&[X]], &[]));
     let mut pieces = vec![value];
     let mut maps = vec![CoordMap::shifted(axis(X), 0)];
@@ -250,8 +250,8 @@ fn line_gather() -> Schedule {
 }
 
 fn factors(b: &mut Builder) -> [ArrayId; 3] {
-    let left = b.array("A", &[I, J], Dense::Input);
-    let right = b.array("B", &[J, K], Dense::Input);
+    let left = b.array("A", &[I, J], Dense::INPUT);
+    let right = b.array("B", &[J, K], Dense::INPUT);
     let product = b.product("C", &[I, K], [left, right], "ab,bc->ac");
     [left, right, product]
 }
@@ -293,7 +293,7 @@ fn case_3() -> Schedule {
 /// Axis after axis on two dims, with an axis order that is not the mesh's.
 fn two_axes() -> Schedule {
     let mut b = Builder::new(&[("X", 2), ("Y", 3)]);
-    let a = b.array("A", &[("I", 12), ("K", 2)], Dense::Input);
+    let a = b.array("A", &[("I", 12), ("K", 2)], Dense::INPUT);
     let value = b.input(a, sharding(&[&[Y, X], &[]], &[]));
     let along_x = b.ring_gather(value, X, 0);
     let whole = b.ring_gather(along_x, Y, 0);
@@ -307,7 +307,7 @@ fn two_axes() -> Schedule {
 fn chain() -> Schedule {
     let mut b = Builder::new(&[("X", 2), ("Y", 2)]);
     let [left, right, product] = factors(&mut b);
-    let d = b.array("D", &[K, L], Dense::Input);
+    let d = b.array("D", &[K, L], Dense::INPUT);
     let e = b.product("E", &[I, L], [product, d], "ab,bc->ac");
     let left = b.input(left, sharding(&[&[], &[X]], &[]));
     let right = b.input(right, sharding(&[&[X], &[Y]], &[]));
@@ -324,8 +324,8 @@ fn chain() -> Schedule {
 fn low_rank() -> Schedule {
     let mut b = Builder::new(&[("X", 2)]);
     let [left, right, product] = factors(&mut b);
-    let f = b.array("F", &[I, ("R", 2)], Dense::Input);
-    let g = b.array("G", &[("R", 2), K], Dense::Input);
+    let f = b.array("F", &[I, ("R", 2)], Dense::INPUT);
+    let g = b.array("G", &[("R", 2), K], Dense::INPUT);
     let small = b.product("P", &[I, K], [f, g], "ab,bc->ac");
     let scaled = b.function("S", &[I, K], Function::ByNumber(ByNumber::Scale, Scalar(2.0)), &[small], "ab->ab");
     let sum = b.function("T", &[I, K], Function::Binary(Binary::Add), &[product, scaled], "ab,ab->ab");
@@ -345,7 +345,7 @@ fn low_rank() -> Schedule {
 /// `I_X` to `J_X`: each device slices, sends and assembles.
 fn all_to_all() -> Schedule {
     let mut b = Builder::new(&[("X", 4)]);
-    let a = b.array("A", &[I, J], Dense::Input);
+    let a = b.array("A", &[I, J], Dense::INPUT);
     let value = b.input(a, sharding(&[&[X], &[]], &[]));
     let pieces: Vec<OpId> = (0..4)
         .map(|k| {

@@ -28,7 +28,7 @@ pub fn schedule(
         dims: vec!["I".to_owned(), "J".to_owned()],
         valid: extents.to_vec(),
         extents: extents.to_vec(),
-        definition: Dense::Input,
+        definition: Dense::INPUT,
     });
     let closed = |on: [Axes; 2]| Sharding { dims: on.to_vec(), ..Sharding::default() };
     let open = Sharding { open: axes.iter().collect::<AxisSet>(), ..closed([Axes::NONE; 2]) };

@@ -66,7 +66,7 @@ fn alone(compiled: &Compiled, id: StepId) -> Option<Schedule> {
         let layout = &plan.step(*operand).layout;
         let extents: Vec<u64> = layout.dims.iter().map(|dim| dim.size).collect();
         let (name, dims) = (String::new(), vec![String::new(); extents.len()]);
-        let (dtype, valid, definition) = (layout.dtype, extents.clone(), Dense::Input);
+        let (dtype, valid, definition) = (layout.dtype, extents.clone(), Dense::INPUT);
         schedule.arrays.push(Array { name, dtype, dims, extents, valid, definition });
     }
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
@@ -188,6 +188,7 @@ pub fn count(json: &str) -> Counted {
         sizes: axes.iter().map(|axis| axis["size"].as_u64().unwrap()).collect(),
     };
     let devices = usize::try_from(mesh.devices()).unwrap();
+    let arrays = schedule["arrays"].as_array().expect("arrays");
     let operations = schedule["operations"].as_array().expect("operations");
     let operands: Vec<Vec<usize>> = operations
         .iter()
@@ -260,20 +261,27 @@ pub fn count(json: &str) -> Counted {
         }
         lies.push(made);
     }
-    let peaks = (0..devices).map(|device| peak(device, &lies, &operands, &outputs, operations, &size)).collect();
+    let peaks =
+        (0..devices).map(|device| peak(device, &lies, &operands, &outputs, arrays, operations, &size)).collect();
     Counted { steps, peaks }
 }
 
-/// Allocates and frees along the list. Inputs are never freed, and are there before anything is done.
+/// Allocates and frees along the list. Inputs are there before anything is done; only those that are donated are freed,
+/// not before they are named.
 fn peak(
     device: usize,
     lies: &[Vec<Option<usize>>],
     operands: &[Vec<usize>],
     outputs: &[usize],
+    arrays: &[Value],
     operations: &[Value],
     size: &dyn Fn(usize) -> u64,
 ) -> u64 {
     let is_input = |at: usize| operations[at]["op"].get("input").is_some();
+    let is_donated = |at: usize| {
+        let array = usize::try_from(operations[at]["op"]["input"]["array"].as_u64().unwrap()).unwrap();
+        arrays[array]["definition"] == "donated_input"
+    };
     // How many values that are still to be read, or are outputs, lie in an allocation.
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();
     for operand in operands.iter().flatten().chain(outputs) {
@@ -295,7 +303,8 @@ fn peak(
                 *readers.get_mut(&block).expect("it is read") -= 1;
             }
         }
-        let is_needed = |block: usize| is_input(block) || readers.get(&block).is_some_and(|left| *left > 0);
+        let stays = |block: usize| is_input(block) && (!is_donated(block) || block > at);
+        let is_needed = |block: usize| stays(block) || readers.get(&block).is_some_and(|left| *left > 0);
         heap.retain(|block, _| is_needed(*block));
     }
     peak

@@ -250,7 +250,8 @@ impl Writer<'_> {
     fn statement_input(&mut self) {
         let (text, kind) = self.input();
         let name = self.name();
-        self.line(&format!("{name}: {text}"));
+        let donated = if self.choices.chance(1, 4) { " donated" } else { "" };
+        self.line(&format!("{name}: {text}{donated}"));
         self.values.push(Value { name, kind, computed: false });
     }
 

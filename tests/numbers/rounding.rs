@@ -7,7 +7,7 @@ use shardc::compiler::{self, Options};
 use shardc::dtype::DType;
 use shardc::method::Method;
 use shardc::recipe::Lowering;
-use shardc::schedule::{ArrayId, Dense, OpKind, Schedule};
+use shardc::schedule::{ArrayId, OpKind, Schedule};
 use shardc::sim::values::{self, Inputs, Numerics, Tensor};
 
 /// Kinds of numbers that meet.
@@ -82,7 +82,7 @@ fn inputs(schedule: &Schedule, data: Data, seed: u64) -> Inputs {
             if sharding.operator == shardc::operator::Operator::SquareAdd)
     });
     for (id, array) in (0..).map(ArrayId).zip(&schedule.arrays) {
-        if array.definition == Dense::Input && array.dtype.is_float() {
+        if array.definition.is_input() && array.dtype.is_float() {
             let count = array.valid.iter().product::<u64>();
             let draw = |_| {
                 let number = number(&mut random, data, array.dtype);

@@ -306,7 +306,7 @@ fn reduced(pieces: &[&[i64]], operator: Operator, scatter: bool) -> Vec<Vec<f64>
     let part = if scatter { n / devices } else { n };
     for (name, length) in [("P", n), ("Out", part)] {
         let (dims, extents) = (vec!["R".to_owned(), "I".to_owned()], vec![devices, length]);
-        let (dtype, valid, definition) = (DType::F32, extents.clone(), Dense::Input);
+        let (dtype, valid, definition) = (DType::F32, extents.clone(), Dense::INPUT);
         schedule.arrays.push(Array { name: name.into(), dtype, dims, extents, valid, definition });
     }
     let rows = Sharding { dims: vec![Axes::one(axis), Axes::NONE], ..Sharding::default() };

@@ -23,3 +23,35 @@ fn examples_and_corpus() {
     }
     assert!(checked > 90, "{checked}");
 }
+
+/// What is given up is counted as it goes, also where a plan has only a few of many iterations.
+#[test]
+fn donated_inputs_are_held_to_their_last_use() {
+    let peak = |source: &str| {
+        let program = compiler::check(source).0.expect("a right program");
+        let compiled = compiler::compile(&program, &Options::default()).expect("a plan");
+        assert_eq!(disagreement(&compiled), None, "{source}");
+        compiled.plan.totals().peak().0
+    };
+    // Three blocks of 4 kB: A and B, then B and C, then C and D.
+    let chain = |donated: &str| {
+        peak(&format!("mesh {{X: 2}}\nA: i8[4096]{donated}\nB = relu(A)\nC = exp(B)\nD = relu(C)\noutput D\n"))
+    };
+    assert_eq!((chain(""), chain(" donated")), (3 << 12, 2 << 12));
+    let layers = |times: u64, donated: &str| {
+        peak(&format!(
+            "mesh {{X: 2}}
+            dims {{J: 64, K: 64}}
+            x: i8[J]{donated}
+            repeat {times} {{
+                W: i8[J, K_X]{donated}
+                b: i8[K_X]{donated}
+                y = relu(x *_J W)
+                x[J] = rename_{{K->J}}(y + b)
+            }}
+            output x"
+        ))
+    };
+    let peaks: Vec<(u64, u64)> = (1..9).map(|times| (layers(times, ""), layers(times, " donated"))).collect();
+    assert!(peaks.iter().skip(1).all(|(held, donated)| donated < held), "{peaks:?}");
+}

@@ -31,7 +31,7 @@ fn all_reduce(b: &mut Builder, value: OpId, operator: Operator) -> OpId {
 /// An input open over X with this operator, combined with that one.
 fn reduced(needed: Operator, used: Operator) -> Schedule {
     let mut b = Builder::new(&[("X", 3)]);
-    let a = b.array("A", &[N], Dense::Input);
+    let a = b.array("A", &[N], Dense::INPUT);
     let mut open = sharding(&[&[]], &[X]);
     open.operator = needed;
     let value = b.input(a, open);
@@ -58,7 +58,7 @@ fn operators_must_agree() {
 /// A function of an open input, then an all-reduce.
 fn function_of_open(function: Function) -> Schedule {
     let mut b = Builder::new(&[("X", 2)]);
-    let a = b.array("A", &[N], Dense::Input);
+    let a = b.array("A", &[N], Dense::INPUT);
     let dense = b.function("F", &[N], function, &[a], "a->a");
     let value = b.input(a, sharding(&[&[]], &[X]));
     let value = b.map(function, &[value], "a->a");
@@ -80,8 +80,8 @@ fn only_linear_functions_pass_an_open_sum() {
 /// `A * B` or `A + B` with A open over X, and B open too or closed.
 fn two_operands(square: bool, product: bool, b_is_open: bool) -> Schedule {
     let mut b = Builder::new(&[("X", 2)]);
-    let a = b.array("A", &[N], Dense::Input);
-    let other = if square { a } else { b.array("B", &[N], Dense::Input) };
+    let a = b.array("A", &[N], Dense::INPUT);
+    let other = if square { a } else { b.array("B", &[N], Dense::INPUT) };
     let dense = if product {
         b.product("C", &[N], [a, other], "a,a->a")
     } else {
@@ -116,7 +116,7 @@ fn open_sums_meet_each_other() {
 #[test]
 fn flaws_name_the_first_wrong_slot() {
     let mut b = Builder::new(&[("X", 2), ("Y", 2)]);
-    let a = b.array("A", &[("I", 4), ("J", 6)], Dense::Input);
+    let a = b.array("A", &[("I", 4), ("J", 6)], Dense::INPUT);
     let value = b.input(a, sharding(&[&[X], &[]], &[]));
     b.output(value, a, sharding(&[&[1], &[]], &[]));
     assert_eq!(
@@ -140,7 +140,7 @@ fn flaws_name_the_first_wrong_slot() {
 fn softmax_needs_its_dim() {
     for (along, good) in [(0, false), (1, true)] {
         let mut b = Builder::new(&[("X", 2)]);
-        let a = b.array("A", &[N, ("M", 4)], Dense::Input);
+        let a = b.array("A", &[N, ("M", 4)], Dense::INPUT);
         let function = Function::Softmax { dim: along };
         let dense = b.function("S", &[N, ("M", 4)], function, &[a], "ab->ab");
         let split = sharding(&[&[X], &[]], &[]);
@@ -156,7 +156,7 @@ fn softmax_needs_its_dim() {
 #[test]
 fn renames_are_free_and_transpositions_compose() {
     let mut b = Builder::new(&[("X", 2)]);
-    let a = b.array("A", &[N, ("M", 6)], Dense::Input);
+    let a = b.array("A", &[N, ("M", 6)], Dense::INPUT);
     let renamed = b.function("R", &[("P", 4), ("Q", 6)], Function::Identity, &[a], "ab->ab");
     let turned = b.function("T", &[("Q", 6), ("P", 4)], Function::Identity, &[renamed], "ab->ba");
     let back = b.function("U", &[("P", 4), ("Q", 6)], Function::Identity, &[turned], "ab->ba");
@@ -171,7 +171,7 @@ fn renames_are_free_and_transpositions_compose() {
 #[test]
 fn malformed_schedules_are_refused() {
     let mut b = Builder::new(&[("X", 4)]);
-    let a = b.array("A", &[N], Dense::Input);
+    let a = b.array("A", &[N], Dense::INPUT);
     let value = b.input(a, sharding(&[&[]], &[]));
     let good = b.schedule.clone();
     let mut refuse = |kind: OpKind, extents: &[u64], operands: &[OpId]| {
@@ -210,7 +210,7 @@ fn malformed_schedules_are_refused() {
 #[test]
 fn the_cost_does_not_grow_with_the_arrays() {
     let mut b = Builder::new(&[("X", 32), ("Y", 4)]);
-    let a = b.array("A", &[("I", 1 << 30), ("J", 1 << 30)], Dense::Input);
+    let a = b.array("A", &[("I", 1 << 30), ("J", 1 << 30)], Dense::INPUT);
     let value = b.input(a, sharding(&[&[], &[]], &[X]));
     let scattered = b.reduce_scatter(value, X, 1);
     let result = b.ring_gather(scattered, X, 1);
@@ -218,7 +218,7 @@ fn the_cost_does_not_grow_with_the_arrays() {
     let proof = prove(&b.schedule).expect("a ring all-reduce");
     assert!(proof.pieces < 1 << 16, "{proof:?}");
     let mut huge = Builder::new(&[("X", 1 << 20)]);
-    let a = huge.array("A", &[("I", 1 << 20)], Dense::Input);
+    let a = huge.array("A", &[("I", 1 << 20)], Dense::INPUT);
     let value = huge.input(a, sharding(&[&[X]], &[]));
     let mut last = value;
     for _ in 0..32 {

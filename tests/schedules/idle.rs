@@ -137,7 +137,7 @@ fn gather(mesh: &Mesh, extents: [u64; 2], dtype: DType, way: &Borrowed) -> Sched
         dims: vec!["I".to_owned(), "J".to_owned()],
         valid: extents.to_vec(),
         extents: extents.to_vec(),
-        definition: Dense::Input,
+        definition: Dense::INPUT,
     });
     let rows = Sharding { dims: vec![Axes::one(AxisId::new(0)), Axes::NONE], ..Sharding::default() };
     let mut builder = Builder::new(&mut schedule, 0, Span::default());

@@ -116,7 +116,7 @@ impl Dense<'_> {
             .collect();
         let lanes = Lanes { start: None, rank: dims.len() };
         let value = match definition {
-            Definition::Input => return self.input(id),
+            Definition::Input { .. } => return self.input(id),
             Definition::Product { .. } => expression::product(&operands, &program.einsum(id), *dtype),
             Definition::Reduce { operator, .. } => {
                 expression::reduce(*operator, &operands[0].0, &program.einsum(id), *dtype)

@@ -122,7 +122,7 @@ impl<'a> Module<'a> {
                 !to.is_float() && *to != DType::Bool && program.value(operands[0]).dtype.is_float()
             }
             Definition::Map { .. }
-            | Definition::Input
+            | Definition::Input { .. }
             | Definition::Product { .. }
             | Definition::Reduce { .. }
             | Definition::Move { .. }
@@ -259,7 +259,7 @@ impl<'a> Module<'a> {
     fn is_partial(&self) -> bool {
         self.program().values.iter().any(|value| match &value.definition {
             Definition::Map { function, .. } => function.facts().is_partial,
-            Definition::Input
+            Definition::Input { .. }
             | Definition::Product { .. }
             | Definition::Reduce { .. }
             | Definition::Move { .. }

@@ -56,7 +56,7 @@ impl Replay {
             dims: vec!["I".to_owned(), "J".to_owned()],
             valid: extents.clone(),
             extents,
-            definition: Dense::Input,
+            definition: Dense::INPUT,
         });
         let sharding = layouts(kind, axes)[0].clone();
         let block = vec![1, shape.input * elements];

@@ -40,12 +40,12 @@ impl Module<'_> {
     fn value(&mut self, id: ValueId, operands: &[Tensor]) -> Option<Tensor> {
         let program = &self.plan.program;
         let Value { dtype, definition, span, .. } = program.value(id);
-        if *definition != Definition::Input {
+        if !definition.is_input() {
             self.tell(*span);
         }
         let einsum = || program.einsum(id);
         Some(match definition {
-            Definition::Input => return None,
+            Definition::Input { .. } => return None,
             Definition::Product { .. } => {
                 math::product(&mut self.emit, [&operands[0], &operands[1]], &einsum(), *dtype)
             }

@@ -77,7 +77,8 @@ fn einsum(place: Place, word: &str) -> Result<Einsum, DocumentError> {
 
 fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> {
     let definition = match document.definition {
-        DefinitionDocument::Input => Dense::Input,
+        DefinitionDocument::Input => Dense::INPUT,
+        DefinitionDocument::DonatedInput => Dense::Input { donated: true },
         DefinitionDocument::Product { operands, einsum: word } => {
             Dense::Product { operands: operands.map(ArrayId), einsum: einsum(place, &word)? }
         }

@@ -47,7 +47,8 @@ fn array(array: &Array) -> ArrayDocument {
         extents: array.extents.clone(),
         valid: (array.valid != array.extents).then(|| array.valid.clone()),
         definition: match &array.definition {
-            Dense::Input => DefinitionDocument::Input,
+            Dense::Input { donated: false } => DefinitionDocument::Input,
+            Dense::Input { donated: true } => DefinitionDocument::DonatedInput,
             Dense::Product { operands, einsum } => {
                 DefinitionDocument::Product { operands: operands.map(|operand| operand.0), einsum: einsum.to_string() }
             }

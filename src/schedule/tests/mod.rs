@@ -59,7 +59,7 @@ fn global(mesh: &Mesh, local: &[u64], sharding: &Sharding) -> Array {
     let extents: Vec<u64> =
         local.iter().zip(&sharding.dims).map(|(extent, axes)| extent * axes.group_size(mesh)).collect();
     let dims = (0..local.len()).map(|dim| format!("D{dim}")).collect();
-    Array { name: "A".into(), dtype: DType::I64, dims, valid: extents.clone(), extents, definition: Dense::Input }
+    Array { name: "A".into(), dtype: DType::I64, dims, valid: extents.clone(), extents, definition: Dense::INPUT }
 }
 
 /// `{X: n}` and `{X: n, Y: 2}`.

@@ -54,7 +54,7 @@ fn random_schedule(random: &mut fastrand::Rng) -> Schedule {
     let mut schedule = Schedule::new(Mesh::of(&names.into_iter().zip(sizes).collect::<Vec<_>>()));
     let extents = vec![2, 2];
     let dims = vec!["I".to_owned(), "J".to_owned()];
-    let (valid, definition) = (extents.clone(), Dense::Input);
+    let (valid, definition) = (extents.clone(), Dense::INPUT);
     schedule.arrays.push(Array { name: "A".into(), dtype: DType::I64, dims, extents, valid, definition });
     let mut sharding = Sharding::replicated(2);
     if random.bool() {

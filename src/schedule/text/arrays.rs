@@ -79,7 +79,7 @@ impl<'a> Reader<'a> {
         }
         let dtype = dtype.known(DTYPES, dtype.text().parse::<DType>().ok())?;
         let (mut dims, mut valid, mut extents) = (Vec::new(), Vec::new(), Vec::new());
-        let mut definition = Dense::Input;
+        let mut definition = Dense::INPUT;
         for part in inner {
             if part.rule() == Rule::dim {
                 let (name, size, extent) = dim(&part)?;
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
                 let function = word.known("a function such as `relu`", words::function(word.text()))?;
                 Ok(Dense::Map { function, operands, einsum: einsum(part)? })
             }
-            _ => Ok(Dense::Input),
+            _ => Ok(Dense::Input { donated: part.find(Rule::donated).is_some() }),
         }
     }
 

@@ -204,6 +204,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::fill_word
         | Rule::mask_word => KIND,
         Rule::input_word => "`input`",
+        Rule::donated => "`donated`",
         Rule::reduce_word => "`reduce`",
         Rule::one_cut | Rule::coordinate_map | Rule::modular | Rule::vector | Rule::sum | Rule::none => MAP,
         Rule::first | Rule::term => "a coordinate or a number",

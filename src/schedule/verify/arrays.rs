@@ -23,7 +23,7 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     match &array.definition {
-        Dense::Input => Ok(()),
+        Dense::Input { .. } => Ok(()),
         Dense::Reduce { operator, einsum, .. } => {
             check_reduce(*operator, &dtypes, array.dtype)?;
             equal_extents(&result_extents(einsum, &extents)?, &array.extents)?;

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::function::Function;
 use crate::layout::Sharding;
 use crate::mesh::Mesh;
-use crate::schedule::{Arity, ArrayId, Dense, OpId, OpKind, Operation, Route, Schedule, Sources};
+use crate::schedule::{Arity, ArrayId, OpId, OpKind, Operation, Route, Schedule, Sources};
 use std::borrow::Cow;
 
 pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
@@ -80,7 +80,7 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
 fn check_input(schedule: &Schedule, operation: &Operation, array: ArrayId, sharding: &Sharding) -> Result<(), Flaw> {
     let shard = local_extents(schedule, array, sharding)?;
     let dense = schedule.array(array);
-    ensure(dense.definition == Dense::Input, Flaw::NotAnInput)?;
+    ensure(dense.definition.is_input(), Flaw::NotAnInput)?;
     ensure(dense.dtype == operation.dtype, Flaw::WrongDType)?;
     equal_extents(&shard, &operation.extents)
 }

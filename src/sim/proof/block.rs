@@ -375,7 +375,7 @@ mod tests {
             dims,
             extents: extents.to_vec(),
             valid: extents.to_vec(),
-            definition: Dense::Input,
+            definition: Dense::INPUT,
         };
         let term = terms.declare(0, &array, &[]).expect("small");
         (terms, term)

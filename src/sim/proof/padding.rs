@@ -44,7 +44,7 @@ fn lanes(array: &Array, known: &[Vec<Lanes>]) -> Result<Vec<Lanes>, String> {
     let operands = array.definition.operands();
     let own: Vec<&[Lanes]> = operands.iter().map(|id| known[id.index()].as_slice()).collect();
     match &array.definition {
-        Dense::Input => Ok(vec![ZERO; array.extents.len()]),
+        Dense::Input { .. } => Ok(vec![ZERO; array.extents.len()]),
         Dense::Product { einsum, .. } => {
             for index in einsum.contracted() {
                 if of(einsum, &own, index).any(|lanes| !matches!(lanes, Lanes::None | ZERO)) {

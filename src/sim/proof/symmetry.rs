@@ -194,7 +194,7 @@ fn arrays(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
 /// Makes the dims of an array and of its operands that share an index turn alike; whether something is new.
 fn unite_indices(schedule: &Schedule, place: usize, arrays: &mut [Digits]) -> bool {
     let (einsum, operands) = match &schedule.arrays[place].definition {
-        Dense::Input => return false,
+        Dense::Input { .. } => return false,
         Dense::Product { einsum, operands } => (einsum, operands.as_slice()),
         Dense::Reduce { einsum, operand, .. } => (einsum, std::slice::from_ref(operand)),
         Dense::Map { einsum, operands, .. } => (einsum, operands.as_slice()),

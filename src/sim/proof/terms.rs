@@ -130,7 +130,7 @@ impl Terms {
     /// The term of a declared array, given those of its operands; `None` if it has too many elements.
     pub(super) fn declare(&mut self, place: usize, array: &Array, known: &[TermId]) -> Option<TermId> {
         let term = match &array.definition {
-            Dense::Input => {
+            Dense::Input { .. } => {
                 let (name, dims, extents) = (array.name.clone(), array.dims.clone(), array.extents.clone());
                 self.term(Definition::Input(place), name, dims, extents)?
             }

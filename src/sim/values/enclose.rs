@@ -27,7 +27,7 @@ pub(super) fn of_dense(schedule: &Schedule, dense: &[Tensor]) -> Vec<Tensor> {
     for (array, value) in schedule.arrays.iter().zip(dense) {
         let operand = |id: crate::schedule::ArrayId| Bounded { value: &dense[id.index()], bound: &bounds[id.index()] };
         let bound = match &array.definition {
-            Dense::Input => exact(&value.view().extents),
+            Dense::Input { .. } => exact(&value.view().extents),
             Dense::Product { operands, einsum } => multiplied(einsum, operands.map(operand), value),
             Dense::Reduce { operator, operand: of, einsum } => reduced(*operator, einsum, operand(*of), value),
             Dense::Map { function, operands, einsum } => {

@@ -117,7 +117,7 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
 fn flops(schedule: &Schedule, devices: u128) -> u128 {
     let dense = schedule.arrays.iter().map(|array| match &array.definition {
         Dense::Product { operands, einsum } => einsum.flops(&operands.map(|id| schedule.array(id).extents.clone())),
-        Dense::Input | Dense::Reduce { .. } | Dense::Map { .. } => 0,
+        Dense::Input { .. } | Dense::Reduce { .. } | Dense::Map { .. } => 0,
     });
     let local = schedule.ids().map(|id| match &schedule.operation(id).kind {
         OpKind::MatMul { einsum } => {

@@ -37,7 +37,7 @@ pub fn inputs(schedule: &Schedule, seed: u64) -> Result<Inputs, RunError> {
 /// As [`inputs`]; data of another dtype or other extents than declared.
 pub fn inputs_beside(schedule: &Schedule, seed: u64, given: Inputs) -> Result<Inputs, RunError> {
     let schedule = guard::check(schedule)?;
-    let declared = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition == Dense::Input);
+    let declared = (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_input());
     for (id, _) in declared.clone().filter(|(id, _)| given.contains_key(id)) {
         self::given(&schedule, &given, id)?;
     }
@@ -66,7 +66,7 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
             let lengths = einsum.lengths(&[schedule.array(id).valid.clone()])?;
             Some(einsum.contracted().iter().map(|index| lengths[usize::from(*index)] as f64).product::<f64>())
         }
-        Dense::Product { .. } | Dense::Reduce { .. } | Dense::Input | Dense::Map { .. } => None,
+        Dense::Product { .. } | Dense::Reduce { .. } | Dense::Input { .. } | Dense::Map { .. } => None,
     });
     match schedule.array(id).dtype {
         // In 256ths, at least one; the conversion saturates.

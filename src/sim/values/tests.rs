@@ -56,7 +56,7 @@ fn sharding(rank: usize, on: Option<usize>, open: bool) -> Sharding {
 fn diagonal_reduce_scatter(n: u32, width: u64, dtype: DType) -> Schedule {
     let (devices, rows) = (u64::from(n), u64::from(n));
     let mut schedule = Schedule::new(Mesh::of(&[("X", n)]));
-    let array = declare(&mut schedule, "A", dtype, &[rows, width], Dense::Input);
+    let array = declare(&mut schedule, "A", dtype, &[rows, width], Dense::INPUT);
     let open = sharding(2, None, true);
     let input = push(&mut schedule, OpKind::Input { array, sharding: open }, dtype, &[rows, width], &[]);
     let parts: Vec<OpId> = (0..i64::from(n))
@@ -94,8 +94,8 @@ fn the_diagonal_reduce_scatter_is_right_for_all_dtypes_and_lengths() {
 fn four_devices_pass_the_elements_of_the_listing() {
     let dtype = DType::I32;
     let mut schedule = Schedule::new(Mesh::of(&[("X", 4)]));
-    let array = declare(&mut schedule, "A", dtype, &[4, 4], Dense::Input);
-    let sum = declare(&mut schedule, "S", dtype, &[1, 4], Dense::Input);
+    let array = declare(&mut schedule, "A", dtype, &[4, 4], Dense::INPUT);
+    let sum = declare(&mut schedule, "S", dtype, &[1, 4], Dense::INPUT);
     let rows = OpKind::Input { array, sharding: sharding(2, Some(0), false) };
     let rows = push(&mut schedule, rows, dtype, &[1, 4], &[]);
     let parts: Vec<OpId> = (0..4)
@@ -181,8 +181,8 @@ fn open_matmul(devices: u32, [m, k, n]: [u64; 3], dtype: DType, result: DType) -
     let d = u64::from(devices);
     let mut schedule = Schedule::new(Mesh::of(&[("X", devices)]));
     let einsum = Einsum { operands: vec![vec![0, 1], vec![1, 2]], result: vec![0, 2] };
-    let a = declare(&mut schedule, "A", dtype, &[m, k], Dense::Input);
-    let b = declare(&mut schedule, "B", dtype, &[k, n], Dense::Input);
+    let a = declare(&mut schedule, "A", dtype, &[m, k], Dense::INPUT);
+    let b = declare(&mut schedule, "B", dtype, &[k, n], Dense::INPUT);
     let c = declare(&mut schedule, "C", result, &[m, n], Dense::Product { operands: [a, b], einsum: einsum.clone() });
     let left = OpKind::Input { array: a, sharding: sharding(2, Some(1), false) };
     let left = push(&mut schedule, left, dtype, &[m, k / d], &[]);
@@ -226,7 +226,7 @@ fn a_product_that_is_only_sliced_is_computed_slice_by_slice() {
         assert!(numerics.equal, "{from}");
         // Where the product itself is wanted too, it is computed whole; the numbers are the same.
         let mut both = schedule.clone();
-        let array = declare(&mut both, "P", to, &[130, 384], Dense::Input);
+        let array = declare(&mut both, "P", to, &[130, 384], Dense::INPUT);
         both.outputs.push(Output { value: product, array, sharding: sharding(2, None, true) });
         assert!(!defer::is_deferred(&both, product));
         let mut data = inputs.clone();
@@ -554,7 +554,7 @@ fn softmax_runs_along_the_dim_of_the_result() {
 fn absence_is_not_zero() {
     let mut schedule = Schedule::new(Mesh::of(&[("X", 3)]));
     let dtype = DType::I32;
-    let array = declare(&mut schedule, "A", dtype, &[6], Dense::Input);
+    let array = declare(&mut schedule, "A", dtype, &[6], Dense::INPUT);
     let input = push(&mut schedule, OpKind::Input { array, sharding: sharding(1, Some(0), false) }, dtype, &[2], &[]);
     let sources = Sources::Shift { axes: X().into(), by: -1, wrap: false };
     let shifted = push(&mut schedule, OpKind::Shuffle { sources, route: Route::Hops(1) }, dtype, &[2], &[input]);
@@ -584,7 +584,7 @@ fn absence_is_not_zero() {
 fn pieces_are_assembled_and_gaps_are_named() {
     let build = |last: i64| {
         let mut schedule = Schedule::new(Mesh::of(&[("X", 4)]));
-        let array = declare(&mut schedule, "A", DType::F32, &[8, 3], Dense::Input);
+        let array = declare(&mut schedule, "A", DType::F32, &[8, 3], Dense::INPUT);
         let dtype = DType::F32;
         let mut value =
             push(&mut schedule, OpKind::Input { array, sharding: sharding(2, Some(0), false) }, dtype, &[2, 3], &[]);
@@ -624,7 +624,7 @@ fn an_all_gather_concatenates_in_the_order_of_the_ranks() {
     let [x, y] = [0, 1].map(AxisId::new);
     for axes in [vec![x], vec![y], vec![x, y], vec![y, x]] {
         let mut schedule = Schedule::new(mesh.clone());
-        let array = declare(&mut schedule, "A", DType::I64, &[2, 12], Dense::Input);
+        let array = declare(&mut schedule, "A", DType::I64, &[2, 12], Dense::INPUT);
         let mut spread = Sharding::replicated(2);
         spread.dims[1] = axes.iter().copied().collect();
         let local = 12 / mesh.group_size(axes.iter().copied());
@@ -647,7 +647,7 @@ fn parts_of_open_inputs_make_the_array_under_every_operator() {
             continue;
         }
         let mut schedule = Schedule::new(Mesh::of(&[("X", 5)]));
-        let array = declare(&mut schedule, "A", dtype, &[7], Dense::Input);
+        let array = declare(&mut schedule, "A", dtype, &[7], Dense::INPUT);
         let mut open = sharding(1, None, true);
         open.operator = operator;
         let value = push(&mut schedule, OpKind::Input { array, sharding: open.clone() }, dtype, &[7], &[]);

@@ -60,7 +60,7 @@ impl Builder {
             dims: vec![String::new(); extents.len()],
             extents: extents.to_vec(),
             valid: extents.to_vec(),
-            definition: Dense::Input,
+            definition: Dense::INPUT,
         });
         self.push(OpKind::Input { array, sharding: Sharding::replicated(extents.len()) }, extents, &[])
     }
