@@ -52,6 +52,7 @@ pub mod dtype;
 pub mod einsum;
 pub mod escape;
 pub mod function;
+pub mod fusion;
 pub mod layout;
 pub mod link;
 mod memory;

@@ -3,7 +3,7 @@
 use crate::function::Function;
 use crate::layout::Dim;
 use crate::mesh::{AxisId, Wiring};
-use crate::plan::{Plan, StepOp};
+use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Definition, Program, ValueId};
 use crate::recipe::Flaw;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
@@ -92,6 +92,8 @@ pub fn lower(plan: &Plan) -> Result<Schedule, LowerError> {
         };
         made.insert(id, value);
     }
+    let kernel = |kernel: &Vec<StepId>| kernel.iter().map(|id| made[id]).collect();
+    schedule.kernels = plan.kernels.iter().map(kernel).collect();
     for (step, value) in plan.outputs.iter().zip(&program.outputs) {
         let sharding = plan.step(*step).layout.sharding.clone();
         schedule.outputs.push(Output { value: made[step], array: array_id(*value), sharding });

@@ -2,6 +2,7 @@
 
 use super::{limited, roofline, traffic};
 use crate::collective::Collective;
+use crate::fusion::Fusion;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
@@ -61,6 +62,10 @@ impl Costs for ReceivedBytes<'_> {
     fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
         let topology = self.tuner.topology().seen_as(mesh);
         Some(Box::new(ReceivedBytes::new(Cow::Owned(topology), self.tuner.lowering())))
+    }
+
+    fn fusion(&self) -> Fusion {
+        self.tuner.topology().hardware.fusion
     }
 
     fn name(&self) -> &'static str {

@@ -3,6 +3,7 @@
 use super::{limited, roofline, traffic};
 use crate::bounds::Bounds;
 use crate::collective::Collective;
+use crate::fusion::Fusion;
 use crate::layout::Layout;
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::{Lowering, Tuner};
@@ -52,6 +53,10 @@ impl Costs for Exact<'_> {
 
     fn is_by_clock(&self) -> bool {
         true
+    }
+
+    fn fusion(&self) -> Fusion {
+        self.tuner.topology().hardware.fusion
     }
 
     fn name(&self) -> &'static str {

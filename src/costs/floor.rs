@@ -8,6 +8,7 @@ use super::book::Book;
 use super::{CostModel, limited, roofline, traffic};
 use crate::bounds::crossing;
 use crate::collective::Collective;
+use crate::fusion::Fusion;
 use crate::layout::Layout;
 use crate::mesh::{AxisSet, Mesh};
 use crate::plan::{self, Budget, Cost, Costs, Limit, LocalWork, Plan};
@@ -183,6 +184,10 @@ impl Costs for Loads<'_> {
             CostModel::Exact | CostModel::Bytes => traffic(work, &self.topology),
             CostModel::Book => Book::new(&self.topology, Lowering::default()).map(work),
         })
+    }
+
+    fn fusion(&self) -> Fusion {
+        self.topology.hardware.fusion
     }
 
     fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {

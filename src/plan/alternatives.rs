@@ -151,7 +151,7 @@ impl Ranking<'_, '_> {
             return *known;
         }
         let (mesh, costs) = (&self.search.program.mesh, self.search.costs);
-        let start = (result, Score::default(), Origin { operands: Vec::new() });
+        let start = (result, Score::default(), Origin::none());
         let pricing = Pricing { times: 1, terms: SearchOptions::new(self.search.allowed(self.id)), mesh, costs };
         let ways = self.search.space_mut(self.id).distances([start], Some(self.target), &pricing);
         let path = self.path_after(&ways);

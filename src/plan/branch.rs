@@ -175,14 +175,19 @@ impl Tree<'_> {
     fn taken(&self) -> Vec<Vec<Node>> {
         let search = &self.search;
         let mut taken: Vec<Vec<Node>> = vec![Vec::new(); search.found.len()];
+        let mut inside = vec![false; search.found.len()];
         for id in search.program.value_ids().collect::<Vec<_>>().into_iter().rev() {
             let found = &search.found[id.index()];
             taken[id.index()].extend(found.output);
             let Some(node) = found.settled.or_else(|| chosen(&taken[id.index()])) else { continue };
             let made = if found.settled.is_none() { found.offered().start(node) } else { Some(node) };
-            let Some(origin) = made.and_then(|made| found.made.origin(made)) else { continue };
-            for (operand, node) in search.program.value(id).definition.operands().iter().zip(&origin.operands) {
+            let fresh = found.fresh(node).filter(|_| inside[id.index()] && found.settled.is_none());
+            let origin = fresh.or_else(|| made.and_then(|made| found.made.origin(made)));
+            let Some(origin) = origin else { continue };
+            let operands = search.program.value(id).definition.operands().iter();
+            for ((operand, node), is_inside) in operands.zip(&origin.operands).zip(&origin.inside) {
                 taken[operand.index()].push(*node);
+                inside[operand.index()] = *is_inside;
             }
         }
         taken

@@ -2,18 +2,21 @@
 
 use super::alternatives::alternatives;
 use super::case::case;
+use super::fused;
 use super::lazy::Lazy;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
 use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, usage};
 use crate::collective::Collective;
 use crate::function::Function;
+use crate::fusion::Access;
 use crate::layout::Layout;
 use crate::program::{Definition, Program, ValueId};
 use crate::sim::usage::StepUsage;
 use crate::units::Time;
 use petgraph::Direction;
 use petgraph::graph::DiGraph;
+use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -45,7 +48,9 @@ pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let carried: Vec<_> = builder.program.carried().copied().collect();
     let carried =
         carried.iter().map(|carried| (builder.settled(carried.first), builder.settled(carried.last))).collect();
-    Built { builder, outputs, carried }
+    let mut built = Built { builder, outputs, carried, kernels: Vec::new() };
+    built.fuse();
+    built
 }
 
 /// The steps of a plan, and the search that found them.
@@ -53,9 +58,27 @@ pub(super) struct Built<'a> {
     builder: Builder<'a>,
     outputs: Vec<StepId>,
     carried: Vec<(StepId, StepId)>,
+    kernels: Vec<Vec<StepId>>,
 }
 
 impl<'a> Built<'a> {
+    /// Finds the kernels, and what their steps cost.
+    fn fuse(&mut self) {
+        let Built { builder, outputs, carried, .. } = &mut *self;
+        let (structure, costs) = (builder.search.structure(), builder.search.costs);
+        let leaving = |id: StepId| outputs.contains(&id) || carried.iter().any(|(_, last)| *last == id);
+        let mark = |id: ValueId| structure.kernel(id);
+        let (kernels, access) = fused::kernels(&builder.steps, leaving, mark, costs.fusion());
+        for id in kernels.iter().flatten() {
+            let access = &access[id.index()];
+            let cost = builder.local_cost(*id, access);
+            let step = &mut builder.steps[*id];
+            step.cost = cost;
+            step.usage = usage::expected(step, None, access.is_inside, &builder.program.mesh);
+        }
+        self.kernels = kernels;
+    }
+
     /// The search, to be done again.
     pub(super) fn into_search(self) -> Search<'a> {
         self.builder.search
@@ -96,7 +119,7 @@ impl<'a> Built<'a> {
     /// - `lazy`: the prices that the plan was made by.
     pub(super) fn finish(self, least: u128, lazy: &Lazy<'_>) -> Plan {
         let score = self.score();
-        let Built { mut builder, outputs, carried } = self;
+        let Built { mut builder, outputs, carried, kernels } = self;
         let chosen = std::mem::take(&mut builder.chosen);
         let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node, lazy)).collect();
         let costs = builder.search.costs;
@@ -112,6 +135,7 @@ impl<'a> Built<'a> {
             steps: builder.steps,
             outputs,
             choices,
+            kernels,
             carried,
             origins: Vec::new(),
             filled: Vec::new(),
@@ -162,6 +186,21 @@ impl Builder<'_> {
         step
     }
 
+    /// The step that computes a value in this sharding for `user`, which is in its kernel.
+    fn make_inside(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
+        let found = Rc::clone(&self.search.found[id.index()]);
+        let origin = found.fresh(node).filter(|_| found.settled.is_none() && !found.is_open());
+        let Some(origin) = origin.filter(|_| !self.made.contains_key(&(id, node))) else {
+            return self.make(id, node, user);
+        };
+        let step = self.make_source(id, node, origin);
+        self.made.insert((id, node), step);
+        if matches!(self.program.value(id).definition, Definition::Product { .. }) {
+            self.chosen.push((id, node));
+        }
+        step
+    }
+
     /// Follows some ways to a value back to where they start: where it is made, or where it is had already.
     fn make_along(&mut self, id: ValueId, node: Node, user: ValueId, ways: &Distances<Origin>, making: bool) -> StepId {
         if let Some(step) = self.made.get(&(id, node)).filter(|_| !making) {
@@ -190,8 +229,11 @@ impl Builder<'_> {
             .definition
             .operands()
             .iter()
-            .zip(&origin.operands)
-            .map(|(operand, node)| self.make(*operand, *node, id))
+            .zip(origin.operands.iter().zip(&origin.inside))
+            .map(|(operand, (node, inside))| match *inside {
+                true => self.make_inside(*operand, *node, id),
+                false => self.make(*operand, *node, id),
+            })
             .collect();
         let layout = self.search.space(id).layout(node);
         let einsum = match &value.definition {
@@ -240,6 +282,22 @@ impl Builder<'_> {
         )
     }
 
+    /// What a step in a kernel costs.
+    fn local_cost(&self, id: StepId, access: &Access) -> Cost {
+        let (mesh, step) = (&self.program.mesh, &self.steps[id]);
+        let mut operands: Vec<(u32, StepId)> =
+            self.steps.edges_directed(id, Direction::Incoming).map(|edge| (*edge.weight(), edge.source())).collect();
+        operands.sort_unstable();
+        let layouts: Vec<Layout> = operands.iter().map(|(_, operand)| self.steps[*operand].layout.clone()).collect();
+        let paid = |product: usize| self.steps[StepId::new(product)].layout.local_bytes(mesh).0;
+        let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
+        match &step.op {
+            StepOp::Product { einsum } => self.search.costs.product(&work(einsum)),
+            StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => self.search.costs.map(&work(einsum)),
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => step.cost,
+        }
+    }
+
     fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {
         let from = self.steps[operand].layout.clone();
         let mesh = &self.program.mesh;
@@ -257,7 +315,7 @@ impl Builder<'_> {
 
     fn push(&mut self, step: Step, operands: &[StepId]) -> StepId {
         let operand = operands.first().map(|operand| &self.steps[*operand].layout);
-        let usage = usage::expected(&step, operand, &self.program.mesh);
+        let usage = usage::expected(&step, operand, false, &self.program.mesh);
         let step = Step { usage, ..step };
         let id = self.steps.add_node(step);
         for (place, operand) in (0..).zip(operands) {

@@ -8,6 +8,7 @@ use super::reshard::SearchOptions;
 use super::search::Search;
 use super::{Cost, Costs, Limit, LocalWork, Objective, Plan, PlanError, branch};
 use crate::collective::Collective;
+use crate::fusion::Fusion;
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::program::Program;
@@ -107,6 +108,10 @@ impl Costs for Lazy<'_> {
 
     fn map(&self, work: &LocalWork) -> Cost {
         self.costs.map(work)
+    }
+
+    fn fusion(&self) -> Fusion {
+        self.costs.fusion()
     }
 
     fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {

@@ -11,6 +11,7 @@ mod build;
 mod case;
 mod few;
 mod floor;
+mod fused;
 mod holes;
 mod lazy;
 mod limits;
@@ -32,6 +33,7 @@ use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
+use crate::fusion::{Access, Fusion};
 use crate::layout::Layout;
 use crate::mesh::Mesh;
 use crate::operator::Operator;
@@ -69,6 +71,11 @@ pub trait Costs {
     /// The time of an elementwise function.
     fn map(&self, work: &LocalWork) -> Cost;
 
+    /// Which local computations run as one kernel.
+    fn fusion(&self) -> Fusion {
+        Fusion::None
+    }
+
     /// The same costs where axes are in other parts; `None` if plans by these costs are not to cut axes.
     fn seen_as(&self, _mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
         None
@@ -95,15 +102,31 @@ pub struct LocalWork {
     pub dtype: DType,
     /// Floating-point operations.
     pub flops: u128,
-    /// Bytes read and written.
+    /// Bytes read and written, as [`Access`] has it.
     pub traffic: Bytes,
 }
 
 impl LocalWork {
-    /// The work of one device on blocks of these layouts.
+    /// The work of one device on blocks of these layouts, which are all read and written.
     pub fn new(einsum: &Einsum, operands: &[Layout], result: &Layout, mesh: &Mesh) -> LocalWork {
+        LocalWork::in_kernel(einsum, operands, result, mesh, &Access::alone(operands.len()), |_| 0)
+    }
+
+    /// The same in a kernel.
+    ///
+    /// - `paid`: the bytes that a product has written in place of a result behind it.
+    pub fn in_kernel(
+        einsum: &Einsum,
+        operands: &[Layout],
+        result: &Layout,
+        mesh: &Mesh,
+        access: &Access,
+        paid: impl FnOnce(usize) -> u64,
+    ) -> LocalWork {
         let extents: Vec<Vec<u64>> = operands.iter().map(|layout| layout.local_extents(mesh)).collect();
-        let traffic = operands.iter().chain([result]).map(|layout| layout.local_bytes(mesh)).sum();
+        let read = operands.iter().zip(&access.reads).filter(|(_, is_read)| **is_read);
+        let read = read.map(|(layout, _)| layout.local_bytes(mesh));
+        let traffic = read.chain([Bytes(access.writes.of(result.local_bytes(mesh).0, paid))]).sum();
         // Integers take the integer unit only among themselves.
         let unit = operands.iter().map(|layout| layout.dtype).max_by_key(|dtype| (dtype.is_float(), dtype.size()));
         LocalWork { dtype: unit.unwrap_or(result.dtype), flops: einsum.flops(&extents), traffic }
@@ -277,6 +300,8 @@ pub struct Plan {
     pub outputs: Vec<StepId>,
     /// What was chosen for each product, and instead of what.
     pub choices: Vec<Choice>,
+    /// The local steps that run as one kernel: those of each with at least two, in order.
+    pub kernels: Vec<Vec<StepId>>,
     /// For each name that a repeat carries: the step that an iteration begins with, and the one that it hands on.
     pub carried: Vec<(StepId, StepId)>,
     /// Where repeats are spelled out: the step of the plan with its bodies done once, for each step.
@@ -393,9 +418,11 @@ impl Plan {
     /// - `by_clock`: whether collectives take what their recipes take. Where that is more than they were planned with,
     ///   since a method is asked for, the plan is no more the best there is.
     pub fn with_recipes(mut self, tuner: &Tuner<'_>, by_clock: bool) -> Plan {
+        let access = self.accesses();
         for id in self.ids() {
-            let step = self.step(id);
-            let mut next = Step { usage: usage::expected(step, self.operand(id), &self.program.mesh), ..step.clone() };
+            let (step, is_inside) = (self.step(id), access[id.index()].is_inside);
+            let expected = usage::expected(step, self.operand(id), is_inside, &self.program.mesh);
+            let mut next = Step { usage: expected, ..step.clone() };
             if let (StepOp::Collective(collective), Some(from)) = (&step.op, self.operand(id)) {
                 let asked = self.program.value(step.user).method;
                 let recipe = tuner.choose(collective, from, asked);

@@ -47,6 +47,11 @@ impl Score {
         Score { first: self.first.saturating_add(toll), ..self }
     }
 
+    /// Of what belongs to another step.
+    pub(super) fn of_no_step(self) -> Score {
+        Score { steps: 0, ..self }
+    }
+
     /// Of something that is done several times.
     pub(super) fn times(self, times: u64) -> Score {
         if times == 1 {

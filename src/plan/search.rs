@@ -9,6 +9,7 @@
 
 use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
 use super::budget::MoveBudget;
+use super::fused::Structure;
 use super::holes;
 use super::limits::{self, Beside};
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
@@ -32,6 +33,15 @@ use std::rc::Rc;
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) operands: Vec<Node>,
+    /// The operands that are taken as they are computed, in one kernel, though there may be a cheaper way to have them.
+    pub(super) inside: Vec<bool>,
+}
+
+impl Origin {
+    /// Of what is computed from nothing that has been found.
+    pub(super) fn none() -> Origin {
+        Origin { operands: Vec::new(), inside: Vec::new() }
+    }
 }
 
 /// What the search knows of a value.
@@ -48,6 +58,8 @@ pub(super) struct Found {
     parts: u32,
     /// The ways on from where it is had, once a consumer asked.
     onward: OnceCell<Distances<Origin>>,
+    /// The shardings in which it is computed, for those that take it in one kernel.
+    fresh: BTreeMap<Node, (Score, Origin)>,
 }
 
 impl Found {
@@ -62,6 +74,11 @@ impl Found {
             Some(settled) => settled == node,
             None => self.onward.get().is_none_or(|ways| ways.start(node) == Some(node)),
         }
+    }
+
+    /// How it is computed in a sharding.
+    pub(super) fn fresh(&self, node: Node) -> Option<&Origin> {
+        self.fresh.get(&node).map(|(_, origin)| origin)
     }
 
     /// Where it is had.
@@ -127,6 +144,8 @@ pub(super) struct Search<'a> {
     others: Vec<u128>,
     /// What waits beside the steps of each value, if memory is limited.
     beside: Vec<Beside>,
+    /// What would be one kernel if nothing were moved.
+    structure: Structure,
     /// As far as the search has come.
     pub(super) found: Vec<Rc<Found>>,
 }
@@ -160,9 +179,11 @@ impl<'a> Search<'a> {
         let (others, found) = (Vec::new(), Vec::new());
         let heeds_pins = true;
         let beside = if terms.held < u64::MAX { limits::beside(program, terms.cautious) } else { Vec::new() };
+        let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, beside, found,
+            program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, beside, structure,
+            found,
         };
         search.others = search.least_of_others();
         // Where the ways to compute a value are too many to be listed, nothing else need be looked at.
@@ -247,6 +268,11 @@ impl<'a> Search<'a> {
         &self.spaces[self.space_of[value.index()]]
     }
 
+    /// What would be one kernel if nothing were moved.
+    pub(super) fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
     pub(super) fn space_mut(&mut self, value: ValueId) -> &mut Space {
         &mut self.spaces[self.space_of[value.index()]]
     }
@@ -290,6 +316,11 @@ impl<'a> Search<'a> {
             (Wanted::Partly(_) | Wanted::Free, None) => None,
         };
         let pricing = self.pricing(id, program.times(id), self.allowed(id), self.others(id));
+        let fresh = self.fresh(id, &sources);
+        let sources: Vec<_> = sources
+            .into_iter()
+            .map(|(node, score, origin)| (node, score + self.writing(id, node, target), origin))
+            .collect();
         let made = self.space_mut(id).distances(sources, target, &pricing);
         if made.is_empty() {
             return Err(self.unreachable(id));
@@ -298,7 +329,7 @@ impl<'a> Search<'a> {
         if matches!(value.wanted, Wanted::Partly(_)) {
             // With holes it is had as it is asked for, and its users go on from there.
             let starts = made.iter().filter(|(node, _)| self.fits(id, *node));
-            let starts: Vec<_> = starts.map(|(node, score)| (node, score, Origin { operands: Vec::new() })).collect();
+            let starts: Vec<_> = starts.map(|(node, score)| (node, score, Origin::none())).collect();
             let pricing = self.pricing(id, self.onward_times(id), self.terms.allowed, self.others(id));
             let ways = self.space_mut(id).distances(starts, None, &pricing);
             if ways.is_empty() {
@@ -316,7 +347,7 @@ impl<'a> Search<'a> {
                 if leaves && output.is_none() {
                     return Err(self.unreachable(id));
                 }
-                return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward });
+                return Ok(Found { made, settled: None, shared: Vec::new(), output, parts, onward, fresh });
             }
             None if further.is_empty() => self.cheapest(id, &made, leaves || is_carried, uses > 0),
             None => {
@@ -332,7 +363,7 @@ impl<'a> Search<'a> {
         };
         let Some(settled) = settled else { return Err(self.unreachable(id)) };
         let (shared, onward) = (Vec::new(), OnceCell::new());
-        let mut found = Found { made, settled: Some(settled), shared, output: None, parts: 1, onward };
+        let mut found = Found { made, settled: Some(settled), shared, output: None, parts: 1, onward, fresh };
         for sharding in &further {
             self.share(id, sharding, &mut found)?;
         }
@@ -439,11 +470,75 @@ impl<'a> Search<'a> {
         self.space_mut(id).distances(starts, None, &pricing)
     }
 
-    /// What a user pays for an operand in a sharding, if it can be had like that.
-    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize)) -> Option<Score> {
-        let (score, _) = self.found[operand.index()].offered().get(node)?;
+    /// What a user pays for an operand in a sharding, if it can be had like that, and whether it takes it as it is
+    /// computed, in its own kernel.
+    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize)) -> Option<(Score, bool)> {
+        let found = &self.found[operand.index()];
         let place = self.users[operand.index()].iter().position(|other| *other == user).unwrap_or_default();
-        Some(self.part(operand, *score, place))
+        let offered = found.offered().get(node).map(|(score, _)| self.part(operand, *score, place));
+        if !self.structure.is_passed_on(operand, user.0) {
+            return Some((offered?, false));
+        }
+        let fresh = found.fresh.get(&node).map(|(score, _)| *score);
+        let apart = |score: Score| (score + self.apart(operand, node, user.0), false);
+        match found.settled {
+            None if self.structure.is_used_once(operand) => {
+                let inside = fresh.map(|score| (score, true));
+                inside.into_iter().chain(offered.map(apart)).min_by_key(|(score, inside)| (*score, !inside))
+            }
+            None if fresh.is_some() => Some((offered?, true)),
+            Some(settled) if fresh.is_some() && node == settled => Some((offered?, true)),
+            Some(_) | None => offered.map(apart),
+        }
+    }
+
+    /// The shardings in which a value is computed, if a kernel may pass it on.
+    fn fresh(&self, id: ValueId, sources: &[(Node, Score, Origin)]) -> BTreeMap<Node, (Score, Origin)> {
+        let mut fresh: BTreeMap<Node, (Score, Origin)> = BTreeMap::new();
+        if self.structure.kernel(id).is_some() {
+            for (node, score, origin) in sources {
+                if fresh.get(node).is_none_or(|(known, _)| score < known) {
+                    fresh.insert(*node, (*score, origin.clone()));
+                }
+            }
+        }
+        fresh
+    }
+
+    /// What it takes to write a value that would not be written if it stayed in its kernel; nothing in the layout that is
+    /// asked for, in which it may stay there.
+    fn writing(&self, id: ValueId, node: Node, target: Option<Node>) -> Score {
+        let is_written = !self.structure.access(id).is_inside || !self.structure.is_used_once(id);
+        let is_product = matches!(self.program.value(id).definition, Definition::Product { .. });
+        if is_written || is_product || target == Some(node) {
+            return Score::default();
+        }
+        self.passing(id, self.space(id).layout(node).local_bytes(&self.program.mesh).0)
+    }
+
+    /// What it takes that an operand is not passed on inside a kernel: it is read, and the kernel that ends writes what it
+    /// would not. What is uncertain counts for nothing.
+    fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
+        let bytes = |node: Node| self.space(operand).layout(node).local_bytes(&self.program.mesh).0;
+        // A product may have time to read it meanwhile.
+        let is_product = |id: ValueId| matches!(self.program.value(id).definition, Definition::Product { .. });
+        let read = if is_product(user) { 0 } else { bytes(node) };
+        let found = &self.found[operand.index()];
+        let written = match found.settled {
+            _ if !self.structure.is_used_once(operand) => 0,
+            _ if is_product(operand) => self.structure.written_apart(operand, bytes(node)),
+            Some(settled) if self.structure.access(operand).is_inside && found.fresh.contains_key(&settled) => {
+                bytes(settled)
+            }
+            Some(_) | None => 0,
+        };
+        self.passing(operand, read.saturating_add(written))
+    }
+
+    /// What it takes to read or write so many bytes of a value.
+    fn passing(&self, id: ValueId, bytes: u64) -> Score {
+        let work = LocalWork { dtype: self.program.value(id).dtype, flops: 0, traffic: Bytes(bytes) };
+        Score::new(self.costs.objective(), self.costs.map(&work), 0).times(self.program.times(id)).of_no_step()
     }
 
     /// The part of a score that one of the users pays. Where all of them share it, the parts add up to it.
@@ -468,20 +563,23 @@ impl<'a> Search<'a> {
                     value.wanted.allows(sharding) && layout.local_bytes(&program.mesh).0 <= self.terms.held
                 };
                 let layouts: Vec<Sharding> = layouts.iter().filter(fits).cloned().collect();
-                let source = |sharding: &Sharding| {
-                    (self.space_mut(id).node(sharding), Score::default(), Origin { operands: Vec::new() })
-                };
+                let source =
+                    |sharding: &Sharding| (self.space_mut(id).node(sharding), Score::default(), Origin::none());
                 layouts.iter().map(source).collect()
             }
             Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
             Definition::Collective { collective, from, operand } => {
                 let Some(source) = self.space(*operand).known(from) else { return Vec::new() };
-                let Some(score) = self.through(*operand, source, (id, 0)) else { return Vec::new() };
+                let Some((score, _)) = self.through(*operand, source, (id, 0)) else { return Vec::new() };
                 let layout = self.space(*operand).layout(source);
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
                 let own = Score::new(self.costs.objective(), cost, 0).times(program.times(id));
-                vec![(self.space_mut(id).node(&to), score + own, Origin { operands: vec![source] })]
+                vec![(
+                    self.space_mut(id).node(&to),
+                    score + own,
+                    Origin { operands: vec![source], inside: vec![false] },
+                )]
             }
             Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
                 let ways = self.ways(id);
@@ -507,12 +605,16 @@ impl<'a> Search<'a> {
         };
         let mut sources = Vec::new();
         for node in offered {
-            let Some(score) = self.through(operand, node, (id, 0)) else { continue };
+            let Some((score, _)) = self.through(operand, node, (id, 0)) else { continue };
             let from = self.space(operand).sharding(node);
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
             let dims = einsum.result.iter().filter_map(place).map(|dim| from.dims[dim]).collect();
             let sharding = Sharding { dims, open: from.open, operator: from.operator };
-            sources.push((self.space_mut(id).node(&sharding), score, Origin { operands: vec![node] }));
+            sources.push((
+                self.space_mut(id).node(&sharding),
+                score,
+                Origin { operands: vec![node], inside: vec![false] },
+            ));
         }
         sources
     }
@@ -522,8 +624,11 @@ impl<'a> Search<'a> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
         let mut score = Score::default();
+        let mut inside = Vec::with_capacity(operands.len());
         for (place, (operand, node)) in operands.iter().zip(&way.operands).enumerate() {
-            score = score + self.through(*operand, *node, (id, place))?;
+            let (paid, is_inside) = self.through(*operand, *node, (id, place))?;
+            score = score + paid;
+            inside.push(is_inside);
         }
         let times = u128::from(program.times(id));
         let beside = self.beside.get(id.index()).map_or(0, |beside| beside.making);
@@ -532,7 +637,7 @@ impl<'a> Search<'a> {
         }
         let (toll, of) = self.terms.toll;
         let own = way.own.with_toll(way.flops.saturating_mul(toll) / of).times(program.times(id));
-        Some((way.result, score + own, Origin { operands: way.operands.clone() }))
+        Some((way.result, score + own, Origin { operands: way.operands.clone(), inside }))
     }
 
     /// The ways to compute a value: which depends on the open sums that its operands can be had in.
@@ -709,7 +814,9 @@ impl<'a> Search<'a> {
         let operands = program.value(id).definition.operands().iter().zip(&assignment.operands);
         let layouts: Vec<Layout> = operands.map(|(id, sharding)| program.layout(*id, sharding.clone())).collect();
         let result = program.layout(id, assignment.result.clone());
-        let work = LocalWork::new(&self.einsum(id), &layouts, &result, &program.mesh);
+        let (access, bytes) = (self.structure.access(id), result.local_bytes(&program.mesh).0);
+        let paid = |product: usize| self.structure.paid(product, bytes);
+        let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &result, &program.mesh, access, paid);
         match &program.value(id).definition {
             Definition::Product { .. } => (self.costs.product(&work), work.flops),
             Definition::Input { .. }
@@ -740,7 +847,7 @@ const MOST_LOOKED_BACK: usize = 2048;
 
 /// A sharding in which a value is had at no cost.
 fn start(node: Node) -> (Node, Score, Origin) {
-    (node, Score::default(), Origin { operands: Vec::new() })
+    (node, Score::default(), Origin::none())
 }
 
 /// No time at all.

@@ -15,6 +15,7 @@
 use super::{Plan, Step, StepId, StepOp};
 use crate::program::{Definition, Program, Repeat, Value, ValueId};
 use petgraph::graph::DiGraph;
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The most steps of a plan that is spelled out.
@@ -72,15 +73,24 @@ pub(super) fn at_most(plan: &Plan, times: u64) -> Plan {
 
 fn unrolled(plan: &Plan, most: u64) -> Plan {
     let values = Values::new(&plan.program, most);
-    let mut steps = Steps { plan, values: &values, image: Vec::new(), steps: DiGraph::new(), origins: Vec::new() };
+    let mut steps = Steps {
+        plan,
+        values: &values,
+        image: Vec::new(),
+        steps: DiGraph::new(),
+        origins: Vec::new(),
+        iterations: Vec::new(),
+    };
     steps.image = vec![StepId::end(); plan.steps.node_count()];
     steps.spell_out();
+    let kernels = steps.kernels();
     let (image, steps, origins) = (steps.image, steps.steps, steps.origins);
     Plan {
         outputs: plan.outputs.iter().map(|id| image[id.index()]).collect(),
         steps,
         program: values.program,
         origins,
+        kernels,
         carried: Vec::new(),
         filled: plan.filled.iter().map(|id| image[id.index()]).collect(),
         ..plan.clone()
@@ -177,9 +187,24 @@ struct Steps<'a> {
     image: Vec<StepId>,
     steps: DiGraph<Step, u32>,
     origins: Vec<StepId>,
+    /// In which iteration each step is done.
+    iterations: Vec<u64>,
 }
 
 impl Steps<'_> {
+    /// The kernels of each iteration.
+    fn kernels(&self) -> Vec<Vec<StepId>> {
+        let kernel_of = |id: StepId| self.plan.kernels.iter().position(|kernel| kernel.contains(&id));
+        let known: Vec<Option<usize>> = self.plan.ids().map(kernel_of).collect();
+        let mut kernels: BTreeMap<(usize, u64), Vec<StepId>> = BTreeMap::new();
+        for (id, (origin, iteration)) in self.steps.node_indices().zip(self.origins.iter().zip(&self.iterations)) {
+            if let Some(kernel) = known[origin.index()] {
+                kernels.entry((kernel, *iteration)).or_default().push(id);
+            }
+        }
+        kernels.into_values().collect()
+    }
+
     fn spell_out(&mut self) {
         let ids: Vec<StepId> = self.plan.ids().collect();
         let mut at = 0;
@@ -233,5 +258,6 @@ impl Steps<'_> {
         }
         self.image[id.index()] = new;
         self.origins.push(id);
+        self.iterations.push(iteration);
     }
 }

@@ -23,8 +23,10 @@ fn block(layout: &Layout, mesh: &Mesh) -> PerDevice<u64> {
 }
 
 /// What a step comes to at the least, whatever its recipe.
-pub(super) fn expected(step: &Step, operand: Option<&Layout>, mesh: &Mesh) -> StepUsage {
-    let made = StepUsage::local(block(&step.layout, mesh));
+///
+/// - `is_inside`: whether its result stays inside a kernel.
+pub(super) fn expected(step: &Step, operand: Option<&Layout>, is_inside: bool, mesh: &Mesh) -> StepUsage {
+    let made = StepUsage::local(block(&step.layout, mesh).map(|bytes| if is_inside { 0 } else { *bytes }));
     match (&step.op, operand) {
         (StepOp::Collective(collective), Some(from)) => {
             let received = collective.bytes_received(from, mesh).0;
@@ -115,9 +117,14 @@ impl<'a> Lives<'a> {
         // The step in whose own bytes each value lies, and the last one that reads them.
         let mut blocks: Vec<StepId> = Vec::with_capacity(self.operands.len());
         let mut last: Vec<StepId> = plan.ids().collect();
+        // A kernel reads to its end.
+        let ends = plan.ends();
         for id in plan.ids() {
             let operands = &self.operands[id.index()];
-            operands.iter().for_each(|operand| last[blocks[operand.index()].index()] = id);
+            for operand in operands {
+                let last = &mut last[blocks[operand.index()].index()];
+                *last = ends[id.index()].max(*last);
+            }
             let is_view = working(id).is_view || plan.step(id).op == StepOp::Carry;
             blocks.push(operands.first().filter(|_| is_view).map_or(id, |operand| blocks[operand.index()]));
         }
@@ -133,23 +140,22 @@ impl<'a> Lives<'a> {
             }
             None => working(id).result,
         };
+        let is_own = |id: StepId| blocks[id.index()] == id;
+        // What nobody reads is not kept.
+        let is_kept = |id: StepId| is_own(id) && (last[id.index()] != id || self.inputs.contains_key(&id));
+        let mut dying = vec![0u64; last.len()];
+        for id in plan.ids().filter(|id| is_kept(*id) && last[id.index()] != StepId::end()) {
+            let dying = &mut dying[last[id.index()].index()];
+            *dying = dying.saturating_add(freed(id));
+        }
         let mut peak = live;
         for id in plan.ids() {
-            if self.inputs.contains_key(&id) {
-                live = if last[id.index()] == id { live.saturating_sub(freed(id)) } else { live };
-                continue;
-            }
-            let own = working(id);
+            let is_input = self.inputs.contains_key(&id);
+            let own = if is_input { Working::default() } else { working(id) };
             peak = peak.max(live.saturating_add(own.reading));
-            let mut read: Vec<StepId> =
-                self.operands[id.index()].iter().map(|operand| blocks[operand.index()]).collect();
-            read.sort_unstable();
-            read.dedup();
-            let dying = read.into_iter().filter(|block| last[block.index()] == id && *block != id);
-            live = dying.fold(live, |live, block| live.saturating_sub(freed(block)));
+            live = live.saturating_sub(dying[id.index()]);
             peak = peak.max(live.saturating_add(own.after));
-            // What nobody reads is not kept.
-            if last[id.index()] != id && blocks[id.index()] == id {
+            if !is_input && is_kept(id) {
                 live = live.saturating_add(own.result);
             }
         }

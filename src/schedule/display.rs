@@ -38,6 +38,9 @@ impl Display for Schedule {
             }
             self.fmt_operation(f, id, operation, &names)?;
         }
+        for kernel in &self.kernels {
+            writeln!(f, "kernel {}", kernel.iter().map(|id| format!("%{}", id.index())).format(", "))?;
+        }
         for output in &self.outputs {
             let layout = brackets(&self.mesh, self.array(output.array), &output.sharding);
             writeln!(f, "output %{} = {}{layout}", output.value.index(), names[output.array.index()])?;

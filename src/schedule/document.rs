@@ -85,6 +85,9 @@ struct Document {
     mesh: MeshDocument,
     arrays: Vec<ArrayDocument>,
     operations: Vec<OperationDocument>,
+    /// Places of operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    kernels: Vec<Vec<u32>>,
     outputs: Vec<OutputDocument>,
 }
 

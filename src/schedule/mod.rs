@@ -31,12 +31,14 @@ pub use verify::{Flaw, MOST_DIMS, MOST_ELEMENTS, Malformed, Place, Verified, ver
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
+use crate::fusion::{self, Access};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+use std::collections::BTreeMap;
 
 /// An operation and the value it makes; the order of the ids is the order of the list.
 pub type OpId = NodeIndex<u32>;
@@ -62,6 +64,9 @@ pub struct Schedule {
     /// What the devices do. Node order is list order: operands come first, and each link serves messages in this
     /// order. An edge runs from an operand to its user and carries the operand's place, from 0.
     pub operations: DiGraph<Operation, u32>,
+    /// The local computations that run as one kernel: those of each with at least two, in order. What is passed on inside
+    /// a kernel is neither written to memory nor read from it.
+    pub kernels: Vec<Vec<OpId>>,
     /// The values that the program is for.
     pub outputs: Vec<Output>,
 }
@@ -299,7 +304,13 @@ pub enum Route {
 impl Schedule {
     /// A schedule without operations. Its texts name the parts of axes as its mesh declares them.
     pub fn new(mesh: Mesh) -> Schedule {
-        Schedule { mesh: mesh.spelled_out(), arrays: Vec::new(), operations: DiGraph::new(), outputs: Vec::new() }
+        Schedule {
+            mesh: mesh.spelled_out(),
+            arrays: Vec::new(),
+            operations: DiGraph::new(),
+            kernels: Vec::new(),
+            outputs: Vec::new(),
+        }
     }
 
     /// Adds an operation at the end of the list.
@@ -327,6 +338,29 @@ impl Schedule {
         let mut operands: Vec<(u32, OpId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
         operands.sort_unstable();
         operands.into_iter().map(|(_, operand)| operand).collect()
+    }
+
+    /// What each member of a kernel has to do with memory. All other operations read and write all they have.
+    pub fn accesses(&self) -> BTreeMap<OpId, Access> {
+        if self.kernels.is_empty() {
+            return BTreeMap::new();
+        }
+        let kernels: Vec<Vec<usize>> =
+            self.kernels.iter().map(|kernel| kernel.iter().map(|id| id.index()).collect()).collect();
+        let mut accesses = fusion::accesses(&self.fusion_nodes(), &kernels);
+        let mut access = |id: OpId| std::mem::replace(&mut accesses[id.index()], Access::alone(0));
+        self.kernels.iter().flatten().map(|id| (*id, access(*id))).collect()
+    }
+
+    /// The operations as fusion sees them.
+    fn fusion_nodes(&self) -> Vec<fusion::Node> {
+        let node = |id: OpId| fusion::Node {
+            role: self.operation(id).kind.role(),
+            operands: self.operands(id).iter().map(|operand| operand.index()).collect(),
+            leaves: self.outputs.iter().any(|output| output.value == id),
+            mark: 0,
+        };
+        self.ids().map(node).collect()
     }
 
     /// One array.

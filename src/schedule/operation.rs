@@ -4,6 +4,7 @@ use super::{ArrayId, CoordMap, Region, Route, Sources};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::{Filler, Function};
+use crate::fusion::Role;
 use crate::layout::Sharding;
 use crate::mesh::AxisId;
 use crate::operator::Operator;
@@ -163,6 +164,22 @@ pub struct Properties<'a> {
 }
 
 impl OpKind {
+    /// What it is to fusion; none if it is no local computation.
+    pub fn role(&self) -> Option<Role> {
+        match self {
+            OpKind::MatMul { .. } => Some(Role::Product),
+            OpKind::Map { function: Function::Softmax { .. }, .. } => Some(Role::Softmax),
+            OpKind::Map { .. } | OpKind::Reduce { .. } | OpKind::Fill { .. } => Some(Role::Function),
+            OpKind::Input { .. }
+            | OpKind::Slice { .. }
+            | OpKind::Shuffle { .. }
+            | OpKind::Add { .. }
+            | OpKind::Assemble { .. }
+            | OpKind::AllGather { .. }
+            | OpKind::Mask { .. } => None,
+        }
+    }
+
     /// A row for each kind.
     pub fn properties(&self) -> Properties<'_> {
         use Arity::{AtLeastOne, Exactly};

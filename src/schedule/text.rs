@@ -46,6 +46,8 @@ pub struct Places {
     pub arrays: Vec<Span>,
     /// The operations.
     pub operations: Vec<OperationPlace>,
+    /// The kernels.
+    pub kernels: Vec<Span>,
     /// The outputs.
     pub outputs: Vec<Span>,
 }
@@ -107,6 +109,7 @@ impl Places {
                 let place = self.operations.get(index);
                 (place.map(|place| format!("`{}`", place.name)).unwrap_or_default(), place.map(|place| place.span))
             }
+            Place::Kernel(index) => ("the kernel".to_owned(), self.kernels.get(index).copied()),
             Place::Output(index) => ("the output".to_owned(), self.outputs.get(index).copied()),
         };
         found.message = format!("{name} is malformed: {}", malformed.flaw);
@@ -194,6 +197,14 @@ impl<'a> Reader<'a> {
                 Ok(read?)
             }
             "output" => self.output(parsed(source, span, Rule::output)?, span),
+            "kernel" => {
+                let pair = parsed(source, span, Rule::kernel)?;
+                let members = parts(pair, span.start).flat_map(|values| values.all(Rule::value).collect::<Vec<_>>());
+                let kernel = members.map(|value| self.value(&value)).collect::<Told<_>>()?;
+                self.places.kernels.push(span);
+                self.schedule.kernels.push(kernel);
+                Ok(())
+            }
             "step" => {
                 let number = parts(parsed(source, span, Rule::step)?, span.start).next();
                 self.step = number.map(|number| number.number()).transpose()?.unwrap_or_default();
@@ -337,6 +348,7 @@ fn is_fixed(rule: Rule) -> bool {
             | Rule::mesh_word
             | Rule::array_word
             | Rule::step_word
+            | Rule::kernel_word
             | Rule::output_word
             | Rule::over_word
             | Rule::of_word

@@ -1,6 +1,7 @@
 //! Whether a schedule is one at all: what every reader of a schedule may rely on.
 
 mod arrays;
+mod kernels;
 mod operations;
 
 use super::view::region_extents;
@@ -55,6 +56,8 @@ pub enum Place {
     Array(usize),
     /// In an operation, by its place in the list.
     Operation(usize),
+    /// In a kernel, by its place in the list.
+    Kernel(usize),
     /// In an output, by its place in the list.
     Output(usize),
 }
@@ -65,6 +68,7 @@ impl fmt::Display for Place {
             Place::Mesh => f.write_str("mesh"),
             Place::Array(index) => write!(f, "array {index}"),
             Place::Operation(index) => write!(f, "operation %{index}"),
+            Place::Kernel(index) => write!(f, "kernel {index}"),
             Place::Output(index) => write!(f, "output {index}"),
         }
     }
@@ -86,7 +90,7 @@ impl Malformed {
     pub fn operation(&self) -> Option<OpId> {
         match self.place {
             Place::Operation(index) => Some(OpId::new(index)),
-            Place::Mesh | Place::Array(_) | Place::Output(_) => None,
+            Place::Mesh | Place::Array(_) | Place::Kernel(_) | Place::Output(_) => None,
         }
     }
 }
@@ -187,6 +191,10 @@ pub enum Flaw {
     /// An operator that does not combine two at a time.
     #[error("`{0}` does not combine two at a time")]
     Operator(Operator),
+    /// The members of a kernel are less than two, in another order than that of the list, in another kernel as well, or no
+    /// local computations; or an operation between two of them is left out.
+    #[error("a kernel is a run of products, functions and reductions within each device")]
+    Kernel,
     /// An einsum does not fit its operands.
     #[error("the indices of the einsum do not fit")]
     Einsum,
@@ -202,6 +210,7 @@ pub enum Flaw {
 /// - Operations come after their operands, whose places count from 0, as many as the kind needs.
 /// - Extents and element types of each result follow from its operands. A product may be kept in any type that has
 ///   products. Functions and operators have a meaning on their element types.
+/// - A kernel has at least two local computations, and whatever lies on a way between two of them; no two have the same.
 /// - Shardings name known axes once and divide their array. Views refine extents. Ranges lie in their view.
 /// - Tables have an entry per rank; a shuffle is a partial permutation; a shift is shorter than its axis; hops lead
 ///   from the source to the device that receives.
@@ -209,7 +218,7 @@ pub enum Flaw {
 /// What is *not* checked is whether the schedule computes what it says: that is the proof's.
 ///
 /// # Errors
-/// The first breach in the order mesh, arrays, operations, outputs.
+/// The first breach in the order mesh, arrays, operations, kernels, outputs.
 pub fn verify(schedule: &Schedule) -> Result<Verified<'_>, Malformed> {
     let at = |place: Place| move |flaw: Flaw| Malformed { place, flaw };
     check_mesh(&schedule.mesh).map_err(at(Place::Mesh))?;
@@ -219,6 +228,7 @@ pub fn verify(schedule: &Schedule) -> Result<Verified<'_>, Malformed> {
     for id in schedule.ids() {
         operations::check(schedule, id).map_err(at(Place::Operation(id.index())))?;
     }
+    kernels::check(schedule).map_err(|(index, flaw)| Malformed { place: Place::Kernel(index), flaw })?;
     for (index, output) in schedule.outputs.iter().enumerate() {
         let place = at(Place::Output(index));
         let operation = schedule.operations.node_weight(output.value);

@@ -8,6 +8,8 @@
 //! a device takes over from itself, are views: they keep the block that they are of. Inputs are there from the start;
 //! those that are donated to their last use, the others to the end.
 //!
+//! What is passed on inside a kernel takes no memory, and a kernel reads its operands until its last operation.
+//!
 //! Where devices are alike along an axis, one stands for all.
 
 use super::clock;
@@ -221,6 +223,10 @@ struct Count<'a> {
     operands: Vec<Vec<OpId>>,
     /// For each operation.
     present: Vec<Where>,
+    /// Bytes of the block of each operation; none where it stays inside a kernel.
+    bytes: Vec<u64>,
+    /// The last operation of the kernel of each.
+    ends: Vec<OpId>,
 }
 
 /// On which devices there is a block.
@@ -246,7 +252,14 @@ impl<'a> Count<'a> {
         let axes: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
         let orbits = Orbits::new(mesh, clock::alike(&schedule, axes));
         let operands = schedule.ids().map(|id| schedule.operands(id)).collect();
-        let mut count = Count { schedule, orbits, operands, present: Vec::new() };
+        let mut bytes: Vec<u64> = schedule.ids().map(|id| block_bytes(schedule.operation(id))).collect();
+        let inside = schedule.accesses().into_iter().filter(|(_, access)| access.is_inside);
+        inside.for_each(|(id, _)| bytes[id.index()] = 0);
+        let mut ends: Vec<OpId> = schedule.ids().collect();
+        for kernel in &schedule.kernels {
+            kernel.iter().for_each(|id| ends[id.index()] = *kernel.last().unwrap_or(id));
+        }
+        let mut count = Count { schedule, orbits, operands, present: Vec::new(), bytes, ends };
         for id in schedule.ids() {
             let present = count.presence(id);
             count.present.push(present);
@@ -349,7 +362,7 @@ impl<'a> Count<'a> {
                 _ => false,
             };
             let read = operands.iter().filter_map(|operand| blocks[operand.index()]);
-            read.for_each(|block| last[block.index()] = id);
+            read.for_each(|block| last[block.index()] = last[block.index()].max(self.ends[id.index()]));
             let own = self.present[id.index()].at(class).then_some(id);
             blocks.push(own.and_then(|id| if is_view { blocks[operands[0].index()] } else { Some(id) }));
         }
@@ -357,13 +370,15 @@ impl<'a> Count<'a> {
         for block in outputs.iter().filter_map(|output| blocks[output.index()]) {
             last[block.index()] = end;
         }
-        Memory { schedule: self.schedule.schedule(), blocks, last }
+        Memory { schedule: self.schedule.schedule(), bytes: &self.bytes, blocks, last }
     }
 }
 
 /// The blocks of one device.
 struct Memory<'a> {
     schedule: &'a Schedule,
+    /// Of the block of each operation.
+    bytes: &'a [u64],
     /// In which block each value lies, named by the operation that made it; none where the value is absent.
     blocks: Vec<Option<OpId>>,
     /// Of each block, the last operation that reads it.
@@ -381,7 +396,7 @@ impl Memory<'_> {
     fn inputs(&self, donated: bool) -> u64 {
         let blocks = self.schedule.ids().filter(|id| self.blocks[id.index()] == Some(*id));
         let inputs = blocks.filter(|id| self.donated(*id) == Some(donated));
-        inputs.map(|id| block_bytes(self.schedule.operation(id))).fold(0, u64::saturating_add)
+        inputs.map(|id| self.bytes[id.index()]).fold(0, u64::saturating_add)
     }
 
     /// What is held while each operation is done, beside inputs that stay to the end.
@@ -392,7 +407,7 @@ impl Memory<'_> {
         for id in self.schedule.ids() {
             let donated = self.donated(id);
             if self.blocks[id.index()] == Some(id) && donated != Some(false) {
-                let bytes = block_bytes(self.schedule.operation(id));
+                let bytes = self.bytes[id.index()];
                 live = if donated.is_none() { live.saturating_add(bytes) } else { live };
                 if let Some(dying) = dying.get_mut(self.last[id.index()].index()) {
                     *dying = dying.saturating_add(bytes);
@@ -419,7 +434,7 @@ impl Memory<'_> {
         Working {
             reading: most(&held[..read]),
             after: most(&held[read..]),
-            result: block.filter(|block| *block != operand).map_or(0, |id| block_bytes(self.schedule.operation(id))),
+            result: block.filter(|block| *block != operand).map_or(0, |id| self.bytes[id.index()]),
             is_view: block == Some(operand),
         }
     }

@@ -3,6 +3,7 @@
 use super::engines::Engines;
 use super::profile::{self, ProfileDocument, ProfileError};
 use crate::dtype::DType;
+use crate::fusion::Fusion;
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
 
@@ -109,6 +110,8 @@ pub struct Hardware {
     /// The most bytes that the devices of a group have together for the method `broadcast`, in which each sends all it has to
     /// all others; `None` for no limit. GCL allows 2048.
     pub broadcast_limit: Option<Bytes>,
+    /// Which local computations run as one kernel.
+    pub fusion: Fusion,
     /// What runs beside what on a device.
     pub engines: Engines,
 }

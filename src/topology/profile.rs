@@ -5,6 +5,7 @@ use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, Switch
 use super::quantity::{BANDWIDTH, BYTES, FLOPS, Kind, TIME};
 use crate::characters;
 use crate::escape::toml_string;
+use crate::fusion::Fusion;
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
 use itertools::Itertools;
@@ -67,6 +68,8 @@ struct Document {
     local_moves: LocalMoves,
     #[serde(default, deserialize_with = "read_limit")]
     broadcast_limit: Option<Bytes>,
+    #[serde(default, deserialize_with = "read_fusion")]
+    fusion: Fusion,
     #[serde(default, deserialize_with = "read_engines")]
     engines: Engines,
 }
@@ -117,6 +120,7 @@ pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
         hop_rule: document.hop_rule,
         local_moves: document.local_moves,
         broadcast_limit: document.broadcast_limit,
+        fusion: document.fusion,
         engines: document.engines,
     };
     let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
@@ -137,6 +141,7 @@ pub(super) fn write(hardware: &Hardware) -> String {
         ("hbm_bandwidth", hardware.hbm_bandwidth.per_second().to_string()),
         ("hop_rule", toml_string(hop_rule_text(hardware.hop_rule))),
         ("local_moves", toml_string(local_moves_text(hardware.local_moves))),
+        ("fusion", toml_string(hardware.fusion.name())),
     ];
     let limit = hardware.broadcast_limit.map(|limit| ("broadcast_limit", limit.0.to_string()));
     let fields: Vec<_> = fields.into_iter().chain(limit).collect();
@@ -161,6 +166,8 @@ pub struct ProfileDocument {
     hbm_bandwidth: u64,
     hop_rule: &'static str,
     local_moves: &'static str,
+    /// Which local computations run as one kernel.
+    fusion: &'static str,
     /// Bytes up to which a broadcast is taken, where there is such a limit.
     broadcast_limit: Option<u64>,
     engines: Vec<EngineDocument>,
@@ -213,6 +220,7 @@ pub(super) fn document(hardware: &Hardware) -> ProfileDocument {
         hbm_bandwidth: hardware.hbm_bandwidth.per_second(),
         hop_rule: hop_rule_text(hardware.hop_rule),
         local_moves: local_moves_text(hardware.local_moves),
+        fusion: hardware.fusion.name(),
         broadcast_limit: hardware.broadcast_limit.map(|limit| limit.0),
         engines: engines.ids().zip(engines.names()).map(engine).collect(),
         networks: hardware.networks().map(network).collect(),
@@ -253,6 +261,14 @@ fn read_network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Strin
         return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"dcn\"")));
     }
     Ok(name)
+}
+
+/// What runs as one kernel; the names are those of [`Fusion::name`].
+fn read_fusion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fusion, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let known = || Fusion::ALL.map(|fusion| format!("\"{}\"", fusion.name())).join(", ");
+    let found = Fusion::ALL.into_iter().find(|fusion| fusion.name() == word);
+    found.ok_or_else(|| D::Error::custom(format!("the fusion is one of {}, not \"{word}\"", known())))
 }
 
 /// Named engines with what they run; those that are left out of a profile are one.

@@ -206,7 +206,27 @@ pub fn count(json: &str) -> Counted {
     // In which allocation each value lies, for each device.
     let mut lies: Vec<Vec<Option<usize>>> = Vec::new();
     let mut steps: BTreeMap<u64, Vec<[u64; 3]>> = BTreeMap::new();
+    let kernels: Vec<Vec<usize>> = match schedule.get("kernels").and_then(Value::as_array) {
+        Some(kernels) => kernels
+            .iter()
+            .map(|kernel| kernel.as_array().unwrap().iter().map(|at| at.as_u64().unwrap() as usize).collect())
+            .collect(),
+        None => Vec::new(),
+    };
+    let kernel_of = |at: usize| kernels.iter().position(|kernel| kernel.contains(&at));
+    // What only the own kernel reads is in no memory.
+    let is_inside = |at: usize| {
+        let users: Vec<usize> = (0..operations.len()).filter(|user| operands[*user].contains(&at)).collect();
+        let own = kernel_of(at);
+        own.is_some() && !outputs.contains(&at) && !users.is_empty() && users.iter().all(|user| kernel_of(*user) == own)
+    };
+    let inside: Vec<bool> = (0..operations.len()).map(is_inside).collect();
+    let ends: Vec<usize> =
+        (0..operations.len()).map(|at| kernel_of(at).map_or(at, |kernel| *kernels[kernel].last().unwrap())).collect();
     let size = |at: usize| {
+        if inside[at] {
+            return 0;
+        }
         let extents = operations[at]["extents"].as_array().unwrap().iter().map(|extent| extent.as_u64().unwrap());
         extents.product::<u64>() * bytes_of(operations[at]["dtype"].as_str().unwrap())
     };
@@ -262,7 +282,7 @@ pub fn count(json: &str) -> Counted {
         lies.push(made);
     }
     let peaks =
-        (0..devices).map(|device| peak(device, &lies, &operands, &outputs, arrays, operations, &size)).collect();
+        (0..devices).map(|device| peak(device, &lies, &operands, &outputs, (arrays, operations), &ends, &size)).collect();
     Counted { steps, peaks }
 }
 
@@ -273,8 +293,8 @@ fn peak(
     lies: &[Vec<Option<usize>>],
     operands: &[Vec<usize>],
     outputs: &[usize],
-    arrays: &[Value],
-    operations: &[Value],
+    (arrays, operations): (&[Value], &[Value]),
+    ends: &[usize],
     size: &dyn Fn(usize) -> u64,
 ) -> u64 {
     let is_input = |at: usize| operations[at]["op"].get("input").is_some();
@@ -298,7 +318,8 @@ fn peak(
             heap.insert(at, size(at));
         }
         peak = peak.max(heap.values().sum());
-        for operand in &operands[at] {
+        // A kernel reads to its end.
+        for operand in (0..=at).filter(|user| ends[*user] == at).flat_map(|user| &operands[user]) {
             if let Some(block) = lies[*operand][device] {
                 *readers.get_mut(&block).expect("it is read") -= 1;
             }

@@ -34,6 +34,8 @@ pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
         }
         schedule.push(operation, &operands);
     }
+    let id = |value: u32| OpId::new(value as usize);
+    schedule.kernels = document.kernels.into_iter().map(|kernel| kernel.into_iter().map(id).collect()).collect();
     for (index, entry) in document.outputs.into_iter().enumerate() {
         let reader = Reader { mesh: &schedule.mesh, place: Place::Output(index) };
         let sharding = reader.sharding(entry.sharding)?;

@@ -20,6 +20,7 @@ pub(super) fn document(schedule: &Schedule) -> Document {
         mesh: mesh_document(mesh),
         arrays: schedule.arrays.iter().map(array).collect(),
         operations: schedule.ids().map(|id| operation(schedule, id)).collect(),
+        kernels: schedule.kernels.iter().map(|kernel| kernel.iter().copied().map(number).collect()).collect(),
         outputs: outputs.collect(),
     }
 }

@@ -203,6 +203,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::map_word
         | Rule::fill_word
         | Rule::mask_word => KIND,
+        Rule::kernel | Rule::kernel_word => "`kernel`",
         Rule::input_word => "`input`",
         Rule::donated => "`donated`",
         Rule::reduce_word => "`reduce`",

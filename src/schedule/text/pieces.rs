@@ -3,7 +3,7 @@
 use crate::span::Span;
 
 /// The words that begin a statement; the others begin with a value that is made: `%left = `.
-const WORDS: [&str; 4] = ["mesh", "array", "step", "output"];
+const WORDS: [&str; 5] = ["mesh", "array", "step", "kernel", "output"];
 
 /// The statements in order, without comments and blanks at their ends. A statement goes on until a line begins another.
 pub(super) fn pieces(source: &str) -> Vec<Span> {

@@ -7,9 +7,10 @@
 //! Every device is followed, and every block of it: the cost grows with operations times devices.
 
 use super::clocks::HopTime;
-use super::cost::compute_time;
+use super::cost::{compute_time, written};
 use super::record::{MOST_USES, Record, Resource, Use};
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
+use crate::fusion::Access;
 use crate::mesh::DeviceId;
 use crate::schedule::presence::presence;
 use crate::schedule::{OpId, OpKind, Operation, Reach, Route, Verified};
@@ -69,6 +70,8 @@ struct Blocks {
 /// A schedule being timed.
 pub(super) struct Arrival<'a> {
     schedule: Verified<'a>,
+    /// Of the members of kernels.
+    access: BTreeMap<OpId, Access>,
     topology: &'a Topology,
     blocks: Vec<Blocks>,
     jobs: Vec<Option<Job>>,
@@ -92,6 +95,7 @@ impl<'a> Arrival<'a> {
         }
         let mut arrival = Arrival {
             schedule,
+            access: schedule.accesses(),
             topology,
             blocks: Vec::new(),
             jobs: Vec::new(),
@@ -253,11 +257,14 @@ impl<'a> Arrival<'a> {
     /// A computation of which all operands are there; whether it takes no time.
     fn computes(&mut self, id: OpId, operation: &Operation, device: DeviceId, now: Time) -> bool {
         let operands = self.schedule.operands(id);
-        let there = operands.iter().map(|operand| &self.blocks[operand.index()]);
+        let access = self.access.get(&id).cloned().unwrap_or_else(|| Access::alone(operands.len()));
+        let read = operands.iter().zip(&access.reads).filter(|(_, is_read)| **is_read);
+        let there = read.map(|(operand, _)| &self.blocks[operand.index()]);
         let there = there.filter(|blocks| blocks.there[device.index()]);
         let read = there.fold(0u128, |read, blocks| read.saturating_add(u128::from(blocks.bytes.0)));
         let blocks: Vec<&Operation> = operands.iter().map(|operand| self.schedule.operation(*operand)).collect();
-        let cost = compute_time(self.topology, operation, &blocks, read);
+        let written = u128::from(written(&self.schedule, operation, &access));
+        let cost = compute_time(self.topology, operation, &blocks, (read, written));
         if cost == Time::ZERO {
             self.spans(id, now, now);
             return true;

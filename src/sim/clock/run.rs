@@ -1,10 +1,11 @@
 //! One pass over the operations in list order.
 
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
-use super::cost::compute_time;
+use super::cost::{compute_time, written};
 use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
+use crate::fusion::Access;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::schedule::presence::Presence;
@@ -36,6 +37,8 @@ pub(super) struct Run<'a> {
     clocks: Clocks,
     /// Of each operation that still has users: when its block is there, for each device.
     ready: Vec<Option<Vec<Time>>>,
+    /// Of the members of kernels.
+    access: BTreeMap<OpId, Access>,
     /// How many uses of each operation are still to come; then its times are forgotten.
     uses: Vec<usize>,
     /// Lists of times that are free to be used again.
@@ -103,6 +106,7 @@ impl<'a> Run<'a> {
             topology,
             clocks: Clocks::new(topology, classes),
             ready: Vec::new(),
+            access: schedule.accesses(),
             uses,
             spare: Vec::new(),
             messages: Vec::new(),
@@ -224,6 +228,8 @@ impl<'a> Run<'a> {
         let engine = self.engine(operation);
         let blocks: Vec<&Operation> = operands.iter().map(|id| schedule.operation(*id)).collect();
         let bytes: Vec<u128> = blocks.iter().map(|block| u128::from(block.bytes())).collect();
+        let access = self.access.get(&id).cloned().unwrap_or_else(|| Access::alone(operands.len()));
+        let written = u128::from(written(schedule, operation, &access));
         // Most devices read alike, and the cost goes by what is read.
         let mut known: Option<(u128, Time)> = None;
         for class in 0..times.ready.len() {
@@ -232,15 +238,16 @@ impl<'a> Run<'a> {
                 continue;
             }
             let (mut ready, mut read) = (Time::ZERO, 0u128);
-            for (operand, bytes) in operands.iter().zip(&bytes) {
+            for ((operand, bytes), is_read) in operands.iter().zip(&bytes).zip(&access.reads) {
                 let there = self.ready(*operand, class);
                 if there != ABSENT {
-                    (ready, read) = (ready.max(there), read.saturating_add(*bytes));
+                    ready = ready.max(there);
+                    read = read.saturating_add(if *is_read { *bytes } else { 0 });
                 }
             }
             let cost = known
                 .filter(|(bytes, _)| *bytes == read)
-                .map_or_else(|| compute_time(self.topology, operation, &blocks, read), |(_, cost)| cost);
+                .map_or_else(|| compute_time(self.topology, operation, &blocks, (read, written)), |(_, cost)| cost);
             known = Some((read, cost));
             let interval = match engine {
                 Some(engine) => self.clocks.compute(self.clocks.engine(device, engine), cost, ready),

@@ -1,0 +1,289 @@
+//! Which local computations run as one kernel, and what each of them has to do with memory.
+//!
+//! A kernel is a run of functions, casts, masks and local reductions, with the product before or after it. What is
+//! passed on inside a kernel is neither written to memory nor read from it; what several of its members read is read
+//! once. The graph may be one of values, of the steps of a plan, or of the operations of a schedule.
+//!
+//! A kernel takes what its members take by these rules, one after the other:
+//! - each member reads what it is the first to need of what comes from outside,
+//! - each member writes its result if anything outside needs it,
+//! - a product takes the longer of its operations and its memory traffic, for which its result counts as written; if it
+//!   is not, the first result behind it that is has been paid for up to the same size.
+//!
+//! So a product and a function of its result take as long as the product alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the compiler of a machine makes one kernel of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fusion {
+    /// Nothing: each computation reads its operands and writes its result.
+    None,
+    /// Runs of elementwise functions and reductions, with one product.
+    #[default]
+    Elementwise,
+    /// The same, and attention: a product, a softmax of it, and a product with that.
+    Attention,
+}
+
+impl Fusion {
+    /// All of them.
+    pub const ALL: [Fusion; 3] = [Fusion::None, Fusion::Elementwise, Fusion::Attention];
+
+    /// As profiles spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fusion::None => "none",
+            Fusion::Elementwise => "elementwise",
+            Fusion::Attention => "attention",
+        }
+    }
+
+    /// Whether these may be in one kernel, in their order.
+    fn takes(self, roles: &[Role]) -> bool {
+        let products = roles.iter().filter(|role| **role == Role::Product).count();
+        match self {
+            Fusion::None => false,
+            Fusion::Elementwise => products < 2,
+            Fusion::Attention if products == 2 => {
+                let between = roles.iter().skip_while(|role| **role != Role::Product).skip(1);
+                between.take_while(|role| **role != Role::Product).any(|role| *role == Role::Softmax)
+            }
+            Fusion::Attention => products < 2,
+        }
+    }
+}
+
+/// What a computation is to fusion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A product of two arrays.
+    Product,
+    /// A softmax.
+    Softmax,
+    /// Any other function, a reduction, a mask.
+    Function,
+}
+
+/// A value of a graph.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What computes it; none for what is no local computation: inputs and moves.
+    pub role: Option<Role>,
+    /// What it is computed from: places before its own.
+    pub operands: Vec<usize>,
+    /// Whether something needs it that is no node.
+    pub leaves: bool,
+    /// Only values with the same mark may be in one kernel.
+    pub mark: usize,
+}
+
+/// What is further apart than this from what it is computed from is not in its kernel.
+const MOST_SPAN: usize = 1024;
+
+/// The kernels of a graph, each with at least two members in order.
+///
+/// Values join the kernels of their operands one by one, if the kernel remains one: whatever lies on a way between two
+/// members is a member.
+pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
+    let mut kernels: BTreeMap<usize, Vec<usize>> = (0..nodes.len()).map(|at| (at, vec![at])).collect();
+    let mut head: Vec<usize> = (0..nodes.len()).collect();
+    for (at, node) in nodes.iter().enumerate() {
+        if node.role.is_none() || fusion == Fusion::None {
+            continue;
+        }
+        for operand in &node.operands {
+            let (first, second) = (head[*operand], head[at]);
+            if first == second || nodes[*operand].role.is_none() || nodes[*operand].mark != node.mark {
+                continue;
+            }
+            let merged: BTreeSet<usize> = kernels[&first].iter().chain(&kernels[&second]).copied().collect();
+            let roles: Vec<Role> = merged.iter().filter_map(|member| nodes[*member].role).collect();
+            if at - operand <= MOST_SPAN && fusion.takes(&roles) && is_convex(nodes, &merged) {
+                merged.iter().for_each(|member| head[*member] = first.min(second));
+                kernels.remove(&first.max(second));
+                kernels.insert(first.min(second), merged.into_iter().collect());
+            }
+        }
+    }
+    kernels.into_values().filter(|kernel| kernel.len() > 1).collect()
+}
+
+/// Whether no way leaves some values and comes back to them.
+pub fn is_convex(nodes: &[Node], members: &BTreeSet<usize>) -> bool {
+    let (Some(first), Some(last)) = (members.first(), members.last()) else { return true };
+    let mut behind = vec![false; last - first + 1];
+    (*first..=*last).all(|at| {
+        let is_behind = |operand: &usize| *operand >= *first && behind[operand - first];
+        if members.contains(&at) {
+            return !nodes[at].operands.iter().any(is_behind);
+        }
+        behind[at - first] = nodes[at].operands.iter().any(|operand| members.contains(operand) || is_behind(operand));
+        true
+    })
+}
+
+/// What a value has to do with memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// For each operand, whether it is read.
+    pub reads: Vec<bool>,
+    /// What is written of the result.
+    pub writes: Writes,
+    /// Whether the result is never in memory.
+    pub is_inside: bool,
+}
+
+impl Access {
+    /// Of a computation that is a kernel of its own.
+    pub fn alone(operands: usize) -> Access {
+        Access { reads: vec![true; operands], writes: Writes::All, is_inside: false }
+    }
+}
+
+/// What is written of a result, as far as its time is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// All of it.
+    All,
+    /// What goes beyond the size of the result of this product, which has paid for so much.
+    Beyond(usize),
+    /// Nothing.
+    Nothing,
+}
+
+impl Writes {
+    /// The bytes, of a result of so many.
+    ///
+    /// - `paid`: those of the result of a product.
+    pub fn of(self, bytes: u64, paid: impl FnOnce(usize) -> u64) -> u64 {
+        match self {
+            Writes::All => bytes,
+            Writes::Beyond(product) => bytes.saturating_sub(paid(product)),
+            Writes::Nothing => 0,
+        }
+    }
+}
+
+/// What the values of a graph have to do with memory.
+pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
+    let mut accesses: Vec<Access> = nodes.iter().map(|node| Access::alone(node.operands.len())).collect();
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
+    for (at, node) in nodes.iter().enumerate() {
+        node.operands.iter().for_each(|operand| users[*operand].push(at));
+    }
+    for kernel in kernels {
+        let members: BTreeSet<usize> = kernel.iter().copied().collect();
+        let mut read = BTreeSet::new();
+        // The products whose results are not written, and what comes behind each of them.
+        let mut paid: Vec<(usize, BTreeSet<usize>)> = Vec::new();
+        for at in kernel.iter().copied() {
+            let node = &nodes[at];
+            let is_product = node.role == Some(Role::Product);
+            // A product reads each of its operands, even if both are the same.
+            let is_read = |operand: &usize| !members.contains(operand) && (read.insert(*operand) || is_product);
+            let reads = node.operands.iter().map(is_read).collect();
+            let is_inside =
+                !node.leaves && !users[at].is_empty() && users[at].iter().all(|user| members.contains(user));
+            for (_, behind) in &mut paid {
+                if node.operands.iter().any(|operand| behind.contains(operand)) {
+                    behind.insert(at);
+                }
+            }
+            let writes = if is_product {
+                paid.extend(is_inside.then(|| (at, BTreeSet::from([at]))));
+                Writes::All
+            } else if is_inside {
+                Writes::Nothing
+            } else {
+                match paid.iter().position(|(_, behind)| behind.contains(&at)) {
+                    Some(place) => Writes::Beyond(paid.remove(place).0),
+                    None => Writes::All,
+                }
+            };
+            accesses[at] = Access { reads, writes, is_inside };
+        }
+    }
+    accesses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(role: Option<Role>, operands: &[usize]) -> Node {
+        Node { role, operands: operands.to_vec(), leaves: false, mark: 0 }
+    }
+
+    const INPUT: Option<Role> = None;
+    const PRODUCT: Option<Role> = Some(Role::Product);
+    const SOFTMAX: Option<Role> = Some(Role::Softmax);
+    const FUNCTION: Option<Role> = Some(Role::Function);
+
+    #[test]
+    fn a_product_takes_what_comes_behind_it() {
+        let mut nodes = vec![
+            node(INPUT, &[]),
+            node(INPUT, &[]),
+            node(PRODUCT, &[0, 1]),
+            node(FUNCTION, &[2]),
+            node(FUNCTION, &[3, 0]),
+            node(PRODUCT, &[4, 1]),
+        ];
+        nodes[5].leaves = true;
+        let found = kernels(&nodes, Fusion::Elementwise);
+        assert_eq!(found, [vec![2, 3, 4]]);
+        let accesses = accesses(&nodes, &found);
+        let writes: Vec<Writes> = accesses.iter().map(|access| access.writes).collect();
+        assert_eq!(&writes[2..], [Writes::All, Writes::Nothing, Writes::Beyond(2), Writes::All]);
+        assert_eq!(accesses[4].reads, [false, false], "the product has read it");
+        assert_eq!((accesses[2].is_inside, accesses[4].is_inside), (true, false));
+        assert!(kernels(&nodes, Fusion::None).is_empty());
+    }
+
+    #[test]
+    fn what_leaves_does_not_come_back() {
+        // 1 -> a move -> 3, and 1 -> 3.
+        let nodes = [node(INPUT, &[]), node(FUNCTION, &[0]), node(INPUT, &[1]), node(FUNCTION, &[1, 2])];
+        assert!(kernels(&nodes, Fusion::Elementwise).is_empty());
+    }
+
+    #[test]
+    fn attention_has_a_softmax_between_two_products() {
+        let chain = |middle| vec![node(INPUT, &[]), node(PRODUCT, &[0, 0]), node(middle, &[1]), node(PRODUCT, &[2, 0])];
+        assert_eq!(kernels(&chain(SOFTMAX), Fusion::Attention), [vec![1, 2, 3]]);
+        assert_eq!(kernels(&chain(SOFTMAX), Fusion::Elementwise), [vec![1, 2]]);
+        assert_eq!(kernels(&chain(FUNCTION), Fusion::Attention), [vec![1, 2]]);
+    }
+
+    /// All kernels of all small graphs are runs, and no way leaves one and comes back, by all ways there are.
+    #[test]
+    fn kernels_of_all_small_graphs_are_convex() {
+        const COUNT: usize = 5;
+        let pairs: Vec<(usize, usize)> = (0..COUNT).flat_map(|to| (0..to).map(move |from| (from, to))).collect();
+        for edges in 0..1u32 << pairs.len() {
+            for moves in 0..1u32 << COUNT {
+                let nodes: Vec<Node> = (0..COUNT)
+                    .map(|at| {
+                        let from = pairs.iter().enumerate().filter(|(bit, (_, to))| *to == at && edges >> bit & 1 == 1);
+                        let operands: Vec<usize> = from.map(|(_, (from, _))| *from).collect();
+                        node(if moves >> at & 1 == 1 { None } else { FUNCTION }, &operands)
+                    })
+                    .collect();
+                let mut reaches = [[false; COUNT]; COUNT];
+                for (at, node) in nodes.iter().enumerate() {
+                    for operand in &node.operands {
+                        reaches[*operand][at] = true;
+                        (0..COUNT).for_each(|from| reaches[from][at] |= reaches[from][*operand]);
+                    }
+                }
+                for kernel in kernels(&nodes, Fusion::Elementwise) {
+                    for (first, last) in kernel.iter().flat_map(|from| kernel.iter().map(move |to| (*from, *to))) {
+                        let between = |at: &usize| reaches[first][*at] && reaches[*at][last];
+                        assert!((0..COUNT).filter(between).all(|at| kernel.contains(&at)), "{nodes:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Kernels of a program, as they would be if nothing were moved, and those of a plan.
+//!
+//! A kernel of a plan is a part of one of the program: what is moved leaves it.
+
+use super::{Plan, Step, StepId, StepOp};
+use crate::function::Function;
+use crate::fusion::{self, Access, Fusion, Node, Role, Writes};
+use crate::program::{Definition, Program, ValueId, Wanted};
+use petgraph::Direction;
+use petgraph::graph::DiGraph;
+use petgraph::visit::EdgeRef;
+
+/// What a function is to fusion.
+fn role(function: Function) -> Role {
+    if matches!(function, Function::Softmax { .. }) { Role::Softmax } else { Role::Function }
+}
+
+/// The kernels of a program without any moves.
+pub(super) struct Structure {
+    /// The kernel of each value, by its first one.
+    kernels: Vec<Option<usize>>,
+    /// What each value has to do with memory.
+    access: Vec<Access>,
+    /// How many operands each value is.
+    uses: Vec<usize>,
+    /// For a product, the result behind it that is written in place of its own, with the parts of the sizes of elements.
+    replaced: Vec<Option<(ValueId, [u64; 2])>>,
+}
+
+impl Structure {
+    pub(super) fn new(program: &Program, fusion: Fusion) -> Structure {
+        let leaves = |id: ValueId| {
+            program.outputs.contains(&id)
+                || program.carried().any(|carried| [carried.entry, carried.last].contains(&id))
+        };
+        let node = |id: ValueId| {
+            let value = program.value(id);
+            let role = match &value.definition {
+                Definition::Product { .. } => Some(Role::Product),
+                Definition::Reduce { .. } => Some(Role::Function),
+                Definition::Map { function, .. } => Some(role(*function)),
+                Definition::Input { .. }
+                | Definition::Move { .. }
+                | Definition::Collective { .. }
+                | Definition::Rename { .. } => None,
+            };
+            Node {
+                // What has holes is brought into one layout for all its users.
+                role: role.filter(|_| !matches!(value.wanted, Wanted::Partly(_))),
+                operands: value.definition.operands().iter().map(|operand| operand.index()).collect(),
+                leaves: leaves(id),
+                mark: program.body_of(id).map_or(0, |body| body + 1),
+            }
+        };
+        let nodes: Vec<Node> = program.value_ids().map(node).collect();
+        let found = fusion::kernels(&nodes, fusion);
+        let access = fusion::accesses(&nodes, &found);
+        let mut kernels = vec![None; nodes.len()];
+        for kernel in &found {
+            kernel.iter().for_each(|member| kernels[*member] = kernel.first().copied());
+        }
+        let mut uses = vec![0; nodes.len()];
+        nodes.iter().flat_map(|node| &node.operands).for_each(|operand| uses[*operand] += 1);
+        let mut replaced = vec![None; nodes.len()];
+        for (id, access) in program.value_ids().zip(&access) {
+            if let Writes::Beyond(product) = access.writes {
+                let (own, other) = (program.value(id), &program.values[product]);
+                let is_alike = own.dims.len() == other.dims.len()
+                    && own.dims.iter().all(|dim| other.dims.iter().any(|other| other.id == dim.id));
+                replaced[product] = is_alike.then(|| (id, [own.dtype.size(), other.dtype.size()]));
+            }
+        }
+        Structure { kernels, access, uses, replaced }
+    }
+
+    /// The kernel of a value, by its first one.
+    pub(super) fn kernel(&self, id: ValueId) -> Option<usize> {
+        self.kernels[id.index()]
+    }
+
+    /// Whether a value is passed on to one that is computed from it, if nothing is moved.
+    pub(super) fn is_passed_on(&self, from: ValueId, to: ValueId) -> bool {
+        self.kernel(from).is_some() && self.kernel(from) == self.kernel(to)
+    }
+
+    /// What a value has to do with memory, if nothing is moved.
+    pub(super) fn access(&self, id: ValueId) -> &Access {
+        &self.access[id.index()]
+    }
+
+    /// Whether a value has one user.
+    pub(super) fn is_used_once(&self, id: ValueId) -> bool {
+        self.uses[id.index()] == 1
+    }
+
+    /// Of a result of so many bytes that is written in place of that of a product, the bytes of the latter at the most.
+    pub(super) fn paid(&self, product: usize, bytes: u64) -> u64 {
+        match self.replaced[product] {
+            Some((_, [own, other])) => bytes / own * other,
+            None => bytes,
+        }
+    }
+
+    /// Of a product of so many bytes, those that another result is written with if that is not in its kernel.
+    pub(super) fn written_apart(&self, product: ValueId, bytes: u64) -> u64 {
+        match self.replaced[product.index()] {
+            Some((_, [other, own])) => (bytes / own * other).min(bytes),
+            None => 0,
+        }
+    }
+}
+
+/// The kernels of the steps of a plan, and what each step has to do with memory.
+pub(super) fn kernels(
+    steps: &DiGraph<Step, u32>,
+    leaving: impl Fn(StepId) -> bool,
+    mark: impl Fn(ValueId) -> Option<usize>,
+    fusion: Fusion,
+) -> (Vec<Vec<StepId>>, Vec<Access>) {
+    let nodes = nodes(steps, leaving, mark);
+    let found = fusion::kernels(&nodes, fusion);
+    let access = fusion::accesses(&nodes, &found);
+    let ids = |kernel: Vec<usize>| kernel.into_iter().map(StepId::new).collect();
+    (found.into_iter().map(ids).collect(), access)
+}
+
+fn nodes(
+    steps: &DiGraph<Step, u32>,
+    leaving: impl Fn(StepId) -> bool,
+    mark: impl Fn(ValueId) -> Option<usize>,
+) -> Vec<Node> {
+    let node = |id: StepId| {
+        let step = &steps[id];
+        let role = match &step.op {
+            StepOp::Product { .. } => Some(Role::Product),
+            StepOp::Reduce { .. } => Some(Role::Function),
+            StepOp::Map { function, .. } => Some(role(*function)),
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
+        };
+        let mark = mark(step.value);
+        let mut operands: Vec<(u32, usize)> =
+            steps.edges_directed(id, Direction::Incoming).map(|edge| (*edge.weight(), edge.source().index())).collect();
+        operands.sort_unstable();
+        Node {
+            role: role.filter(|_| mark.is_some()),
+            operands: operands.into_iter().map(|(_, operand)| operand).collect(),
+            leaves: leaving(id),
+            mark: mark.unwrap_or_default(),
+        }
+    };
+    steps.node_indices().map(node).collect()
+}
+
+impl Plan {
+    /// What each step has to do with memory, by its kernel.
+    pub fn accesses(&self) -> Vec<Access> {
+        let leaving = |id| self.outputs.contains(&id) || self.carried.iter().any(|(_, last)| *last == id);
+        let nodes = nodes(&self.steps, leaving, |_| Some(0));
+        let places = |kernel: &Vec<StepId>| kernel.iter().map(|id| id.index()).collect();
+        let kernels: Vec<Vec<usize>> = self.kernels.iter().map(places).collect();
+        fusion::accesses(&nodes, &kernels)
+    }
+
+    /// For each step, the last one of its kernel; itself if it is none.
+    pub(super) fn ends(&self) -> Vec<StepId> {
+        let mut ends: Vec<StepId> = self.ids().collect();
+        for kernel in &self.kernels {
+            kernel.iter().for_each(|id| ends[id.index()] = *kernel.last().unwrap_or(id));
+        }
+        ends
+    }
+}

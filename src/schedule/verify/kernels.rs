@@ -1,0 +1,27 @@
+//! Whether kernels are runs of local computations.
+
+use super::Flaw;
+use crate::fusion;
+use crate::schedule::Schedule;
+use std::collections::BTreeSet;
+
+/// The first kernel that is none.
+pub(super) fn check(schedule: &Schedule) -> Result<(), (usize, Flaw)> {
+    if schedule.kernels.is_empty() {
+        return Ok(());
+    }
+    let nodes = schedule.fusion_nodes();
+    let mut seen = BTreeSet::new();
+    for (place, kernel) in schedule.kernels.iter().enumerate() {
+        let members: BTreeSet<usize> = kernel.iter().map(|id| id.index()).collect();
+        let is_local = |at: &usize| nodes.get(*at).is_some_and(|node| node.role.is_some());
+        let is_kernel = kernel.len() > 1
+            && kernel.is_sorted_by(|first, second| first < second)
+            && members.iter().all(|at| is_local(at) && seen.insert(*at))
+            && fusion::is_convex(&nodes, &members);
+        if !is_kernel {
+            return Err((place, Flaw::Kernel));
+        }
+    }
+    Ok(())
+}
