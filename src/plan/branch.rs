@@ -8,7 +8,7 @@
 use super::PlanError;
 use super::build::{Built, build};
 use super::reshard::{Node, Score};
-use super::search::{Found, Places, Search, Settled};
+use super::search::{Found, Places, Search, Settled, most_taken};
 use crate::layout::Sharding;
 use crate::program::ValueId;
 use itertools::Itertools;
@@ -136,7 +136,7 @@ impl Tree<'_> {
             self.keep(self.search.total(), settled);
             return Ok(());
         }
-        let taken = self.taken();
+        let taken = self.search.taken().nodes;
         let relaxed = Rc::new(self.search.found.clone());
         let differs = self.search.program.value_ids().find(|id| self.differ(*id, &taken[id.index()]));
         let rounded = self.rounded(&settled, &taken);
@@ -171,28 +171,6 @@ impl Tree<'_> {
         self.best = Some(Best { score, settled, found });
     }
 
-    /// The shardings in which each value is taken in a relaxed search.
-    fn taken(&self) -> Vec<Vec<Node>> {
-        let search = &self.search;
-        let mut taken: Vec<Vec<Node>> = vec![Vec::new(); search.found.len()];
-        let mut inside = vec![false; search.found.len()];
-        for id in search.program.value_ids().collect::<Vec<_>>().into_iter().rev() {
-            let found = &search.found[id.index()];
-            taken[id.index()].extend(found.output);
-            let Some(node) = found.settled.or_else(|| chosen(&taken[id.index()])) else { continue };
-            let made = if found.settled.is_none() { found.offered().start(node) } else { Some(node) };
-            let fresh = found.fresh(node).filter(|_| inside[id.index()] && found.settled.is_none());
-            let origin = fresh.or_else(|| made.and_then(|made| found.made.origin(made)));
-            let Some(origin) = origin else { continue };
-            let operands = search.program.value(id).definition.operands().iter();
-            for ((operand, node), is_inside) in operands.zip(&origin.operands).zip(&origin.inside) {
-                taken[operand.index()].push(*node);
-                inside[operand.index()] = *is_inside;
-            }
-        }
-        taken
-    }
-
     /// Whether the users of a value have chosen what no plan has.
     fn differ(&self, id: ValueId, taken: &[Node]) -> bool {
         let found = &self.search.found[id.index()];
@@ -213,7 +191,7 @@ impl Tree<'_> {
             let elsewhere = |node: &&Node| found.had().all(|had| had != **node);
             let taken: Vec<Node> = taken[id.index()].iter().filter(elsewhere).copied().collect();
             // One user alone goes its own way.
-            let wanted = chosen(&taken)
+            let wanted = most_taken(&taken)
                 .filter(|node| found.settled.is_none() || taken.iter().filter(|other| *other == node).count() > 1);
             let places = rounded.entry(id).or_default();
             places.shardings.extend(wanted.map(|node| space.sharding(node).clone()));
@@ -251,12 +229,6 @@ impl Tree<'_> {
             }
         }
     }
-}
-
-/// What is taken most often, the first of equals.
-fn chosen(taken: &[Node]) -> Option<Node> {
-    let count = |node: &Node| taken.iter().filter(|other| *other == node).count();
-    taken.iter().copied().max_by_key(|node| (count(node), Reverse(*node)))
 }
 
 #[cfg(test)]

@@ -26,8 +26,10 @@ const MOST_PRICES: usize = 24;
 /// Follows the ways back from the outputs; the choices between ways are told by [`Built::finish`].
 pub(super) fn build(search: Search<'_>) -> Built<'_> {
     let program = search.program.clone();
+    let inside = search.taken().inside;
     let mut builder = Builder {
         search,
+        inside,
         program,
         steps: DiGraph::new(),
         made: FxHashMap::default(),
@@ -156,6 +158,8 @@ struct Builder<'a> {
     made: FxHashMap<(ValueId, Node), StepId>,
     /// The products, with the sharding in which each leaves its statement.
     chosen: Vec<(ValueId, Node)>,
+    /// Whether each value is passed on inside a kernel, though there may be a cheaper way to have it.
+    inside: Vec<bool>,
     /// How many prices may still be found for what was not chosen.
     prices: usize,
 }
@@ -173,29 +177,16 @@ impl Builder<'_> {
             return *step;
         }
         let found = Rc::clone(&self.search.found[id.index()]);
-        let is_made = found.is_made(node);
+        let inside = found.fresh(node).filter(|_| self.inside[id.index()] && found.settled.is_none_or(|at| at == node));
+        let is_made = found.is_made(node) || inside.is_some();
         let shared = || found.shared.iter().find(|(shared, _)| *shared == node).map(|(_, ways)| ways);
-        let step = match is_made {
-            true => self.make_along(id, node, user, &found.made, true),
-            false => self.make_along(id, node, user, shared().unwrap_or(found.offered()), false),
+        let step = match inside {
+            Some(origin) => self.make_source(id, node, origin),
+            None if is_made => self.make_along(id, node, user, &found.made, true),
+            None => self.make_along(id, node, user, shared().unwrap_or(found.offered()), false),
         };
         self.made.insert((id, node), step);
         if is_made && matches!(self.program.value(id).definition, Definition::Product { .. }) {
-            self.chosen.push((id, node));
-        }
-        step
-    }
-
-    /// The step that computes a value in this sharding for `user`, which is in its kernel.
-    fn make_inside(&mut self, id: ValueId, node: Node, user: ValueId) -> StepId {
-        let found = Rc::clone(&self.search.found[id.index()]);
-        let origin = found.fresh(node).filter(|_| found.settled.is_none() && !found.is_open());
-        let Some(origin) = origin.filter(|_| !self.made.contains_key(&(id, node))) else {
-            return self.make(id, node, user);
-        };
-        let step = self.make_source(id, node, origin);
-        self.made.insert((id, node), step);
-        if matches!(self.program.value(id).definition, Definition::Product { .. }) {
             self.chosen.push((id, node));
         }
         step
@@ -229,11 +220,8 @@ impl Builder<'_> {
             .definition
             .operands()
             .iter()
-            .zip(origin.operands.iter().zip(&origin.inside))
-            .map(|(operand, (node, inside))| match *inside {
-                true => self.make_inside(*operand, *node, id),
-                false => self.make(*operand, *node, id),
-            })
+            .zip(&origin.operands)
+            .map(|(operand, node)| self.make(*operand, *node, id))
             .collect();
         let layout = self.search.space(id).layout(node);
         let einsum = match &value.definition {

@@ -52,6 +52,15 @@ impl Score {
         Score { steps: 0, ..self }
     }
 
+    /// What it is more than another one.
+    pub(super) fn beyond(self, other: Score) -> Score {
+        Score {
+            first: self.first.saturating_sub(other.first),
+            second: self.second.saturating_sub(other.second),
+            steps: self.steps.saturating_sub(other.steps),
+        }
+    }
+
     /// Of something that is done several times.
     pub(super) fn times(self, times: u64) -> Score {
         if times == 1 {

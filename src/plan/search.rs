@@ -26,6 +26,7 @@ use crate::program::{Definition, Program, ValueId, Wanted};
 use crate::units::{Bytes, Time};
 use itertools::Itertools;
 use std::cell::OnceCell;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -470,6 +471,26 @@ impl<'a> Search<'a> {
         self.space_mut(id).distances(starts, None, &pricing)
     }
 
+    /// The shardings in which each value is taken, and which values are taken as they are computed.
+    pub(super) fn taken(&self) -> Taken {
+        let mut taken = Taken { nodes: vec![Vec::new(); self.found.len()], inside: vec![false; self.found.len()] };
+        for id in self.program.value_ids().collect::<Vec<_>>().into_iter().rev() {
+            let found = &self.found[id.index()];
+            taken.nodes[id.index()].extend(found.output);
+            let Some(node) = found.settled.or_else(|| most_taken(&taken.nodes[id.index()])) else { continue };
+            let made = if found.settled.is_none() { found.offered().start(node) } else { Some(node) };
+            let fresh = found.fresh(node).filter(|_| taken.inside[id.index()]);
+            let origin = fresh.or_else(|| made.and_then(|made| found.made.origin(made)));
+            let Some(origin) = origin else { continue };
+            let operands = self.program.value(id).definition.operands().iter();
+            for ((operand, node), is_inside) in operands.zip(&origin.operands).zip(&origin.inside) {
+                taken.nodes[operand.index()].push(*node);
+                taken.inside[operand.index()] |= *is_inside && self.structure.is_used_once(*operand);
+            }
+        }
+        taken
+    }
+
     /// What a user pays for an operand in a sharding, if it can be had like that, and whether it takes it as it is
     /// computed, in its own kernel.
     fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize)) -> Option<(Score, bool)> {
@@ -487,7 +508,15 @@ impl<'a> Search<'a> {
                 inside.into_iter().chain(offered.map(apart)).min_by_key(|(score, inside)| (*score, !inside))
             }
             None if fresh.is_some() => Some((offered?, true)),
-            Some(settled) if fresh.is_some() && node == settled => Some((offered?, true)),
+            Some(settled) if node == settled => {
+                let (made, _) = found.made.get(node)?;
+                // There may be a cheaper way to have it than to take it as it is computed.
+                let inside = fresh.map(|fresh| {
+                    let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
+                    (offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0), true)
+                });
+                inside.into_iter().chain(offered.map(apart)).min_by_key(|(score, inside)| (*score, !inside))
+            }
             Some(_) | None => offered.map(apart),
         }
     }
@@ -527,7 +556,7 @@ impl<'a> Search<'a> {
         let written = match found.settled {
             _ if !self.structure.is_used_once(operand) => 0,
             _ if is_product(operand) => self.structure.written_apart(operand, bytes(node)),
-            Some(settled) if self.structure.access(operand).is_inside && found.fresh.contains_key(&settled) => {
+            Some(settled) if self.structure.access(operand).is_inside && found.made.start(settled) == Some(settled) => {
                 bytes(settled)
             }
             Some(_) | None => 0,
@@ -840,6 +869,20 @@ impl<'a> Search<'a> {
         let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
         PlanError::Unreachable { name, layout, span: value.span.into() }
     }
+}
+
+/// What the users of values take.
+pub(super) struct Taken {
+    /// For each value, by user.
+    pub(super) nodes: Vec<Vec<Node>>,
+    /// Whether each value is passed on inside a kernel, though there may be a cheaper way to have it.
+    pub(super) inside: Vec<bool>,
+}
+
+/// What is taken most often, the first of equals.
+pub(super) fn most_taken(taken: &[Node]) -> Option<Node> {
+    let count = |node: &Node| taken.iter().filter(|other| *other == node).count();
+    taken.iter().copied().max_by_key(|node| (count(node), Reverse(*node)))
 }
 
 /// Of longer programs it is not asked what is needed for what.
