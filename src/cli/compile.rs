@@ -50,7 +50,7 @@ impl Compile {
             (Emit::Plan, Format::Json) => {
                 let plan = plan()?;
                 let topology = compiler::machine_as_planned(&plan, &topology);
-                let document = document::plan(&source.name, &source.text, &plan, &topology, None, &diagnostics);
+                let document = document::plan(&source.name, &source.text, &plan, &topology, &diagnostics);
                 input::json(&document)? + "\n"
             }
             (Emit::Schedule, format) => {

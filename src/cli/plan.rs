@@ -38,7 +38,7 @@ impl Plan {
         let (program, diagnostics) = input::checked(&source, &options, format)?;
         let compiled = during("planning and proving", || compiler::preview(&program, &options))
             .map_err(|found| input::fault(&source, &found, format))?;
-        let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+        let (plan, topology) = (&compiled.plan, &compiled.topology);
         let breaches = expect::judge(plan, topology, None);
         let why = self.why(&program, plan, &options).map_err(|problem| match problem {
             Problem::Call(message) => Failure::Call(message),
@@ -53,14 +53,14 @@ impl Plan {
                 let methods =
                     if self.methods { text::methods(plan, topology, options.lowering) } else { String::new() };
                 let body = match why.is_empty() {
-                    true => text::plan(plan, topology, schedule),
+                    true => text::plan(plan, topology),
                     false => why.iter().map(|(choice, asked)| told(plan, choice, asked.as_ref(), topology)).join("\n"),
                 };
                 let pictures = self.pictures.of(&compiled, Order::Listed)?;
                 input::print_painted(&format!("{machine}\n{body}{methods}{pictures}"))?;
             }
             Format::Json => {
-                let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);
+                let document = document::plan(&source.name, &source.text, plan, topology, &diagnostics);
                 let document =
                     if self.methods { document.with_methods(plan, topology, options.lowering) } else { document };
                 let why = why.iter().map(|(choice, asked)| why::document(plan, choice, asked.as_ref(), topology));

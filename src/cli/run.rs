@@ -140,8 +140,8 @@ fn report(
             input::print_painted(&pictures.of(&compiled, order)?)?;
         }
         Format::Json => {
-            let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
-            let document = document::plan(&source.name, &source.text, plan, topology, schedule, &diagnostics);
+            let (plan, topology) = (&compiled.plan, &compiled.topology);
+            let document = document::plan(&source.name, &source.text, plan, topology, &diagnostics);
             let document = document.timed(&compiled, &timing);
             let document = numerics.iter().fold(document, PlanDocument::ran);
             input::print_json(&document)?;
@@ -155,7 +155,7 @@ fn report(
 }
 
 fn show(compiled: &Compiled, timing: &Timing, numerics: Option<&Numerics>, assumed: bool) -> String {
-    let plan = text::steps(&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+    let plan = text::steps(&compiled.plan, &compiled.topology);
     [
         text::machine(&compiled.topology, assumed),
         "\n".to_owned(),

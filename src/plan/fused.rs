@@ -161,6 +161,11 @@ impl Plan {
         fusion::accesses(&nodes, &kernels)
     }
 
+    /// The first step of the kernel that a step is in, if it is not one by itself.
+    pub fn kernel(&self, id: StepId) -> Option<StepId> {
+        self.kernels.iter().find(|kernel| kernel.contains(&id)).and_then(|kernel| kernel.first().copied())
+    }
+
     /// For each step, the last one of its kernel; itself if it is none.
     pub(super) fn ends(&self) -> Vec<StepId> {
         let mut ends: Vec<StepId> = self.ids().collect();

@@ -20,6 +20,17 @@ impl Plan {
         format!("{}{}", program.name(step.value), step.layout.brackets(&program.mesh, &program.dims))
     }
 
+    /// How a step is done: the methods of a collective, `meet_in_middle_ring`; `fused` for what runs in the kernel of a step
+    /// before it; nothing where there is nothing to say.
+    pub fn how(&self, id: StepId) -> &str {
+        match &self.step(id).recipe {
+            Some(Ok(chosen)) => &chosen.methods,
+            Some(Err(_)) => "",
+            None if self.kernel(id).is_some_and(|first| first != id) => "fused",
+            None => "",
+        }
+    }
+
     /// What a step does, in the book's words: `AllGather_X`, `product ab,bc->ac`, `relu`.
     pub fn op_name(&self, id: StepId) -> String {
         match &self.step(id).op {

@@ -9,8 +9,7 @@ use crate::plan::{Choice, Plan, StepId, StepOp};
 use crate::recipe::Lowering;
 use crate::recipe::MethodTime;
 use crate::report::why::WhyDocument;
-use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
-use crate::schedule::Schedule;
+use crate::report::{plan_bound, step_bound, step_method_times, step_reason};
 use crate::sim::clock::{Order, Timing};
 use crate::sim::proof::Proof;
 use crate::sim::usage::Usage;
@@ -196,6 +195,9 @@ struct StepDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     case: Option<u8>,
     method: Option<String>,
+    /// The first step of the kernel that it is in, by its place in the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<usize>,
     times: u64,
     span: [u32; 2],
     #[serde(flatten)]
@@ -331,15 +333,8 @@ pub(super) struct NumericsDocument {
     not_compared: u64,
 }
 
-/// A plan; methods are told where it has been lowered.
-pub fn plan(
-    file: &str,
-    source: &str,
-    plan: &Plan,
-    topology: &Topology,
-    schedule: Option<&Schedule>,
-    diagnostics: &Diagnostics,
-) -> PlanDocument {
+/// A plan.
+pub fn plan(file: &str, source: &str, plan: &Plan, topology: &Topology, diagnostics: &Diagnostics) -> PlanDocument {
     let (totals, floor) = (plan.totals(), costs::floor(plan, topology));
     let seconds = |time| topology.scale.seconds(time);
     let steps = plan.ids().filter(|id| plan.is_done(*id));
@@ -348,7 +343,7 @@ pub fn plan(
         file: file.to_owned(),
         mesh: mesh(&plan.program.mesh, topology),
         costs: plan.costs,
-        steps: steps.map(|id| step(plan, id, topology, schedule)).collect(),
+        steps: steps.map(|id| step(plan, id, topology)).collect(),
         totals: TotalsDocument {
             time_s: seconds(totals.time()),
             communication_s: seconds(totals.communication),
@@ -457,7 +452,7 @@ fn pin(plan: &Plan, choice: &Choice, topology: &Topology) -> Option<PinDocument>
     })
 }
 
-fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule>) -> StepDocument {
+fn step(plan: &Plan, id: StepId, topology: &Topology) -> StepDocument {
     use crate::collective::Collective;
     let step = plan.step(id);
     let mesh = &plan.program.mesh;
@@ -497,7 +492,10 @@ fn step(plan: &Plan, id: StepId, topology: &Topology, schedule: Option<&Schedule
         operands: plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect(),
         result: plan.array(id),
         case: plan.case(id),
-        method: schedule.map(|schedule| step_methods(schedule, id)).filter(|name| !name.is_empty()),
+        method: Some(plan.how(id)).filter(|how| !how.is_empty() && plan.kernel(id).is_none()).map(str::to_owned),
+        kernel: plan
+            .kernel(id)
+            .map(|first| plan.ids().filter(|id| plan.is_done(*id)).take_while(|id| *id != first).count()),
         times: plan.times(id),
         span: [plan.span(id).start, plan.span(id).end],
         traffic: TrafficDocument::new(&step.usage.whole(&plan.program.mesh)),

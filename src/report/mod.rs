@@ -14,10 +14,8 @@ use crate::bounds::{self, Bound, Reason};
 use crate::function::Function;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::recipe::{Lowering, MethodTimes, method_times};
-use crate::schedule::Schedule;
 use crate::topology::{Topology, Work};
 use crate::units::Time;
-use itertools::Itertools;
 
 /// The bound of one step: what no schedule of it can beat.
 pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Bound {
@@ -71,13 +69,6 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
         }
     }
     busy.into_iter().max().unwrap_or_default()
-}
-
-/// The methods that made the operations of a step, in order: `meet_in_middle_ring`.
-pub fn step_methods(schedule: &Schedule, step: StepId) -> String {
-    let operations = schedule.ids().map(|id| schedule.operation(id));
-    let of_step = operations.filter(|operation| operation.step as usize == step.index());
-    of_step.filter_map(|operation| operation.method).unique().join(" + ")
 }
 
 /// The ways in which the collective of a step can be done; `None` for other steps, and where nothing is sent.

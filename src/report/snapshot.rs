@@ -12,7 +12,7 @@
 //!
 //! The schedule stands below the head, in the form that `shardc prove` reads.
 
-use super::{step_methods, text};
+use super::text;
 use crate::compiler::Compiled;
 use crate::escape;
 use crate::sim::clock::Timing;
@@ -46,7 +46,7 @@ pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing)
         let from = plan.operands(id).into_iter().map(|operand| plan.array(operand)).join(", ");
         let times = if plan.times(id) > 1 { format!(" x {}", plan.times(id)) } else { String::new() };
         let (op, to, bytes) = (plan.op_name(id), plan.array(id), plan.step(id).usage.received().0);
-        let method = step_methods(schedule, id);
+        let method = plan.how(id);
         writeln!(text, "collective  {op}{times}: {from} -> {to}, {bytes} bytes, {method}").expect("a string");
     }
     format!("{text}\n{schedule}")

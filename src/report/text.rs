@@ -6,8 +6,7 @@ use crate::mesh::Mesh;
 use crate::method::Method;
 use crate::plan::{Alternative, Choice, Plan, StepId, StepOp};
 use crate::recipe::Lowering;
-use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason};
-use crate::schedule::Schedule;
+use crate::report::{plan_bound, step_bound, step_method_times, step_reason};
 use crate::sim::clock::{Order, Timing};
 use crate::sim::proof::Proof;
 use crate::sim::usage::Usage;
@@ -37,8 +36,8 @@ pub fn machine(topology: &Topology, assumed: bool) -> String {
 }
 
 /// What moves and what it costs, step by step; then the totals and, for each product, what was not chosen.
-pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> String {
-    let mut text = steps(plan, topology, schedule);
+pub fn plan(plan: &Plan, topology: &Topology) -> String {
+    let mut text = steps(plan, topology);
     text.push('\n');
     text.push_str(&totals(plan, topology));
     for id in &plan.filled {
@@ -53,21 +52,21 @@ pub fn plan(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> St
 }
 
 /// What moves, step by step.
-pub fn steps(plan: &Plan, topology: &Topology, schedule: Option<&Schedule>) -> String {
+pub fn steps(plan: &Plan, topology: &Topology) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(["step", "layouts", "received", "time", "bound by", "method"]);
     for id in plan.ids().filter(|id| plan.is_done(*id)) {
         let step = plan.step(id);
-        let method = schedule.map(|schedule| step_methods(schedule, id)).unwrap_or_default();
-        let method = plan.case(id).map_or(method, |case| format!("case {case}"));
+        let case = plan.case(id).map(|case| format!("case {case}"));
+        let how = case.iter().map(String::as_str).chain([plan.how(id)]).filter(|how| !how.is_empty()).join(", ");
         table.add_row([
             step_name(plan, id),
             step_layouts(plan, id),
             if step.usage.received().0 == 0 { "-".to_owned() } else { step.usage.received().to_string() },
             topology.scale.show(step.cost.time),
             step.cost.limit.name().to_owned(),
-            method,
+            how,
         ]);
     }
     for column in [2, 3] {

@@ -14,11 +14,13 @@ pub mod timed;
 pub mod tools;
 pub mod usage;
 
+use itertools::Itertools;
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::plan::{StepId, StepOp};
 use shardc::recipe::Lowering;
+use shardc::schedule::Schedule;
 use std::path::{Path, PathBuf};
 
 /// Compiles a program that is right.
@@ -104,4 +106,11 @@ fn walk(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
 pub fn short_name(path: &Path) -> String {
     let below = path.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("below the repository").with_extension("");
     below.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
+}
+
+/// The methods that made the operations of a step, in order: `meet_in_middle_ring`.
+pub fn step_methods(schedule: &Schedule, step: StepId) -> String {
+    let operations = schedule.ids().map(|id| schedule.operation(id));
+    let of_step = operations.filter(|operation| operation.step as usize == step.index());
+    of_step.filter_map(|operation| operation.method).unique().join(" + ")
 }

@@ -129,7 +129,7 @@ fn reports() {
         let compiled = compile(&source);
         let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
         let (_, found) = compiler::check(&source);
-        let document = || document::plan(&name, &source, plan, topology, schedule, &found);
+        let document = || document::plan(&name, &source, plan, topology, &found);
         let timing = clock::run(&compiled.schedule, topology).expect("a time");
         let planned = assert_valid(&schema, &name, &document().with_methods(plan, topology, Lowering::default()));
         assert_valid(&schema, &name, &document().timed(&compiled, &timing));
@@ -190,7 +190,7 @@ fn why_a_product_is_done_so() {
             .choices
             .iter()
             .flat_map(|choice| [None, Some(&asked)].map(|asked| why::document(plan, choice, asked, topology)));
-        let report = document::plan("why", source, plan, topology, None, &Diagnostics::default());
+        let report = document::plan("why", source, plan, topology, &Diagnostics::default());
         let document = assert_valid(&schema, "why", &report.with_why(why.collect()));
         assert!(document["why"].as_array().is_some_and(|why| why.len() >= 2), "{document}");
     }

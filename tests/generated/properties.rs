@@ -213,7 +213,7 @@ fn reports(case: &Case, compiled: &Compiled) -> Checked {
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
     let texts = [
         report::text::machine(topology, false),
-        report::text::steps(plan, topology, Some(schedule)),
+        report::text::steps(plan, topology),
         report::text::proof(compiled),
         report::text::timing(compiled, &timing),
         plan.to_string(),
@@ -223,7 +223,7 @@ fn reports(case: &Case, compiled: &Compiled) -> Checked {
         return failure("report: nothing", format!("{place}"));
     }
     let document =
-        report::document::plan("t.shard", &case.source, plan, topology, Some(schedule), &Diagnostics::default());
+        report::document::plan("t.shard", &case.source, plan, topology, &Diagnostics::default());
     let document = document.timed(compiled, &timing);
     serde_json::to_string(&document).or_else(|error| failure("plan: json", error.to_string()))?;
     if case.thorough {

@@ -66,7 +66,7 @@ fn findings(source: &str) -> (Diagnostics, String) {
         }
         Ok(compiled) => {
             diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None));
-            let plan = text::plan(&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+            let plan = text::plan(&compiled.plan, &compiled.topology);
             let table = plan.trim_start_matches('\n').split("\n\n").next().unwrap_or_default();
             (diagnostics, table.lines().map(|line| format!("{}\n", line.trim_end())).collect())
         }

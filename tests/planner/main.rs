@@ -7,6 +7,7 @@ mod corpus;
 mod corpus_table;
 mod figures;
 mod floor;
+mod fused;
 mod golden;
 mod holes;
 mod pins;

@@ -39,7 +39,7 @@ fn every_example_through_every_stage() {
         assert!(breaches.is_empty(), "{name}: {breaches:?}");
         let report = [
             text::machine(&compiled.topology, false),
-            text::plan(&compiled.plan, &compiled.topology, Some(&compiled.schedule)),
+            text::plan(&compiled.plan, &compiled.topology),
             text::proof(&compiled),
             text::timing(&compiled, &timing),
         ];

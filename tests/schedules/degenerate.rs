@@ -1,12 +1,12 @@
 //! Collectives where little is left of them: axes of one and of two, sizes that do not divide, one element, and none.
 #![allow(missing_docs)]
 
-use crate::common::{compile, compile_lowered, errors, first_collective, programs, small_examples};
+use crate::common::{compile, compile_lowered, errors, first_collective, programs, small_examples, step_methods};
 use itertools::{Itertools, iproduct};
 use shardc::collective::CollectiveKind;
 use shardc::mesh::Wiring;
 use shardc::recipe::Lowering;
-use shardc::report::{step_bound, step_methods};
+use shardc::report::step_bound;
 use shardc::schedule::methods;
 use shardc::sim::{clock, proof, values};
 

@@ -1,7 +1,7 @@
 //! Gathers that borrow the links of an axis that holds copies: proven, right on numbers, and at the bound.
 #![allow(missing_docs)]
 
-use crate::common::{compile_with, first_collective};
+use crate::common::{compile_with, first_collective, step_methods};
 use itertools::iproduct;
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
@@ -10,7 +10,7 @@ use shardc::layout::Sharding;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::recipe::Lowering;
-use shardc::report::{step_bound, step_method_times, step_methods, text};
+use shardc::report::{step_bound, step_method_times, text};
 use shardc::schedule::methods::Borrowed;
 use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
 use shardc::sim::{clock, proof, values};

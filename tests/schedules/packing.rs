@@ -3,13 +3,13 @@
 //! A full run (`SHARDC_TESTS=full`) tries five times as many machines.
 #![allow(missing_docs)]
 
-use crate::common::{compile_with, first_collective, sets};
+use crate::common::{compile_with, first_collective, sets, step_methods};
 use itertools::Itertools;
 use shardc::bounds::Bound;
 use shardc::compiler::{Compiled, Options};
 use shardc::costs::CostModel;
 use shardc::plan::StepOp;
-use shardc::report::{step_bound, step_methods};
+use shardc::report::step_bound;
 use shardc::sim::{clock, proof, values};
 use shardc::units::Time;
 

@@ -2,12 +2,12 @@
 //! closed form.
 #![allow(missing_docs)]
 
-use crate::common::{compile, compile_with, first_collective};
+use crate::common::{compile, compile_with, first_collective, step_methods};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::recipe::Lowering;
-use shardc::report::{step_bound, step_method_times, step_methods};
+use shardc::report::{step_bound, step_method_times};
 use shardc::sim::{clock, proof, values};
 use shardc::topology::{HopRule, Topology};
 

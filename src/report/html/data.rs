@@ -11,7 +11,7 @@ use crate::picture::timeline::{Lane, Scope, Timeline, step_names};
 use crate::plan::Choice;
 use crate::recipe::Lowering;
 use crate::report::document::{self, DiagnosticDocument};
-use crate::report::{plan_bound, step_bound, step_method_times, step_methods, step_reason, text};
+use crate::report::{plan_bound, step_bound, step_method_times, step_reason, text};
 use crate::sim::clock::{Record, Timing};
 use crate::topology::{Link, LinkSide, Topology};
 use crate::units::Time;
@@ -331,7 +331,7 @@ fn array(compiled: &Compiled, name: &str, layout: &Layout) -> ArrayDocument {
 }
 
 fn steps(compiled: &Compiled, source: &str, lowering: Lowering) -> Vec<StepDocument> {
-    let Compiled { topology, plan, schedule, .. } = compiled;
+    let Compiled { topology, plan, .. } = compiled;
     let index = crate::span::LineIndex::new(source);
     let total = plan.totals().time();
     let show = |time| topology.scale.show(time);
@@ -355,7 +355,7 @@ fn steps(compiled: &Compiled, source: &str, lowering: Lowering) -> Vec<StepDocum
             part: if total == Time::ZERO { 0.0 } else { (step.cost.time * plan.times(id)).ratio(total) },
             bound: show(step_bound(plan, id, topology).time()),
             limit: step.cost.limit.name(),
-            method: step_methods(schedule, id),
+            method: plan.how(id).to_owned(),
             case: plan.case(id),
             times: plan.times(id),
             line: index.line_column(source, plan.span(id).start).0,

@@ -181,7 +181,7 @@ pub(super) fn all(compiled: &Compiled, timing: &Timing) -> (Vec<Player>, Vec<Ste
         };
         players.push(Player {
             name: names[id.index()].clone(),
-            method: super::super::step_methods(schedule, id),
+            method: plan.how(id).to_owned(),
             layouts: format!("{} -> {}", plan.array(plan.operands(id)[0]), plan.array(id)),
             array: plan.program.name(plan.step(id).value),
             dims: plan.step(id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect(),

@@ -6,10 +6,11 @@
 
 mod rows;
 
+use crate::common::step_methods;
 use itertools::iproduct;
 use rows::{KINDS, Machine, SIZES, families};
 use shardc::compiler::{self, Options};
-use shardc::report::{step_bound, step_methods, step_reason};
+use shardc::report::{step_bound, step_reason};
 use shardc::sim::clock;
 use std::fmt::Write as _;
 

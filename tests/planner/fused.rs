@@ -1,0 +1,97 @@
+//! Kernels: no layout of a program that is written out is cheaper than the plan that leaves it open, and no plan takes
+//! longer than one on a machine that fuses nothing.
+
+use crate::common::{programs, short_name};
+use itertools::Itertools;
+use shardc::compiler::{self, Options};
+use shardc::fusion::Fusion;
+use shardc::plan::Plan;
+use shardc::topology::Hardware;
+use shardc::units::Time;
+
+fn plan(source: &str, fusion: Fusion) -> Option<Plan> {
+    let program = compiler::check(source).0.expect("a right program");
+    let named = program.hardware.as_ref().map_or(Hardware::DEFAULT, |name| name.node.as_str());
+    let hardware = Hardware { fusion, ..Hardware::named(named).expect("a shipped profile") };
+    let options = Options { hardware: Some(hardware), ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("it has rates");
+    compiler::plan(&program, &topology, &options).ok()
+}
+
+fn time(source: &str) -> Option<Time> {
+    plan(source, Fusion::Elementwise).map(|plan| plan.totals().time())
+}
+
+/// All layouts of the named arrays between inputs and output, on one axis.
+#[test]
+fn no_written_layouts_take_less() {
+    let programs = [
+        ("x: bf16[B, D_X]\nW: bf16[D, F]\nb: bf16[F]", "h@ = x * W;g@ = h + b;y@ = relu(g)", ["B", "F"]),
+        ("x: f32[B, F_X]\nr: f32[B_X, F]", "h@ = relu(x);g@ = exp(h);y@ = g + r", ["B", "F"]),
+        (
+            "x: bf16[B, D_X]\nW: bf16[D, F_X]\nr: bf16[B_X, F]",
+            "h@ = relu(x * W);g@ = h + r;y@ = exp(g) + r",
+            ["B", "F"],
+        ),
+        ("x: f32[B, F_X]", "h@ = softmax_F(x);g@ = h + x;y@ = relu(g)", ["B", "F"]),
+        ("x: f32[B, F_X]\nm: f32[B]", "h@ = exp(x - m);g@ = relu(h);y@ = g + h", ["B", "F"]),
+    ];
+    let mut compared = 0;
+    for (inputs, body, dims) in programs {
+        for (rows, columns, devices) in [(64, 64, 2), (4096, 8192, 4), (1 << 17, 512, 4)] {
+            let ground =
+                format!("mesh {{X: {devices} ring}} on tpu_v5p\ndims {{B: {rows}, D: 1024, F: {columns}}}\n{inputs}\n");
+            let [first, second] = dims;
+            let layouts =
+                [format!("[{first}, {second}]"), format!("[{first}_X, {second}]"), format!("[{first}, {second}_X]")];
+            let statements: Vec<&str> = body.split(';').collect();
+            let last = format!("[{first}_X, {second}]");
+            let source = |written: &[&str]| {
+                let lines = statements.iter().zip(written).map(|(line, layout)| line.replacen('@', layout, 1));
+                format!("{ground}{}\n", lines.collect::<Vec<_>>().join("\n"))
+            };
+            let free = source(&["", "", &last]);
+            let choices = layouts.iter().map(String::as_str);
+            let written = choices.clone().cartesian_product(choices.collect::<Vec<_>>());
+            let times: Vec<(Time, String)> = written
+                .map(|(one, two)| source(&[one, two, &last]))
+                .filter_map(|text| Some((time(&text)?, text)))
+                .collect();
+            let (least, text) = times.into_iter().min().expect("one of them has a plan");
+            let found = plan(&free, Fusion::Elementwise).expect("a plan");
+            assert!(found.totals().time() <= least, "{free}\ntakes longer than\n{text}");
+            assert!(!found.exact || found.lower_bound == found.totals().time(), "{free}");
+            compared += 9;
+        }
+    }
+    assert_eq!(compared, 135);
+}
+
+/// The plans of examples and the corpus: fused never slower, and as often proven.
+#[test]
+fn fusion_makes_no_program_slower() {
+    let (mut proven, mut faster, mut count) = ([0, 0], 0, 0);
+    for path in [programs("examples"), programs("tests/corpus")].concat() {
+        let source = std::fs::read_to_string(&path).expect("a program");
+        let Some(program) = compiler::check(&source).0 else { continue };
+        if program.hardware.as_ref().is_some_and(|name| Hardware::named(&name.node).is_none()) {
+            continue;
+        }
+        let [Some(apart), Some(fused)] = [Fusion::None, Fusion::Elementwise].map(|fusion| plan(&source, fusion)) else {
+            continue;
+        };
+        assert!(apart.kernels.is_empty());
+        let [before, after] = [&apart, &fused].map(|plan| plan.totals().time());
+        assert!(after <= before, "{}: {after:?}, {before:?} without", short_name(&path));
+        assert!(fused.lower_bound <= after, "{}", short_name(&path));
+        proven[0] += u32::from(apart.exact);
+        proven[1] += u32::from(fused.exact);
+        faster += u32::from(after < before);
+        count += 1;
+        if apart.exact && !fused.exact {
+            println!("{} is not proven any more", short_name(&path));
+        }
+    }
+    println!("{count} programs, {faster} faster; proven {proven:?}");
+    assert!(faster > 10 && proven[1] >= proven[0], "{faster} of {count}, proven {proven:?}");
+}
