@@ -9,6 +9,7 @@ use crate::program::{Definition, Program, ValueId, Wanted};
 use petgraph::Direction;
 use petgraph::graph::DiGraph;
 use petgraph::visit::EdgeRef;
+use std::collections::BTreeSet;
 
 /// What a function is to fusion.
 fn role(function: Function) -> Role {
@@ -21,6 +22,8 @@ pub(super) struct Structure {
     kernels: Vec<Option<usize>>,
     /// What each value has to do with memory.
     access: Vec<Access>,
+    /// What is computed before each value in its kernel, and leads to it.
+    before: Vec<BTreeSet<usize>>,
     /// How many operands each value is.
     uses: Vec<usize>,
     /// For a product, the result behind it that is written in place of its own, with the parts of the sizes of elements.
@@ -59,6 +62,12 @@ impl Structure {
         for kernel in &found {
             kernel.iter().for_each(|member| kernels[*member] = kernel.first().copied());
         }
+        let mut before: Vec<BTreeSet<usize>> = Vec::with_capacity(nodes.len());
+        for (at, node) in nodes.iter().enumerate() {
+            let own = |operand: &&usize| kernels[at].is_some() && kernels[**operand] == kernels[at];
+            let operands = node.operands.iter().filter(own);
+            before.push(operands.flat_map(|operand| before[*operand].iter().copied().chain([*operand])).collect());
+        }
         let mut uses = vec![0; nodes.len()];
         nodes.iter().flat_map(|node| &node.operands).for_each(|operand| uses[*operand] += 1);
         let mut replaced = vec![None; nodes.len()];
@@ -70,7 +79,7 @@ impl Structure {
                 replaced[product] = is_alike.then(|| (id, [own.dtype.size(), other.dtype.size()]));
             }
         }
-        Structure { kernels, access, uses, replaced }
+        Structure { kernels, access, before, uses, replaced }
     }
 
     /// The kernel of a value, by its first one.
@@ -81,6 +90,11 @@ impl Structure {
     /// Whether a value is passed on to one that is computed from it, if nothing is moved.
     pub(super) fn is_passed_on(&self, from: ValueId, to: ValueId) -> bool {
         self.kernel(from).is_some() && self.kernel(from) == self.kernel(to)
+    }
+
+    /// Whether a value leads to another one inside of their kernel.
+    pub(super) fn is_before(&self, first: ValueId, second: ValueId) -> bool {
+        self.before[second.index()].contains(&first.index())
     }
 
     /// What a value has to do with memory, if nothing is moved.

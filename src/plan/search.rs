@@ -493,32 +493,28 @@ impl<'a> Search<'a> {
 
     /// What a user pays for an operand in a sharding, if it can be had like that, and whether it takes it as it is
     /// computed, in its own kernel.
-    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize)) -> Option<(Score, bool)> {
+    ///
+    /// - `may_fuse`: whether it can.
+    fn through(&self, operand: ValueId, node: Node, user: (ValueId, usize), may_fuse: bool) -> Option<(Score, bool)> {
         let found = &self.found[operand.index()];
         let place = self.users[operand.index()].iter().position(|other| *other == user).unwrap_or_default();
         let offered = found.offered().get(node).map(|(score, _)| self.part(operand, *score, place));
         if !self.structure.is_passed_on(operand, user.0) {
             return Some((offered?, false));
         }
-        let fresh = found.fresh.get(&node).map(|(score, _)| *score);
-        let apart = |score: Score| (score + self.apart(operand, node, user.0), false);
-        match found.settled {
-            None if self.structure.is_used_once(operand) => {
-                let inside = fresh.map(|score| (score, true));
-                inside.into_iter().chain(offered.map(apart)).min_by_key(|(score, inside)| (*score, !inside))
-            }
-            None if fresh.is_some() => Some((offered?, true)),
-            Some(settled) if node == settled => {
-                let (made, _) = found.made.get(node)?;
-                // There may be a cheaper way to have it than to take it as it is computed.
-                let inside = fresh.map(|fresh| {
-                    let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
-                    (offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0), true)
-                });
-                inside.into_iter().chain(offered.map(apart)).min_by_key(|(score, inside)| (*score, !inside))
-            }
-            Some(_) | None => offered.map(apart),
-        }
+        let apart = offered.map(|score| (score + self.apart(operand, node, user.0), false));
+        let fresh = found.fresh.get(&node).map(|(score, _)| *score).filter(|_| may_fuse);
+        let inside = match found.settled {
+            None if self.structure.is_used_once(operand) => fresh,
+            Some(settled) if node != settled => None,
+            // There may be a cheaper way to have it than to take it as it is computed.
+            Some(_) | None => fresh.zip(found.made.get(node)).map(|(fresh, (made, _))| {
+                let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
+                offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0)
+            }),
+        };
+        let inside = inside.map(|score| (score, true));
+        inside.into_iter().chain(apart).min_by_key(|(score, inside)| (*score, !inside))
     }
 
     /// The shardings in which a value is computed, if a kernel may pass it on.
@@ -599,7 +595,7 @@ impl<'a> Search<'a> {
             Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
             Definition::Collective { collective, from, operand } => {
                 let Some(source) = self.space(*operand).known(from) else { return Vec::new() };
-                let Some((score, _)) = self.through(*operand, source, (id, 0)) else { return Vec::new() };
+                let Some((score, _)) = self.through(*operand, source, (id, 0), false) else { return Vec::new() };
                 let layout = self.space(*operand).layout(source);
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
@@ -634,7 +630,7 @@ impl<'a> Search<'a> {
         };
         let mut sources = Vec::new();
         for node in offered {
-            let Some((score, _)) = self.through(operand, node, (id, 0)) else { continue };
+            let Some((score, _)) = self.through(operand, node, (id, 0), false) else { continue };
             let from = self.space(operand).sharding(node);
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
             let dims = einsum.result.iter().filter_map(place).map(|dim| from.dims[dim]).collect();
@@ -652,13 +648,18 @@ impl<'a> Search<'a> {
     pub(super) fn source(&self, id: ValueId, way: &Way) -> Option<(Node, Score, Origin)> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
-        let mut score = Score::default();
-        let mut inside = Vec::with_capacity(operands.len());
-        for (place, (operand, node)) in operands.iter().zip(&way.operands).enumerate() {
-            let (paid, is_inside) = self.through(*operand, *node, (id, place))?;
-            score = score + paid;
-            inside.push(is_inside);
+        let taken = |place: usize, may_fuse| self.through(operands[place], way.operands[place], (id, place), may_fuse);
+        let mut parts: Vec<(Score, bool)> =
+            (0..operands.len()).map(|place| taken(place, true)).collect::<Option<_>>()?;
+        // What an operand that leaves the kernel is computed from has left it as well.
+        for place in 0..operands.len() {
+            let is_left = |other: usize| !parts[other].1 && self.structure.is_before(operands[place], operands[other]);
+            if parts[place].1 && (0..operands.len()).any(is_left) {
+                parts[place] = taken(place, false)?;
+            }
         }
+        let score = parts.iter().fold(Score::default(), |sum, (score, _)| sum + *score);
+        let inside = parts.into_iter().map(|(_, inside)| inside).collect();
         let times = u128::from(program.times(id));
         let beside = self.beside.get(id.index()).map_or(0, |beside| beside.making);
         if way.held.saturating_add(beside) > self.terms.held || way.flops.saturating_mul(times) > self.most_flops(id) {

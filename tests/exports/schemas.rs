@@ -127,7 +127,7 @@ fn reports() {
     for path in small_programs() {
         let (name, source) = (short_name(&path), std::fs::read_to_string(&path).expect("an example"));
         let compiled = compile(&source);
-        let (plan, topology, schedule) = (&compiled.plan, &compiled.topology, Some(&compiled.schedule));
+        let (plan, topology) = (&compiled.plan, &compiled.topology);
         let (_, found) = compiler::check(&source);
         let document = || document::plan(&name, &source, plan, topology, &found);
         let timing = clock::run(&compiled.schedule, topology).expect("a time");

@@ -222,8 +222,7 @@ fn reports(case: &Case, compiled: &Compiled) -> Checked {
     if let Some(place) = texts.iter().position(String::is_empty) {
         return failure("report: nothing", format!("{place}"));
     }
-    let document =
-        report::document::plan("t.shard", &case.source, plan, topology, &Diagnostics::default());
+    let document = report::document::plan("t.shard", &case.source, plan, topology, &Diagnostics::default());
     let document = document.timed(compiled, &timing);
     serde_json::to_string(&document).or_else(|error| failure("plan: json", error.to_string()))?;
     if case.thorough {
