@@ -4,7 +4,7 @@
 //! The pages are Markdown files, `pages/CODE.md`: a heading with the code, one sentence, the reasons, and the two
 //! programs.
 
-use crate::program::distance;
+use strsim::osa_distance;
 
 /// A page about one code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +173,7 @@ pub fn near(code: &str) -> Vec<&'static str> {
     let mut near: Vec<(usize, &str)> = PAGES
         .iter()
         .filter_map(|page| {
-            let edits = distance(&code, page.code);
+            let edits = osa_distance(&code, page.code);
             let common = words(&code).filter(|word| words(page.code).any(|other| other == *word)).count();
             let close = edits <= (page.code.len() / 3).max(2);
             (close || common > 0).then_some((edits.saturating_sub(4 * common), page.code))

@@ -5,13 +5,14 @@
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::layouts::Wish;
-use super::names::{distance, nearest};
+use super::names::nearest;
 use super::{Definition, ValueId};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Dim;
 use crate::span::Span;
 use crate::syntax::{ArrayRef, BinaryOp, Expr, ExprKind, Name};
+use strsim::osa_distance;
 
 /// What an expression stands for.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +107,7 @@ impl Checker {
         let dtype = array.dtype.as_ref().map_or(DType::Bf16, |dtype| dtype.node);
         let known = array.name.as_ref().and_then(|name| {
             let known = self.scope.keys().map(String::as_str);
-            nearest(&name.node, known.filter(|known| distance(known, &name.node) <= 1)).map(str::to_owned)
+            nearest(&name.node, known.filter(|known| osa_distance(known, &name.node) <= 1)).map(str::to_owned)
         });
         let id = self.input(array.name.as_ref(), dtype, brackets, false, array.span)?;
         if let (Some(_), Some(binding)) = (&array.name, self.bindings.last_mut()) {

@@ -35,7 +35,6 @@ mod laws;
 mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
-pub(crate) use names::distance;
 pub use pin::{Pin, Strategy};
 pub use repeat::{Carried, Repeat};
 
