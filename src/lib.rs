@@ -51,6 +51,7 @@ pub mod diag;
 pub mod dtype;
 pub mod einsum;
 pub mod escape;
+mod flow;
 pub mod function;
 pub mod fusion;
 pub mod layout;

@@ -6,8 +6,7 @@
 //! exact, not a limit). Source: ForestColl (arXiv 2402.06787) for gathers.
 
 use super::demand::{Demand, Piece};
-use super::flow::Network;
-use super::graph::Graph;
+use super::graph::{Graph, UNLIMITED};
 use super::load::Load;
 use super::sets;
 
@@ -89,17 +88,17 @@ fn cut_of(graph: &Graph, demand: &Demand, chosen: &dyn Fn(usize) -> bool) -> Cut
 
 /// The same devices with the switches of the least cut.
 fn with_switches(graph: &Graph, devices: &[bool]) -> Vec<bool> {
-    let mut network = Network::new(graph.nodes());
-    add_links(&mut network, graph, 1);
+    let mut flow = graph.flow(1);
+    let (source, sink) = (flow.add_node(), flow.add_node());
     for (device, inside) in devices.iter().enumerate().take(graph.devices()) {
-        let (node, source, sink) = (network.node(device), network.source(), network.sink());
         if *inside {
-            network.add(node, sink, Network::UNLIMITED);
+            flow.add(device, sink, UNLIMITED);
         } else {
-            network.add(source, node, Network::UNLIMITED);
+            flow.add(source, device, UNLIMITED);
         }
     }
-    network.least_cut().sink_side[..graph.nodes()].to_vec()
+    flow.send(source, sink, u128::MAX);
+    flow.sink_side(sink)[..graph.nodes()].to_vec()
 }
 
 /// Whether the heaviest set is always among those that [`anchors`] leads to: what is moved is held and needed by
@@ -175,14 +174,13 @@ fn improve(graph: &Graph, demand: &Demand, anchor: &Anchor, best: &mut Option<Cu
 
 /// The set that has most pieces above the guess, and whether it has any.
 fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (Option<Cut>, bool) {
-    let mut network = Network::new(graph.nodes());
-    let (source, sink) = (network.source(), network.sink());
-    add_links(&mut network, graph, guess.pieces);
+    let mut flow = graph.flow(guess.pieces);
+    let (source, sink) = (flow.add_node(), flow.add_node());
     for device in &anchor.inside {
-        network.add(network.node(*device), sink, Network::UNLIMITED);
+        flow.add(*device, sink, UNLIMITED);
     }
     for device in &anchor.outside {
-        network.add(source, network.node(*device), Network::UNLIMITED);
+        flow.add(source, *device, UNLIMITED);
     }
     let mut wanted = 0u128;
     for piece in &demand.pieces {
@@ -191,33 +189,29 @@ fn least_cut(graph: &Graph, demand: &Demand, anchor: &Anchor, guess: Load) -> (O
             // With a holder inside the piece is inside, and is paid for.
             Entering::UnlessHeld(holders) => {
                 wanted += 1;
-                let node = network.add_node();
-                network.add(source, node, guess.capacity);
-                holders.iter().for_each(|device| network.add(node, network.node(*device), Network::UNLIMITED));
+                let node = flow.add_node();
+                flow.add(source, node, guess.capacity);
+                for device in holders {
+                    flow.add(node, *device, UNLIMITED);
+                }
             }
             // With a needer outside the piece is outside, and is paid for.
             Entering::IfAllNeed(needers) => {
                 wanted += 1;
-                let node = network.add_node();
-                network.add(node, sink, guess.capacity);
-                needers.iter().for_each(|device| network.add(network.node(*device), node, Network::UNLIMITED));
+                let node = flow.add_node();
+                flow.add(node, sink, guess.capacity);
+                for device in needers {
+                    flow.add(*device, node, UNLIMITED);
+                }
             }
             Entering::Unknown => {}
         }
     }
-    let cut = network.least_cut();
-    let better = cut.capacity < wanted.saturating_mul(guess.capacity);
+    let better = flow.send(source, sink, u128::MAX) < wanted.saturating_mul(guess.capacity);
     if !better {
         return (None, false);
     }
-    let inside = cut.sink_side[..graph.nodes()].to_vec();
+    let inside = flow.sink_side(sink)[..graph.nodes()].to_vec();
     let load = Load::new(demand.entering(&inside), graph.capacity_into(&inside));
     (Some(Cut { inside, load }), true)
-}
-
-fn add_links(network: &mut Network, graph: &Graph, times: u128) {
-    for link in graph.links() {
-        let capacity = graph.capacity(link).saturating_mul(times);
-        network.add(network.node(link.from), network.node(link.to), capacity);
-    }
 }

@@ -1,10 +1,14 @@
 //! The machine as a plain graph: devices, switches, and one-way links with capacities.
 
+use crate::flow::Flow;
 use crate::mesh::{AxisId, DeviceId};
 use crate::topology::{self, LinkSide, Topology};
 use crate::units::{Rate, Time, gcd};
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
+
+/// Above every capacity, and as many of them as there are nodes and pieces still fit.
+pub(super) const UNLIMITED: u128 = 1 << 96;
 
 /// A one-way link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +141,15 @@ impl Graph {
         let edges = self.links.edges_directed(node(switch), direction);
         let other = |link: &Link| if to_inside { inside[link.to] } else { !inside[link.from] };
         edges.map(|edge| *edge.weight()).filter(other).map(|link| self.capacity(link)).sum()
+    }
+
+    /// Its links as a network, with so many times their capacity.
+    pub(super) fn flow(&self, times: u128) -> Flow<u128> {
+        let mut flow = Flow::new(self.nodes());
+        for link in self.links() {
+            flow.add(link.from, link.to, self.capacity(link).saturating_mul(times).min(UNLIMITED));
+        }
+        flow
     }
 
     /// How far each node is from the nearest of `sources`; `None` where no way leads.

@@ -24,7 +24,6 @@ pub mod crossing;
 mod cuts;
 pub mod demand;
 mod engines;
-mod flow;
 pub mod graph;
 pub mod irregular;
 mod load;

@@ -5,8 +5,7 @@
 //! Source of the bound: Patarasuk and Yuan (2009).
 
 use super::demand::Demand;
-use super::flow::Network;
-use super::graph::Graph;
+use super::graph::{Graph, UNLIMITED};
 use super::load::Load;
 
 /// Parts of the groups, and the sends between them.
@@ -68,26 +67,18 @@ fn leaving(graph: &Graph, places: &[Vec<usize>], parts: &Parts) -> u128 {
         return between.map(|link| graph.capacity(link)).sum();
     }
     let out_of = |part: usize| {
-        let mut network = network(graph, 1);
+        let mut flow = graph.flow(1);
+        let (source, sink) = (flow.add_node(), flow.add_node());
         for device in devices() {
-            let (node, source, sink) = (network.node(*device), network.source(), network.sink());
             if parts.part[*device] == part {
-                network.add(source, node, Network::UNLIMITED);
+                flow.add(source, *device, UNLIMITED);
             } else {
-                network.add(node, sink, Network::UNLIMITED);
+                flow.add(*device, sink, UNLIMITED);
             }
         }
-        network.least_cut().capacity
+        flow.send(source, sink, u128::MAX)
     };
     (0..parts.count).map(out_of).sum()
-}
-
-fn network(graph: &Graph, times: u128) -> Network {
-    let mut network = Network::new(graph.nodes());
-    for link in graph.links() {
-        network.add(network.node(link.from), network.node(link.to), graph.capacity(link).saturating_mul(times));
-    }
-    network
 }
 
 /// The partition of the places with the least sum of `sends * leaving(part) - capacity`.
@@ -96,30 +87,30 @@ fn truncation(graph: &Graph, places: &[Vec<usize>], capacity: u128, sends: u128)
     let mut added: Vec<(u128, u128)> = Vec::new();
     let mut parts: Vec<Vec<usize>> = Vec::new();
     for (place, devices) in places.iter().enumerate() {
-        let mut network = network(graph, sends);
-        let (source, sink) = (network.source(), network.sink());
-        devices.iter().for_each(|device| network.add(source, network.node(*device), Network::UNLIMITED));
+        let mut flow = graph.flow(sends);
+        let (source, sink) = (flow.add_node(), flow.add_node());
+        for device in devices {
+            flow.add(source, *device, UNLIMITED);
+        }
         for (earlier, (gain, loss)) in added.iter().enumerate() {
             // The devices of one place are on one side.
-            let first = network.node(places[earlier][0]);
+            let first = places[earlier][0];
             for device in &places[earlier][1..] {
-                let node = network.node(*device);
-                network.add(first, node, Network::UNLIMITED);
-                network.add(node, first, Network::UNLIMITED);
+                flow.add_both_ways(first, *device, UNLIMITED, UNLIMITED);
             }
-            network.add(source, first, *gain);
-            network.add(first, sink, *loss);
+            flow.add(source, first, (*gain).min(UNLIMITED));
+            flow.add(first, sink, (*loss).min(UNLIMITED));
         }
         for later in places[place + 1..].iter().flatten() {
-            network.add(network.node(*later), sink, Network::UNLIMITED);
+            flow.add(*later, sink, UNLIMITED);
         }
-        let cut = network.least_cut();
+        let above = flow.send(source, sink, u128::MAX);
+        let source_side = flow.source_side(source);
         let gains: u128 = added.iter().map(|(gain, _)| gain).sum();
         // The cut counts all gains that are not taken; the truncated value is cut - gains - capacity.
-        let above = cut.capacity;
         let below = gains.saturating_add(capacity);
         added.push((above.saturating_sub(below), below.saturating_sub(above)));
-        let joined = |part: &Vec<usize>| part.iter().any(|place| cut.source_side[places[*place][0]]);
+        let joined = |part: &Vec<usize>| part.iter().any(|place| source_side[places[*place][0]]);
         let (mut with, apart): (Vec<Vec<usize>>, Vec<Vec<usize>>) = parts.into_iter().partition(joined);
         with.push(vec![place]);
         parts = apart;

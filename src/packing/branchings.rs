@@ -5,8 +5,8 @@
 //! taking no more of a link than the sets that the tree has reached elsewhere leave over. If that is less than the
 //! weight of the tree, the tree becomes two.
 
-use super::flow::{Flow, UNLIMITED};
-use super::{Branching, Link, Network};
+use super::{Branching, Link, Network, UNLIMITED};
+use crate::flow::Flow;
 
 /// Where some trees begin.
 #[derive(Clone, Debug)]
@@ -148,7 +148,7 @@ impl Wood {
         let mut flow = Flow::new(self.nodes);
         let start = flow.add_node();
         for link in self.links.iter().filter(|link| link.capacity > 0) {
-            flow.add(link.from, link.to, link.capacity, 0);
+            flow.add(link.from, link.to, link.capacity);
         }
         let mut others = 0;
         for (other, growing) in self.trees.iter().enumerate() {
@@ -157,12 +157,12 @@ impl Wood {
             }
             others += growing.branching.weight;
             let source = flow.add_node();
-            flow.add(start, source, growing.branching.weight, 0);
+            flow.add(start, source, growing.branching.weight);
             for (node, _) in growing.depths.iter().enumerate().filter(|(_, depth)| depth.is_some()) {
-                flow.add(source, node, UNLIMITED, 0);
+                flow.add(source, node, UNLIMITED);
             }
         }
-        flow.add(start, from, UNLIMITED, 0);
+        flow.add(start, from, UNLIMITED);
         flow.send(start, to, others + wanted).saturating_sub(others)
     }
 }

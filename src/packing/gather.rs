@@ -1,8 +1,8 @@
 //! Trees from who holds something to all others.
 
 use super::branchings::{Root, grow};
-use super::flow::{Flow, UNLIMITED};
-use super::{Link, Network, Packing};
+use super::{Link, Network, Packing, UNLIMITED};
+use crate::flow::Flow;
 use crate::units::gcd;
 
 /// Packs trees of equal weight for each source, as much as fits: a source is the nodes that hold the same, and each
@@ -53,13 +53,13 @@ fn too_small(network: &Network, sources: &[Vec<usize>], (weight, scale): (u64, u
     let mut flow = Flow::new(network.nodes);
     let start = flow.add_node();
     for link in &network.links {
-        flow.add(link.from, link.to, link.capacity * scale, 0);
+        flow.add(link.from, link.to, link.capacity * scale);
     }
     for nodes in sources {
         let source = flow.add_node();
-        flow.add(start, source, weight, 0);
+        flow.add(start, source, weight);
         nodes.iter().for_each(|holder| {
-            flow.add(source, *holder, UNLIMITED, 0);
+            flow.add(source, *holder, UNLIMITED);
         });
     }
     let wanted = weight * sources.len() as u64;

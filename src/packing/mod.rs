@@ -11,7 +11,6 @@
 //! with weights; Tutte and Nash-Williams (1961) for undirected trees; ForestColl (arXiv 2402.06787) for gathers.
 
 mod branchings;
-mod flow;
 mod gather;
 mod spanning;
 #[cfg(test)]
@@ -19,6 +18,9 @@ mod tests;
 
 pub use gather::gather;
 pub use spanning::spanning;
+
+/// Above every capacity, and as many of them as there are nodes still fit.
+const UNLIMITED: u64 = 1 << 52;
 
 /// Nodes, numbered from 0, and one-way links between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

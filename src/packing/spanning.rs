@@ -1,8 +1,8 @@
 //! Trees along which sums rise and fall again, so that a cable is used both ways.
 
 use super::branchings::{Root, grow};
-use super::flow::{Flow, UNLIMITED};
-use super::{Branching, Link, Network, Packing};
+use super::{Branching, Link, Network, Packing, UNLIMITED};
+use crate::flow::Flow;
 use crate::units::gcd;
 
 /// A cable: both its links carry as much as the weaker one.
@@ -91,17 +91,17 @@ fn room(nodes: usize, kept: &[Cable], ends: [usize; 2], weight: u64) -> (u64, Ve
     let (source, sink) = (flow.add_node(), flow.add_node());
     let mut at = vec![0; nodes];
     for cable in kept {
-        flow.add(cable.ends[0], cable.ends[1], cable.capacity, cable.capacity);
+        flow.add_both_ways(cable.ends[0], cable.ends[1], cable.capacity, cable.capacity);
         cable.ends.into_iter().for_each(|end| at[end] += cable.capacity);
     }
     let mut gained = 0;
     for (node, at) in at.into_iter().enumerate() {
-        flow.add(node, sink, (2 * weight).saturating_sub(at), 0);
-        flow.add(source, node, at.saturating_sub(2 * weight), 0);
+        flow.add(node, sink, (2 * weight).saturating_sub(at));
+        flow.add(source, node, at.saturating_sub(2 * weight));
         gained += at.saturating_sub(2 * weight);
     }
     for end in ends {
-        flow.add(source, end, UNLIMITED, 0);
+        flow.add(source, end, UNLIMITED);
     }
     let cut = flow.send(source, sink, UNLIMITED);
     let room = (cut.saturating_sub(gained) / 2).saturating_sub(weight);
@@ -116,10 +116,10 @@ fn oriented(nodes: usize, cables: &[Cable], weight: u64) -> (Vec<Link>, Vec<u64>
     let mut into = Vec::new();
     for cable in cables {
         let node = flow.add_node();
-        flow.add(source, node, cable.capacity, 0);
-        into.push(cable.ends.map(|end| flow.add(node, end, cable.capacity, 0)));
+        flow.add(source, node, cable.capacity);
+        into.push(cable.ends.map(|end| flow.add(node, end, cable.capacity)));
     }
-    let beginnings: Vec<usize> = (0..nodes).map(|node| flow.add(node, sink, weight, 0)).collect();
+    let beginnings: Vec<usize> = (0..nodes).map(|node| flow.add(node, sink, weight)).collect();
     flow.send(source, sink, UNLIMITED);
     let mut links = Vec::new();
     for (cable, into) in cables.iter().zip(into) {
