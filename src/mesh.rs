@@ -2,11 +2,13 @@
 
 mod orbits;
 mod views;
+mod wiring;
 
 pub use orbits::Orbits;
 use std::fmt;
 use std::iter;
 use views::{Cut, View};
+pub use wiring::Wiring;
 
 /// An axis of the mesh, by its place in the declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,27 +44,6 @@ impl DeviceId {
 impl fmt::Display for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "d{}", self.0)
-    }
-}
-
-/// How the devices along an axis are wired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Wiring {
-    /// Neighbours are linked and the last device is linked to the first.
-    Ring,
-    /// Neighbours are linked, the ends are not.
-    Line,
-    /// Every device has one port into a switch that reaches all others.
-    Switch,
-}
-
-impl fmt::Display for Wiring {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Wiring::Ring => "ring",
-            Wiring::Line => "line",
-            Wiring::Switch => "switch",
-        })
     }
 }
 

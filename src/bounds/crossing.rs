@@ -47,12 +47,8 @@ fn capacity(topology: &Topology, along: AxisSet) -> u128 {
     let ports = along.iter().unique_by(|axis| topology.axes[axis.index()].port);
     let of_axis = |axis: AxisId| {
         let links = topology.axes[axis.index()];
-        let size = u128::from(topology.machine.size(axis));
-        let count = match links.wiring {
-            Wiring::Ring => 2 * devices,
-            Wiring::Line => 2 * devices / size * (size - 1),
-            Wiring::Switch => devices,
-        };
+        let size = topology.machine.size(axis);
+        let count = devices / u128::from(size) * u128::from(links.wiring.all_links(size));
         (count * u128::from(links.one_way.per_second())).div_ceil(u128::from(topology.sharers(axis)))
     };
     ports.map(of_axis).sum()

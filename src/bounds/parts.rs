@@ -1,11 +1,12 @@
 //! Bounds on a mesh with axes in parts: the parts share the links of their axis.
 
+use super::load::{self, Units};
 use super::{Bound, Certificate, Reason};
 use crate::collective::Collective;
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
-use crate::topology::{AxisLinks, Topology};
-use crate::units::{Bytes, Rate, Time};
+use crate::topology::Topology;
+use crate::units::{Bytes, Time};
 
 /// Bytes, a fraction of these, over what links carry in a second.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +100,8 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
 impl Load {
     /// `bytes / (divisor * capacity)`, rounded down: a bound must not be above the truth.
     fn time(self, topology: &Topology) -> Time {
-        let second = topology.scale.at_rate(1, Rate::new(1).expect("one")).ticks();
-        // A product beyond 128 bits saturates, which makes the bound lower and keeps it true.
-        Time::from_ticks(self.bytes.saturating_mul(second) / (self.divisor * self.capacity).max(1))
+        let units = Units { bytes: 1, divisor: self.divisor, rate: 1 };
+        load::Load::new(self.bytes, self.capacity).time(units, topology.scale)
     }
 }
 
@@ -112,7 +112,7 @@ fn wired(topology: &Topology, axes: AxisSet) -> AxisSet {
 
 /// Bytes a second into (or out of) the device with the fewest links on these axes.
 fn weakest_device(topology: &Topology, wired: AxisSet) -> u128 {
-    wired.iter().map(|axis| links_of_a_device(topology.axes[axis.index()], false)).sum()
+    carried(topology, wired, |wiring, _| wiring.fewest_links())
 }
 
 /// Bytes a second out of the device with the fewest links; along an axis that holds replicas in its other parts, out
@@ -124,31 +124,20 @@ fn leaving_a_device(topology: &Topology, axes: AxisSet, idle: AxisSet) -> u128 {
 
 /// Bytes a second into the device with the most links on these axes.
 fn strongest_device(topology: &Topology, wired: AxisSet) -> u128 {
-    let links = |axis: AxisId| links_of_a_device(topology.axes[axis.index()], topology.machine.size(axis) > 2);
-    wired.iter().map(links).sum()
-}
-
-fn links_of_a_device(links: AxisLinks, inner: bool) -> u128 {
-    let one_way = u128::from(links.one_way.per_second());
-    match links.wiring {
-        Wiring::Ring => 2 * one_way,
-        Wiring::Line if inner => 2 * one_way,
-        Wiring::Line | Wiring::Switch => one_way,
-    }
+    carried(topology, wired, Wiring::most_links)
 }
 
 /// Bytes a second out of all devices of one group of the machine together, along its axes.
 fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
-    let n = u128::from(wired.group_size(&topology.machine));
+    let n = wired.group_size(&topology.machine);
+    carried(topology, wired, |wiring, size| wiring.all_links(size) * (n / size))
+}
+
+/// Bytes a second of so many links along each axis, by its wiring and size.
+fn carried(topology: &Topology, wired: AxisSet, count: impl Fn(Wiring, u64) -> u64) -> u128 {
     let along = |axis: AxisId| {
-        let (links, size) = (topology.axes[axis.index()], u128::from(topology.machine.size(axis)));
-        let one_way = u128::from(links.one_way.per_second());
-        let line = match links.wiring {
-            Wiring::Ring => 2 * size,
-            Wiring::Line => 2 * (size - 1),
-            Wiring::Switch => size,
-        };
-        line * one_way * (n / size)
+        let links = topology.axes[axis.index()];
+        u128::from(count(links.wiring, topology.machine.size(axis))) * u128::from(links.one_way.per_second())
     };
     wired.iter().map(along).sum()
 }
@@ -156,23 +145,24 @@ fn leaving(topology: &Topology, wired: AxisSet) -> u128 {
 /// The middle links of one axis, or of a run of parts, in an AllToAll; `local` bytes a device, replicas share the
 /// work.
 fn all_to_all(topology: &Topology, run: Axes, local: u128, replicas: u128, idle: AxisSet) -> Load {
-    let (links, size) = (topology.links(run), u128::from(run.group_size(&topology.mesh)));
+    let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
     let one_way = u128::from(links.one_way.per_second()) * replicas;
     let whole = topology.axes[physical(topology, run).index()].wiring;
     // c ranks apart are so many times the links between neighbours, at least one way round; with replicas along the
     // other parts at least c links.
     let (ring, apart) = match others(topology, run) {
+        _ if links.wiring == Wiring::Switch => (false, 1),
         Some(others) if !others.intersection(idle).is_empty() => (true, 1),
         Some(_) => (whole == Wiring::Ring, u128::from(links.apart)),
         None => (links.wiring == Wiring::Ring, 1),
     };
-    let load = |bytes, divisor, capacity| Load { bytes, divisor, capacity };
-    match links.wiring {
-        // Mean distance times bytes over the links of the ring: (n² - n mod 2) / 4n of the shard, two ways.
-        Wiring::Ring | Wiring::Line if ring => load(local * apart * (size * size - size % 2), 8 * size, one_way),
-        Wiring::Ring | Wiring::Line => load(local * apart * (size / 2) * size.div_ceil(2), size, one_way),
-        Wiring::Switch => load(local * (size - 1), size, one_way),
-    }
+    let wiring = match links.wiring {
+        Wiring::Ring | Wiring::Line if ring => Wiring::Ring,
+        Wiring::Ring | Wiring::Line => Wiring::Line,
+        Wiring::Switch => Wiring::Switch,
+    };
+    let (share, of) = wiring.exchange_share(size);
+    Load { bytes: local * apart * u128::from(share), divisor: u128::from(of), capacity: one_way }
 }
 
 /// The axis of the machine on which a run lies.
@@ -191,14 +181,12 @@ fn others(topology: &Topology, run: Axes) -> Option<AxisSet> {
 /// The time of an empty message between the devices that are farthest apart along the axis, or along a run of parts.
 fn diameter(topology: &Topology, run: Axes, idle: AxisSet) -> Time {
     let (links, size) = (topology.links(run), run.group_size(&topology.mesh));
+    // Replicas along another part can bring them nearer, at most round the ring of this part.
+    let nearer = || others(topology, run).is_some_and(|others| !others.intersection(idle).is_empty());
     let hops = match links.wiring {
-        // Replicas along another part can bring them nearer, at most round the ring of this part.
-        Wiring::Ring | Wiring::Line if others(topology, run).is_some_and(|o| !o.intersection(idle).is_empty()) => {
-            return links.hop_latency * (size / 2);
-        }
-        Wiring::Ring => size / 2,
-        Wiring::Line => size - 1,
+        Wiring::Ring | Wiring::Line if nearer() => Wiring::Ring.diameter(size),
+        Wiring::Ring | Wiring::Line => u64::from(links.apart) * links.wiring.diameter(size),
         Wiring::Switch => 1,
     };
-    links.hop_latency * (if links.wiring == Wiring::Switch { 1 } else { u64::from(links.apart) } * hops)
+    links.hop_latency * hops
 }

@@ -221,15 +221,9 @@ impl<'a> Regular<'a> {
 
     /// The mean distance times the bytes over the links of the axis; replicas share the work.
     fn exchanged(&self, axis: AxisId) -> (Load, Counted) {
-        let size = self.size(axis);
-        let one_way = self.one_way(axis) * self.replicas;
-        let (pieces, capacity) = match self.topology.links(axis).wiring {
-            // (n² - n mod 2) / 8n of the shard over each link; half of what is farthest goes either way.
-            Wiring::Ring => (self.n * (size * size - size % 2), 8 * size * one_way),
-            Wiring::Line => (self.n * (size / 2) * size.div_ceil(2), size * one_way),
-            Wiring::Switch => (self.n * (size - 1), size * one_way),
-        };
-        (Load::new(pieces, capacity), Counted::Along(axis))
+        let (share, of) = self.topology.links(axis).wiring.exchange_share(self.topology.mesh.size(axis));
+        let capacity = u128::from(of) * self.one_way(axis) * self.replicas;
+        (Load::new(self.n * u128::from(share), capacity), Counted::Along(axis))
     }
 
     /// The capacity into, or out of, a box, along the axes of the group and of its replicas.
@@ -256,11 +250,8 @@ impl<'a> Regular<'a> {
 
     /// Links into one device along the axis; on a line into one at an end, or one in its middle.
     fn links_into_one(&self, axis: AxisId, middle: bool) -> u64 {
-        match self.topology.links(axis).wiring {
-            Wiring::Ring => 2,
-            Wiring::Line if middle && self.size(axis) > 2 => 2,
-            Wiring::Line | Wiring::Switch => 1,
-        }
+        let wiring = self.topology.links(axis).wiring;
+        if middle { wiring.most_links(self.topology.mesh.size(axis)) } else { wiring.fewest_links() }
     }
 
     fn capacity_into_one(&self, axis: AxisId, middle: bool) -> u128 {
@@ -269,12 +260,7 @@ impl<'a> Regular<'a> {
 
     /// Links of one ring, line or switch; of a switch the ports out.
     fn links_along(&self, axis: AxisId) -> u64 {
-        let size = self.topology.mesh.size(axis);
-        match self.topology.links(axis).wiring {
-            Wiring::Ring => 2 * size,
-            Wiring::Line => 2 * (size - 1),
-            Wiring::Switch => size,
-        }
+        self.topology.links(axis).wiring.all_links(self.topology.mesh.size(axis))
     }
 
     fn total(&self, axis: AxisId) -> u128 {
@@ -300,11 +286,7 @@ impl<'a> Regular<'a> {
     /// The time of an empty message between the devices that are farthest apart along the axis.
     fn diameter(&self, axis: AxisId) -> Time {
         let (links, size) = (self.topology.links(axis), self.topology.mesh.size(axis));
-        let hops = match links.wiring {
-            Wiring::Ring => size / 2,
-            Wiring::Line => size - 1,
-            Wiring::Switch => links.switch.hops(),
-        };
+        let hops = if links.wiring == Wiring::Switch { links.switch.hops() } else { links.wiring.diameter(size) };
         links.hop_latency * hops
     }
 

@@ -278,11 +278,7 @@ impl Tuner<'_> {
         let topology = self.topology.as_ref();
         let size = |run: Axes| run.group_size(&topology.mesh);
         let wiring = |run: Axes| topology.links(run).wiring;
-        let depth = runs.iter().map(|(run, _)| match wiring(*run) {
-            Wiring::Ring => size(*run) / 2,
-            Wiring::Line => size(*run) - 1,
-            Wiring::Switch => 1,
-        });
+        let depth = runs.iter().map(|(run, _)| wiring(*run).diameter(size(*run)));
         if runs.len() < 2 || effort::is_too_deep(runs.iter().map(|(run, _)| size(*run)).product(), depth.sum()) {
             return None;
         }

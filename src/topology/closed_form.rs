@@ -8,6 +8,10 @@
 //! one device cost nothing. Where the axes of one collective are wired differently it takes stage after stage, one
 //! for each wiring, and their times add up: always possible, not always best.
 //!
+//! These figures and the [`bounds`](crate::bounds) stay apart. The book adds up stage after stage, leaves out the links of
+//! idle axes, and takes half the size of a ring also where that is odd. A bound holds for every schedule, counts all
+//! links that could help, and rounds down. Both count links by [`Wiring`].
+//!
 //! Source: "How To Scale Your Model", part 3, and part 12 for switches.
 
 use super::Topology;
@@ -119,9 +123,12 @@ impl Stage {
     /// of the `(X - 1) / X`, one crossing for each axis.
     fn exchange(&self, local: Time) -> Time {
         let each = self.sizes.iter().map(|size| match self.wiring {
+            // Of an odd ring a little more than must be.
             Wiring::Ring => fraction(local, *size, 8),
-            Wiring::Line => fraction(local, (size / 2) * size.div_ceil(2), *size),
-            Wiring::Switch => fraction(local, size - 1, *size),
+            Wiring::Line | Wiring::Switch => {
+                let (share, of) = self.wiring.exchange_share(*size);
+                fraction(local, share, of)
+            }
         });
         match self.wiring {
             Wiring::Ring | Wiring::Line => each.max().unwrap_or_default(),
@@ -187,8 +194,7 @@ impl Topology {
     pub fn broadcast(&self, axes: impl IntoIterator<Item = AxisId>, local: Bytes) -> ClosedForm {
         let stages = self.stages(axes, By::Declared);
         let ways = |stage: &Stage| match stage.wiring {
-            Wiring::Ring => 2 * stage.sizes.len() as u64,
-            Wiring::Line => stage.sizes.len() as u64,
+            Wiring::Ring | Wiring::Line => stage.wiring.fewest_links() * stage.sizes.len() as u64,
             Wiring::Switch => 1,
         };
         let own = |stage: &Stage| stage.bytes(self.scale, local.0);
