@@ -50,6 +50,12 @@ pub fn check(text: &str) -> Result<(), ControlCharacter> {
     Err(ControlCharacter { what, at: Span::new(at, at + c.len_utf8()).into(), help })
 }
 
+/// Whether a name is a letter, then letters, digits and `_`, as axes and networks are called.
+pub(crate) fn is_word(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

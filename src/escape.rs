@@ -4,6 +4,7 @@
 //! that they stand in, be read as markup, or steer the terminal and the editor that show them. Every exporter, report
 //! and message takes its escaping from here.
 
+use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -152,10 +153,12 @@ pub fn mermaid(text: &str) -> String {
     escaped.replace("%%", "#37;#37;")
 }
 
-/// A string of TOML, in its quotes.
-pub fn toml_string(text: &str) -> String {
-    // Its escapes of four digits are those of JSON.
-    python_string(text)
+/// A word or a number as a value of TOML, where these are written as in JSON.
+///
+/// # Panics
+/// If the value cannot be JSON.
+pub fn toml_value(value: &impl Serialize) -> String {
+    json(&serde_json::to_string(value).expect("a plain value")).into_owned()
 }
 
 /// `\u001b`; all steering characters have four digits.
@@ -183,7 +186,7 @@ mod tests {
             json(&serde_json::to_string(&text).expect("a string")).into_owned(),
             dot(&text),
             mermaid(&text),
-            toml_string(&text),
+            toml_value(&text),
             text.chars().map(stand_in).collect(),
         ];
         for shown in shown {
@@ -205,7 +208,7 @@ mod tests {
             serde_json::from_str::<String>(&json(&serde_json::to_string(&text).expect("a string"))).ok(),
             Some(text.clone())
         );
-        let toml: toml::Table = toml::from_str(&format!("a = {}", toml_string(&text))).expect("TOML");
+        let toml: toml::Table = toml::from_str(&format!("a = {}", toml_value(&text))).expect("TOML");
         assert_eq!(toml["a"].as_str(), Some(text.as_str()));
         let shown = xml(&text);
         let document = format!("<a b=\"{shown}\">{shown}</a>");

@@ -12,10 +12,12 @@
 //!
 //! So a product and a function of its result take as long as the product alone.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the compiler of a machine makes one kernel of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fusion {
     /// Nothing: each computation reads its operands and writes its result.
     None,
@@ -27,18 +29,6 @@ pub enum Fusion {
 }
 
 impl Fusion {
-    /// All of them.
-    pub const ALL: [Fusion; 3] = [Fusion::None, Fusion::Elementwise, Fusion::Attention];
-
-    /// As profiles spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fusion::None => "none",
-            Fusion::Elementwise => "elementwise",
-            Fusion::Attention => "attention",
-        }
-    }
-
     /// Whether these may be in one kernel, in their order.
     fn takes(self, roles: &[Role]) -> bool {
         let products = roles.iter().filter(|role| **role == Role::Product).count();

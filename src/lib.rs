@@ -45,6 +45,7 @@
 //! assert_eq!(compiled.topology.scale.show(timing.makespan), "2.00 us");
 //! ```
 
+mod amount;
 pub mod characters;
 pub mod collective;
 pub mod diag;

@@ -4,13 +4,14 @@
 //! the tick so short that one byte over each link, one byte of memory traffic and one floating-point operation each
 //! take a whole number of them.
 
+use serde::Serialize;
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Rem, Sub};
 use thiserror::Error;
 
 /// A number of bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
@@ -39,7 +40,7 @@ impl Sum for Bytes {
 }
 
 /// A quantity per second, a whole number: bytes, or floating-point operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Rate(u64);
 
 impl Rate {

@@ -4,8 +4,8 @@
 //! watch ends the command with an error when the time has passed or the memory is exceeded.
 
 use super::Failure;
+use crate::amount;
 use crate::plan::Budget;
-use crate::syntax::{Measure, quantity};
 use crate::units::Bytes;
 use clap::Args;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(super) struct Effort {
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    let picoseconds = quantity(Measure::Time, text).filter(|time| *time > 0);
+    let picoseconds = amount::read(text, &amount::TIME).filter(|time| *time > 0);
     let nanoseconds = picoseconds.and_then(|time| u64::try_from(time.div_ceil(1000)).ok());
     nanoseconds
         .map(Duration::from_nanos)
@@ -37,7 +37,8 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {
-    let bytes = quantity(Measure::Memory, text).and_then(|bytes| u64::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+    let bytes =
+        amount::read(text, &amount::BYTES).and_then(|bytes| u64::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
     bytes.map(Bytes).ok_or_else(|| "write bytes with their unit, such as `2GB` or `512MiB`".to_owned())
 }
 

@@ -5,11 +5,13 @@
 
 use super::measured::Spread;
 use crate::dtype::DType;
+use crate::escape::toml_value;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, OpKind, Operation, Output, Route, Schedule, Sources};
 use crate::span::Span;
+use crate::topology::Work;
 use std::fmt::Write as _;
 
 /// Bytes of the messages that are timed.
@@ -119,7 +121,7 @@ impl Calibration {
         line("\n# A message takes its overhead and its bytes. What a rank does, it does with one core.".to_owned());
         line("hop_rule = \"sum\"\nlocal_moves = \"memory\"\n".to_owned());
         line("[engines]".to_owned());
-        let all = "\"mat_mul\", \"map\", \"reduce\", \"fill\", \"add\", \"slice\", \"assemble\", \"shuffle\"";
+        let all = Work::ALL.map(|work| toml_value(&work)).join(", ");
         line(format!("core = [{all}]\n"));
         line("# All ranks send to the next one at once:".to_owned());
         for (bytes, took) in messages {

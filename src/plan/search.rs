@@ -318,9 +318,10 @@ impl<'a> Search<'a> {
         };
         let pricing = self.pricing(id, program.times(id), self.allowed(id), self.others(id));
         let fresh = self.fresh(id, &sources);
+        let asked = target.or_else(|| places.map(|places| self.space_mut(id).node(&places.shardings[0])));
         let sources: Vec<_> = sources
             .into_iter()
-            .map(|(node, score, origin)| (node, score + self.writing(id, node, target), origin))
+            .map(|(node, score, origin)| (node, score + self.writing(id, node, asked, relaxed), origin))
             .collect();
         let made = self.space_mut(id).distances(sources, target, &pricing);
         if made.is_empty() {
@@ -505,10 +506,10 @@ impl<'a> Search<'a> {
         let apart = offered.map(|score| (score + self.apart(operand, node, user.0), false));
         let fresh = found.fresh.get(&node).map(|(score, _)| *score).filter(|_| may_fuse);
         let inside = match found.settled {
-            None if self.structure.is_used_once(operand) => fresh,
+            None => fresh.map(|fresh| self.part(operand, fresh, place)),
             Some(settled) if node != settled => None,
             // There may be a cheaper way to have it than to take it as it is computed.
-            Some(_) | None => fresh.zip(found.made.get(node)).map(|(fresh, (made, _))| {
+            Some(_) => fresh.zip(found.made.get(node)).map(|(fresh, (made, _))| {
                 let users = u32::try_from(self.use_count(operand)).unwrap_or(u32::MAX);
                 offered.unwrap_or_default() + fresh.beyond(*made).part(users, 0)
             }),
@@ -530,12 +531,14 @@ impl<'a> Search<'a> {
         fresh
     }
 
-    /// What it takes to write a value that would not be written if it stayed in its kernel; nothing in the layout that is
-    /// asked for, in which it may stay there.
-    fn writing(&self, id: ValueId, node: Node, target: Option<Node>) -> Score {
-        let is_written = !self.structure.access(id).is_inside || !self.structure.is_used_once(id);
+    /// What it takes to write a value that would not be written if it stayed in its kernel, where it is moved from there.
+    ///
+    /// - `asked`: the sharding that it is had in, if that is settled.
+    fn writing(&self, id: ValueId, node: Node, asked: Option<Node>, relaxed: bool) -> Score {
         let is_product = matches!(self.program.value(id).definition, Definition::Product { .. });
-        if is_written || is_product || target == Some(node) {
+        // Whether all of several users take it where it is made is not known before.
+        let is_uncertain = !self.structure.is_used_once(id) && asked.is_none() && !relaxed;
+        if !self.structure.access(id).is_inside || is_product || asked == Some(node) || is_uncertain {
             return Score::default();
         }
         self.passing(id, self.space(id).layout(node).local_bytes(&self.program.mesh).0)

@@ -6,6 +6,7 @@ mod operations;
 
 use super::view::region_extents;
 use super::{ArrayId, CoordMap, Cut, OpId, Region, Schedule};
+use crate::characters::is_word;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, Mesh};
 use crate::operator::Operator;
@@ -251,12 +252,6 @@ fn check_mesh(mesh: &Mesh) -> Result<(), Flaw> {
         Some(name) => Err(Flaw::AxisName(name.clone())),
         None => Ok(()),
     }
-}
-
-/// A letter, then letters, digits and `_`.
-fn is_word(name: &str) -> bool {
-    name.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
 fn ensure(condition: bool, flaw: Flaw) -> Result<(), Flaw> {

@@ -4,13 +4,8 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::{ByNumber, Filler, Function, Scalar};
 use crate::layout::DimId;
-use crate::mesh::Wiring;
 use crate::operator::Operator;
 use crate::schedule::MOST_DIMS;
-
-pub(super) fn wiring(word: &str) -> Option<Wiring> {
-    [Wiring::Ring, Wiring::Line, Wiring::Switch].into_iter().find(|wiring| wiring.to_string() == word)
-}
 
 pub(super) fn operator(word: &str) -> Option<Operator> {
     Operator::from_name(word)

@@ -26,7 +26,7 @@ mod split;
 mod tests;
 
 pub use error::SyntaxError;
-pub use expect::{Amount, Expectation, Measure, NamedMove, Unit, quantity};
+pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
 pub use format::format;
 pub use lenient::parse_lenient;
 pub use set::SetError;

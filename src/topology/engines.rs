@@ -1,9 +1,12 @@
 //! The engines of a device: what runs beside what.
 
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A kind of work that an engine does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Local products.
     MatMul,
@@ -41,11 +44,6 @@ impl Work {
             Work::Shuffle => "shuffle",
         }
     }
-
-    /// The work of that word.
-    pub fn from_word(word: &str) -> Option<Work> {
-        Work::ALL.into_iter().find(|work| work.word() == word)
-    }
 }
 
 impl fmt::Display for Work {
@@ -66,7 +64,8 @@ impl EngineId {
 }
 
 /// The engines of a device and what they run. Work of different engines overlaps; that of one goes in list order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "BTreeMap<String, Vec<Work>>")]
 pub struct Engines {
     names: Vec<String>,
     /// For all work but messages.
@@ -85,6 +84,9 @@ impl Default for Engines {
 /// Engines that cannot run every schedule, or of which it is not clear which runs something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnginesError {
+    /// A name is no word.
+    #[error("the name `{0}` is not one word, such as \"main\"")]
+    Name(String),
     /// There are too many.
     #[error("a device has at most {} engines", Engines::MOST)]
     TooMany,
@@ -103,6 +105,15 @@ pub enum EnginesError {
     },
 }
 
+impl TryFrom<BTreeMap<String, Vec<Work>>> for Engines {
+    type Error = EnginesError;
+
+    /// As a profile has them.
+    fn try_from(engines: BTreeMap<String, Vec<Work>>) -> Result<Engines, EnginesError> {
+        Engines::new(engines.into_iter().collect())
+    }
+}
+
 impl Engines {
     /// The most that a device may have.
     pub const MOST: usize = 16;
@@ -110,10 +121,14 @@ impl Engines {
     /// Engines with what each runs. Messages may run on none.
     ///
     /// # Errors
-    /// If other work runs on none, or any on two.
+    /// If a name is no word of letters, digits and `_`, or other work runs on none, or any on two.
     pub fn new(engines: Vec<(String, Vec<Work>)>) -> Result<Engines, EnginesError> {
         if engines.len() > Engines::MOST {
             return Err(EnginesError::TooMany);
+        }
+        let is_word = |name: &str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        if let Some((name, _)) = engines.iter().find(|(name, _)| name.is_empty() || !is_word(name)) {
+            return Err(EnginesError::Name(name.clone()));
         }
         let mut of: [Option<EngineId>; Work::ALL.len()] = [None; Work::ALL.len()];
         for (id, (name, runs)) in (0..).map(EngineId).zip(&engines) {
@@ -178,7 +193,7 @@ mod tests {
         assert_eq!(twice.to_string(), "`slice` runs on `main` and on `sub`");
         assert!(engines(&[("x", local); 17]).is_err());
         for work in Work::ALL {
-            assert_eq!(Work::from_word(work.word()), Some(work));
+            assert_eq!(serde_json::to_value(work).unwrap(), work.word());
         }
     }
 }

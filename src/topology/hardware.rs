@@ -2,22 +2,30 @@
 
 use super::engines::Engines;
 use super::profile::{self, ProfileDocument, ProfileError};
+use super::quantity;
+use crate::characters;
 use crate::dtype::DType;
 use crate::fusion::Fusion;
 use crate::mesh::Wiring;
 use crate::units::{Bytes, Rate};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// How long a hop takes, and how long it keeps its link busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HopRule {
     /// `max(latency, bytes / one_way)`; the link is busy all that time. The book's rule.
+    #[default]
+    #[serde(rename = "max")]
     Larger,
     /// `latency + bytes / one_way`; the link is busy for the second part only. The rule of most simulators.
+    #[serde(rename = "sum")]
     Sum,
 }
 
 /// Which axes wrap around.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum WiringRule {
     /// Every axis is wired like this.
     Always(Wiring),
@@ -27,10 +35,39 @@ pub enum WiringRule {
     RingsOfMultiple(u32),
 }
 
+impl TryFrom<String> for WiringRule {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<WiringRule, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let size = |word: &str| word.parse::<u32>().ok().filter(|size| *size > 0);
+        let rule = match words.as_slice() {
+            [word] => Wiring::from_word(word).map(WiringRule::Always),
+            ["ring", "of", "size", number] => size(number).map(WiringRule::RingOfSize),
+            ["rings", "of", "multiples", "of", number] => size(number).map(WiringRule::RingsOfMultiple),
+            _ => None,
+        };
+        let known = "\"ring\", \"line\", \"switch\", \"ring of size 16\" or \"rings of multiples of 4\"";
+        rule.ok_or_else(|| format!("`{text}` is no wiring; it is {known}"))
+    }
+}
+
+impl From<WiringRule> for String {
+    fn from(rule: WiringRule) -> String {
+        match rule {
+            WiringRule::Always(wiring) => wiring.to_string(),
+            WiringRule::RingOfSize(size) => format!("ring of size {size}"),
+            WiringRule::RingsOfMultiple(multiple) => format!("rings of multiples of {multiple}"),
+        }
+    }
+}
+
 /// How a message goes through a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SwitchKind {
     /// Its head leaves while its tail comes in: one hop, for which the port out and the port in are busy at once.
+    #[default]
     CutThrough,
     /// The switch has it whole before it sends it on: two hops, one through each port.
     StoreAndForward,
@@ -47,9 +84,11 @@ impl SwitchKind {
 }
 
 /// Who has a port, or links, of its own in a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Attachment {
     /// Every device.
+    #[default]
     Device,
     /// The devices of a node share one port. A node is the devices that differ only along axes over the network
     /// inside, the first of the profile.
@@ -57,63 +96,104 @@ pub enum Attachment {
 }
 
 /// A network of a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Network {
     /// As it is named in `D: 4 over dcn`.
+    #[serde(deserialize_with = "network_name")]
     pub name: String,
     /// Bytes a second of one link, one way; on a switch of one port, one way.
+    #[serde(deserialize_with = "quantity::bandwidth")]
     pub one_way: Rate,
     /// Least time of a hop, in picoseconds.
+    #[serde(deserialize_with = "quantity::time")]
     pub hop_latency: u64,
     /// Added to every message once, in picoseconds.
+    #[serde(default, deserialize_with = "quantity::time")]
     pub message_overhead: u64,
     /// Which axes wrap around unless the program says otherwise.
     pub wiring: WiringRule,
     /// What its switches do, where an axis is wired by one.
+    #[serde(default)]
     pub switch: SwitchKind,
     /// Who has a port.
+    #[serde(default)]
     pub attached: Attachment,
 }
 
 /// What it costs a device to add, slice and assemble blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LocalMoves {
     /// Nothing, as the book counts.
+    #[default]
     Free,
     /// The bytes that are read and written, at the rate of the memory.
     Memory,
 }
 
 /// A machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Hardware {
     /// As it is named in `on tpu_v5e`.
+    #[serde(deserialize_with = "machine_name")]
     pub name: String,
     /// What it is, with the source of the figures, in a sentence.
+    #[serde(default)]
     pub description: String,
     /// Floating-point operations a second on bf16 and f16, and on f32 and f64 where nothing else is given.
+    #[serde(deserialize_with = "quantity::flops")]
     pub bf16_flops: Rate,
     /// Operations a second on 8-bit integers, and on wider integers.
+    #[serde(deserialize_with = "quantity::flops")]
     pub int8_flops: Rate,
     /// Memory of one device.
+    #[serde(deserialize_with = "quantity::bytes")]
     pub hbm_bytes: Bytes,
     /// Bytes a second between a device and its memory.
+    #[serde(deserialize_with = "quantity::bandwidth")]
     pub hbm_bandwidth: Rate,
     /// The network inside a node, over which axes lie unless the program says otherwise.
     pub network: Network,
     /// The networks between nodes: `D: 4 over dcn`.
+    #[serde(default)]
     pub beyond: Vec<Network>,
     /// How latency and bytes make the time of a hop.
+    #[serde(default)]
     pub hop_rule: HopRule,
     /// What additions and copies within a device cost.
+    #[serde(default)]
     pub local_moves: LocalMoves,
     /// The most bytes that the devices of a group have together for the method `broadcast`, in which each sends all it has to
     /// all others; `None` for no limit. GCL allows 2048.
+    #[serde(default, deserialize_with = "quantity::some_bytes")]
     pub broadcast_limit: Option<Bytes>,
     /// Which local computations run as one kernel.
+    #[serde(default)]
     pub fusion: Fusion,
     /// What runs beside what on a device.
+    #[serde(default)]
     pub engines: Engines,
+}
+
+/// As it can be written in `on tpu_v5e`.
+fn machine_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let is_word = |text: &str| text.chars().all(|letter| letter.is_alphanumeric() || "_-.".contains(letter));
+    if name.is_empty() || !is_word(&name) {
+        return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"tpu_v5e\"")));
+    }
+    Ok(name)
+}
+
+/// As it can be written in `D: 4 over dcn`.
+fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    if !characters::is_word(&name) {
+        return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"dcn\"")));
+    }
+    Ok(name)
 }
 
 impl Hardware {

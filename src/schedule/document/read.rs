@@ -6,7 +6,7 @@ use super::{
 };
 use crate::einsum::Einsum;
 use crate::layout::Sharding;
-use crate::mesh::{Axis, AxisId, AxisSet, Mesh};
+use crate::mesh::{Axis, AxisId, AxisSet, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::methods::Method;
 use crate::schedule::verify::{Flaw, Place};
@@ -69,7 +69,7 @@ fn mesh(document: MeshDocument) -> Result<Mesh, DocumentError> {
 
 fn axis(document: AxisDocument) -> Result<Axis, DocumentError> {
     let AxisDocument { name, size, wiring, over } = document;
-    let wiring = wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", words::wiring(&word)));
+    let wiring = wiring.map(|word| known(Place::Mesh, &word, "`ring`, `line` or `switch`", Wiring::from_word(&word)));
     Ok(Axis { name, size, wiring: wiring.transpose()?, over })
 }
 

@@ -5,7 +5,7 @@ use super::grammar::Rule;
 use super::{Part, Read, Reader, Told, names, parts};
 use crate::dtype::DType;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, Axis, AxisId, AxisSet, Mesh};
+use crate::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, Output, words};
 use crate::span::Span;
@@ -43,7 +43,7 @@ pub(super) fn mesh(pair: &Pair<'_, Rule>, span: Span) -> Read<Mesh> {
 fn axis(part: &Part<'_>) -> Read<Axis> {
     let name = part.find(Rule::axis_name).map(|name| name.text().to_owned()).unwrap_or_default();
     let size = part.find(Rule::number).map(|number| number.number()).transpose()?.unwrap_or_default();
-    let wiring = part.find(Rule::wiring).and_then(|wiring| words::wiring(wiring.text()));
+    let wiring = part.find(Rule::wiring).and_then(|wiring| Wiring::from_word(wiring.text()));
     let over = part.find(Rule::over_network).and_then(|over| over.find(Rule::axis_name));
     Ok(Axis { name, size, wiring, over: over.map(|name| name.text().to_owned()) })
 }
