@@ -28,10 +28,6 @@ mod several;
 mod statements;
 
 #[cfg(test)]
-mod cases;
-#[cfg(test)]
-mod laws;
-#[cfg(test)]
 mod testing;
 
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};

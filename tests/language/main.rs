@@ -4,11 +4,13 @@
 mod common;
 
 mod book;
+mod checker_laws;
 mod explain;
 mod lenient;
 mod mutations;
 mod reference;
 mod repeat;
+mod right;
 mod soak;
 mod strict;
 mod wrong;

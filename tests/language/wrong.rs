@@ -3,9 +3,10 @@
 use crate::common::programs;
 use shardc::cli::render::{RenderOptions, render};
 use shardc::compiler::{self, Options, Spelling};
-use shardc::diag::{Diagnostics, Severity};
+use shardc::diag::{Diagnostic, Diagnostics, Severity};
 use shardc::program::Program;
 use shardc::span::{LineIndex, Span};
+use shardc::syntax::parse;
 
 /// Where the errors of a case are announced: `# error: code` on the wrong line.
 fn announced(source: &str) -> Vec<(usize, String)> {
@@ -61,6 +62,62 @@ fn every_wrong_program_is_refused_where_it_is_wrong() {
         });
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The cases of a file of short ones, between blank lines. Comments of their own are headings.
+fn short(text: &str) -> impl Iterator<Item = &str> {
+    text.split("\n\n")
+        .map(str::trim_end)
+        .filter(|case| !case.is_empty() && !case.lines().all(|line| line.starts_with('#')))
+}
+
+/// Cases that fit in a few lines: each has one error where it is announced, and the reports of all are one snapshot.
+fn each_is_wrong_where_it_says(name: &str, cases: impl Iterator<Item = (String, Option<Program>, Diagnostics)>) {
+    let mut reports = String::new();
+    for (source, program, diagnostics) in cases {
+        let index = LineIndex::new(&source);
+        let mut errors = Diagnostics::default();
+        for found in diagnostics.iter() {
+            assert_eq!(found.labels.iter().filter(|label| label.primary).count(), 1, "{source}");
+            assert!(found.labels.iter().all(|label| label.span.range().end <= source.len()), "{source}");
+            if found.severity == Severity::Error {
+                errors.push(found);
+            }
+        }
+        let places = errors.iter().map(|found| (index.line_column(&source, found.span().start).0, found.code.clone()));
+        assert_eq!(places.collect::<Vec<_>>(), announced(&source), "{source}");
+        assert!(announced(&source).len() == 1 && program.is_none(), "{source}");
+        reports += &format!("{}\n", render(&errors, "short.shard", &source, RenderOptions::default()));
+    }
+    insta::with_settings!({
+        snapshot_path => "../../snapshots/wrong",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        insta::assert_snapshot!(name, reports);
+    });
+}
+
+#[test]
+fn short_programs() {
+    let mut cases = short(include_str!("../cases/short/programs.txt"));
+    let before = cases.next().expect("a mesh and dims");
+    each_is_wrong_where_it_says(
+        "short_programs",
+        cases.map(|case| {
+            let source = format!("{before}\n{case}\n");
+            let (program, diagnostics) = compiler::check(&source);
+            let helps = |found: &Diagnostic| found.severity == Severity::Note || found.help.is_some();
+            assert!(diagnostics.iter().all(helps), "{source}");
+            (source, program, diagnostics)
+        }),
+    );
+}
+
+#[test]
+fn short_statements() {
+    let cases = short(include_str!("../cases/short/statements.txt"));
+    each_is_wrong_where_it_says("short_statements", cases.map(|case| (case.to_owned(), None, parse(case).1)));
 }
 
 /// Whatever is offered to be written makes the program right when it is written.

@@ -1,7 +1,6 @@
 //! What holds for all small programs, against independent answers.
 
-use super::cases::{GROUND, explain, verify};
-use super::testing::check_text;
+use crate::right::{GROUND, check_text, explain, verify};
 
 /// Contraction is what an einsum over the written dims says, for every choice of dims of three small arrays.
 #[test]
