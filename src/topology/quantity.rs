@@ -102,3 +102,21 @@ impl Visitor<'_> for Kind {
         self.visit_str(&number.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_units_of_their_field() {
+        let read = |kind: Kind, text| kind.visit_str::<serde::de::value::Error>(text).ok();
+        assert_eq!(read(BANDWIDTH, "45 GB/s"), Some(45_000_000_000));
+        assert_eq!(read(BANDWIDTH, "4.5e10"), Some(45_000_000_000));
+        assert_eq!(read(FLOPS, "197 TFLOP/s"), Some(197_000_000_000_000));
+        assert_eq!(read(BYTES, "1.5 GiB"), Some(3 << 29));
+        assert_eq!(read(TIME, "500 ns"), Some(500_000));
+        for (kind, text) in [(BANDWIDTH, "45 GB"), (BYTES, "1 GB/s"), (FLOPS, "1 GB"), (TIME, "1"), (BYTES, "1e19")] {
+            assert_eq!(read(kind, text), None, "{text}");
+        }
+    }
+}
