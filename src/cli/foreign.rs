@@ -6,15 +6,16 @@ use super::{Format, Output};
 use crate::compiler;
 use crate::diag::{Diagnostic, Diagnostics, Label, Severity};
 use crate::dtype::DType;
-use crate::export::msccl::{self, At, Program, Proven, Room, Written};
-use crate::export::ranks::{Kind, Shape};
+use crate::export::msccl::{self, Room};
+use crate::export::ranks::{At, Flaw, Kind, Proven, Shape};
 use crate::export::{chakra, messages, mscclpp};
 use crate::mesh::{Axis, Mesh};
 use crate::schedule::Schedule;
 use crate::span::Span;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
-use std::fmt::Display;
+use std::ops::Range;
 use std::path::Path;
 
 /// The most bytes of a buffer: as many as an array may have elements.
@@ -24,8 +25,8 @@ const MOST_BYTES: u64 = 1 << 60;
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Foreign {
     /// What the file of another tool should do, if it does not say so itself
-    #[arg(long, value_enum)]
-    collective: Option<Collective>,
+    #[arg(long, value_parser = collective())]
+    collective: Option<Kind>,
     /// Slots of a connection of MSCCL's runtime; a chunk takes 4 with the protocol Simple, 1 with LL and LL128
     #[arg(long, default_value_t = msccl::SLOTS, value_parser = clap::value_parser!(u32).range(4..))]
     slots: u32,
@@ -40,25 +41,8 @@ pub(super) struct Foreign {
     bytes: u64,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Collective {
-    Allgather,
-    Reducescatter,
-    Allreduce,
-    Alltoall,
-    Broadcast,
-}
-
-impl Collective {
-    fn kind(self) -> Kind {
-        match self {
-            Collective::Allgather => Kind::AllGather,
-            Collective::Reducescatter => Kind::ReduceScatter,
-            Collective::Allreduce => Kind::AllReduce,
-            Collective::Alltoall => Kind::AllToAll,
-            Collective::Broadcast => Kind::Broadcast,
-        }
-    }
+fn collective() -> impl TypedValueParser<Value = Kind> {
+    PossibleValuesParser::new(Kind::ALL.map(Kind::word)).map(|word| Kind::of(&word).expect("one of these words"))
 }
 
 /// What was shown of a file, for scripts.
@@ -94,76 +78,82 @@ pub(super) fn is_foreign(text: &str) -> bool {
     msccl::is_msccl(text) || mscclpp::is_mscclpp(text)
 }
 
-/// Proves a file and says what was shown.
-pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
-    if mscclpp::is_mscclpp(&source.text) {
-        return prove_plan(source, foreign, output);
-    }
-    let (written, proof) = proven(source, foreign, output.format)?;
-    match output.format {
-        Format::Text => input::print(&shown(&written.program, &proof, foreign.slots)),
-        Format::Json => input::print_json(&Document {
-            schema: "shardc.algorithm/1",
-            file: &source.name,
-            collective: proof.kind.name(),
-            ranks: proof.shape.ranks,
-            input_chunks: proof.shape.input,
-            output_chunks: proof.shape.output,
-            steps: proof.steps,
-            messages: proof.messages,
-            unused: proof.unused.map_or(0, |(_, count)| count),
-            slots: Some(foreign.slots),
-            proven: true,
-        }),
-    }
+/// A file that has been proven.
+struct File {
+    proof: Proven,
+    /// The ranks' thread blocks.
+    blocks: usize,
+    /// Slots that a chunk takes of a connection of MSCCL; none in plans of MSCCL++.
+    per_chunk: Option<u32>,
 }
 
-/// The same of a plan of MSCCL++.
-fn prove_plan(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
-    let (plan, proof) = proven_plan(source, foreign, output.format)?;
-    let shape = proof.shape;
-    match output.format {
-        Format::Text => {
-            let blocks: usize = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
-            input::print(&format!(
-                "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} operations in {blocks} \
-                 thread blocks send {} signals; in every order, and in any number of launches in a row, the result is \
-                 right\n{}",
-                proof.kind,
-                shape.ranks,
-                shape.input,
-                shape.output,
-                proof.operations,
-                proof.signals,
-                unneeded(proof.unused, "operations"),
-            ))
-        }
-        Format::Json => input::print_json(&Document {
+/// Proves a file and says what was shown.
+pub(super) fn prove(source: &Source, foreign: &Foreign, output: Output) -> Result<(), Failure> {
+    let File { proof, blocks, per_chunk } = proven(source, foreign, output.format)?;
+    let Proven { kind, shape, steps, messages, unused, .. } = proof;
+    if output.format == Format::Json {
+        return input::print_json(&Document {
             schema: "shardc.algorithm/1",
             file: &source.name,
-            collective: proof.kind.name(),
+            collective: kind.name(),
             ranks: shape.ranks,
             input_chunks: shape.input,
             output_chunks: shape.output,
-            steps: proof.operations,
-            messages: proof.signals,
-            unused: proof.unused.map_or(0, |(_, count)| count),
-            slots: None,
+            steps,
+            messages,
+            unused: unused.map_or(0, |(_, count)| count),
+            slots: per_chunk.map(|_| foreign.slots),
             proven: true,
-        }),
+        });
     }
+    let (what, sent, always) = match per_chunk {
+        Some(_) => ("steps", "messages", "in every order"),
+        None => ("operations", "signals", "in every order, and in any number of launches in a row,"),
+    };
+    let mut text = format!(
+        "proven   {kind} over {} ranks, of {} input and {} output chunks each\n         {steps} {what} in {blocks} thread \
+         blocks send {messages} {sent}; {always} the result is right\n",
+        shape.ranks, shape.input, shape.output,
+    );
+    if let Some(per_chunk) = per_chunk {
+        let slots = foreign.slots;
+        text += &format!("         no deadlock with {slots} slots a connection, of which a chunk takes {per_chunk}\n");
+    }
+    if let Some((first, count)) = unused {
+        let rest = if count > 1 { format!(", as for {} more {what}", count - 1) } else { String::new() };
+        text += &format!("note     nobody needs the result of {first}{rest}\n");
+    }
+    input::print(&text)
 }
 
-fn proven_plan(
-    source: &Source,
-    foreign: &Foreign,
-    format: Format,
-) -> Result<(mscclpp::Plan, mscclpp::Proven), Failure> {
-    let plan = mscclpp::read(&source.text)
-        .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
-    let wrong = |flaw: mscclpp::Flaw| input::fault(source, &Diagnostics::of(&flaw), format);
-    let proof = mscclpp::prove(&plan, foreign.collective.map(Collective::kind)).map_err(wrong)?;
-    Ok((plan, proof))
+fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<File, Failure> {
+    let fault = |found: Diagnostics| input::fault(source, &found, format);
+    let wrong = |flaw: Flaw, place: &dyn Fn(At) -> Option<Range<usize>>| {
+        let mut found = Diagnostic::new(&flaw);
+        let label = |(number, at): (usize, At)| {
+            let range = place(at)?;
+            let text = if number == 0 { "here" } else { "and here" }.to_owned();
+            Some(Label { span: Span::new(range.start, range.end), text, primary: number == 0 })
+        };
+        found.labels = flaw.steps().into_iter().enumerate().filter_map(label).collect();
+        let mut all = Diagnostics::default();
+        all.push(&found);
+        fault(all)
+    };
+    if mscclpp::is_mscclpp(&source.text) {
+        let plan = mscclpp::read(&source.text)
+            .map_err(|error| Failure::Call(format!("`{}` is no plan of MSCCL++: {error}", source.name)))?;
+        let proof = mscclpp::prove(&plan, foreign.collective).map_err(|flaw| wrong(flaw, &|_| None))?;
+        let blocks = plan.gpus.iter().map(|gpu| gpu.threadblocks.len()).sum();
+        return Ok(File { proof, blocks, per_chunk: None });
+    }
+    let written = msccl::read(&source.text).map_err(|error| fault(Diagnostics::of(&error)))?;
+    let program = &written.program;
+    let steps = foreign.max_steps.unwrap_or(program.dialect.most_steps());
+    let room = Room { slots: foreign.slots, steps };
+    let proof = msccl::prove(program, foreign.collective, room).map_err(|flaw| wrong(flaw, &|at| written.place(at)))?;
+    let blocks = program.gpus.iter().map(|gpu| gpu.blocks.len()).sum();
+    Ok(File { proof, blocks, per_chunk: Some(program.protocol.slots()) })
 }
 
 /// Checks a folder of traces and says what was shown.
@@ -173,7 +163,7 @@ pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> R
     let source = Source::nowhere(folder);
     let wrong = |found: Diagnostics| input::fault(&source, &found, output.format);
     let messages = chakra::read(&files).map_err(|error| wrong(Diagnostics::of(&error)))?;
-    let kind = foreign.collective.map(Collective::kind);
+    let kind = foreign.collective;
     messages::check(&messages, kind).map_err(|flaw| wrong(Diagnostics::of(&flaw)))?;
     let nodes = || messages.ranks.iter().flatten();
     let sent = nodes().filter(|node| matches!(node.what, messages::What::Send { .. })).count();
@@ -203,25 +193,12 @@ pub(super) fn prove_traces(folder: &str, foreign: &Foreign, output: Output) -> R
 
 /// A proven file as a schedule on a mesh of its ranks.
 pub(super) fn schedule(source: &Source, foreign: &Foreign, format: Format) -> Result<Schedule, Failure> {
-    if mscclpp::is_mscclpp(&source.text) {
-        let (plan, proof) = proven_plan(source, foreign, format)?;
-        let mesh = foreign.mesh(plan.gpus.len())?;
-        let elements = foreign.elements(proof.shape)?;
-        return Ok(mscclpp::schedule(&plan, &proof, mesh, DType::F32, elements));
-    }
-    let (written, proof) = proven(source, foreign, format)?;
-    let mesh = foreign.mesh(written.program.gpus.len())?;
-    let elements = foreign.elements(proof.shape)?;
-    Ok(msccl::schedule(&written.program, &proof, mesh, DType::F32, elements))
+    let File { proof, .. } = proven(source, foreign, format)?;
+    let mesh = foreign.mesh(usize::try_from(proof.shape.ranks).unwrap_or(usize::MAX))?;
+    Ok(proof.schedule(mesh, DType::F32, foreign.elements(proof.shape)?))
 }
 
 impl Foreign {
-    /// What MSCCL's runtime has room for.
-    fn room(&self, program: &Program) -> Room {
-        let usual = Room::of(program.dialect);
-        Room { slots: self.slots, steps: self.max_steps.unwrap_or(usual.steps) }
-    }
-
     /// How long a chunk is.
     fn elements(&self, shape: Shape) -> Result<u64, Failure> {
         let chunks = shape.input.max(shape.output).max(1);
@@ -256,50 +233,4 @@ impl Foreign {
         let wrong = || error().map_or_else(String::new, |found| format!(": {}", found.message));
         program.map(|program| program.mesh).ok_or_else(|| Failure::Call(format!("`{text}` is no mesh{}", wrong())))
     }
-}
-
-fn proven(source: &Source, foreign: &Foreign, format: Format) -> Result<(Written, Proven), Failure> {
-    let wrong = |found: Diagnostics| input::fault(source, &found, format);
-    let written = msccl::read(&source.text).map_err(|error| wrong(Diagnostics::of(&error)))?;
-    let room = foreign.room(&written.program);
-    let proof = msccl::prove(&written.program, foreign.collective.map(Collective::kind), room).map_err(|flaw| {
-        let mut found = Diagnostic::new(&flaw);
-        let label = |(place, at): (usize, At)| {
-            let range = written.place(at)?;
-            let text = if place == 0 { "here".to_owned() } else { "and here".to_owned() };
-            Some(Label { span: Span::new(range.start, range.end), text, primary: place == 0 })
-        };
-        found.labels = flaw.steps().into_iter().enumerate().filter_map(label).collect();
-        let mut all = Diagnostics::default();
-        all.push(&found);
-        wrong(all)
-    })?;
-    Ok((written, proof))
-}
-
-/// What was shown, for people.
-fn shown(program: &Program, proof: &Proven, slots: u32) -> String {
-    let shape = proof.shape;
-    let blocks: usize = program.gpus.iter().map(|gpu| gpu.blocks.len()).sum();
-    let mut text = format!(
-        "proven   {} over {} ranks, of {} input and {} output chunks each\n         {} steps in {blocks} thread \
-         blocks send {} messages; in every order the result is right\n         no deadlock with {slots} slots a \
-         connection, of which a chunk takes {}\n",
-        proof.kind,
-        shape.ranks,
-        shape.input,
-        shape.output,
-        proof.steps,
-        proof.messages,
-        program.protocol.slots(),
-    );
-    text.push_str(&unneeded(proof.unused, "steps"));
-    text
-}
-
-/// A note on what is done for nothing.
-fn unneeded(unused: Option<(impl Display, usize)>, what: &str) -> String {
-    let Some((first, count)) = unused else { return String::new() };
-    let rest = if count > 1 { format!(", as for {} more {what}", count - 1) } else { String::new() };
-    format!("note     nobody needs the result of {first}{rest}\n")
 }

@@ -4,7 +4,8 @@
 //! sent and received once, with one length, that nothing waits for ever, and that word of all ranks that matter comes to
 //! each rank: without that no result can be right.
 
-use super::ranks::{Action, Algorithm, Buffer, Kind, Span};
+use super::ranks::order::History;
+use super::ranks::{Action, Algorithm, Kind, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
@@ -129,33 +130,19 @@ pub fn messages(algorithm: &Algorithm, chunk: u64) -> Messages {
     all
 }
 
-/// The nodes of a rank so far, and who touched each chunk.
+/// The nodes of a rank so far.
 #[derive(Default)]
 struct List {
     nodes: Vec<Node>,
-    writers: BTreeMap<(Buffer, u64), usize>,
-    readers: BTreeMap<(Buffer, u64), Vec<usize>>,
+    history: History<usize>,
 }
 
 impl List {
     fn push(&mut self, what: What, reads: &[Span], writes: Option<Span>, more: Option<usize>) -> usize {
-        let mut after: BTreeSet<usize> = more.into_iter().collect();
-        for chunk in reads.iter().copied().flat_map(Span::chunks) {
-            after.extend(self.writers.get(&chunk));
-        }
-        for chunk in writes.into_iter().flat_map(Span::chunks) {
-            after.extend(self.writers.get(&chunk));
-            after.extend(self.readers.get(&chunk).into_iter().flatten());
-        }
+        let after: BTreeSet<usize> = self.history.before(reads, writes).chain(more).collect();
         let node = self.nodes.len();
         self.nodes.push(Node { what, after: after.into_iter().collect() });
-        for chunk in reads.iter().copied().flat_map(Span::chunks) {
-            self.readers.entry(chunk).or_default().push(node);
-        }
-        for chunk in writes.into_iter().flat_map(Span::chunks) {
-            self.writers.insert(chunk, node);
-            self.readers.remove(&chunk);
-        }
+        self.history.push(node, reads, writes);
         node
     }
 }

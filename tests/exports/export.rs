@@ -38,7 +38,7 @@ fn msccl_comes_back_and_is_proven() {
                 assert_eq!(proof.kind, algorithm.kind, "{name}");
                 // Bundles on a line carry what only other devices would want.
                 assert_eq!(proof.unused.is_some(), method == Method::LineBundled, "{name}\n{text}");
-                let again = msccl::schedule(&back.program, &proof, schedule.mesh.clone(), DType::F32, 3);
+                let again = proof.schedule(schedule.mesh.clone(), DType::F32, 3);
                 verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
                 sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
                 proven += 1;
@@ -62,7 +62,7 @@ fn mscclpp_comes_back_and_is_proven() {
             let proof = mscclpp::prove(&back, None).unwrap_or_else(|flaw| panic!("{name}: {flaw}\n{text}"));
             assert_eq!(proof.kind, algorithm.kind, "{name}");
             assert!(proof.unused.is_none() || name.contains("line_bundled"), "{name}\n{text}");
-            let again = mscclpp::schedule(&back, &proof, schedule.mesh.clone(), DType::F32, 3);
+            let again = proof.schedule(schedule.mesh.clone(), DType::F32, 3);
             verify(&again).unwrap_or_else(|malformed| panic!("{name}: {malformed}"));
             sim::proof::prove(&again).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
             proven += 1;
@@ -128,7 +128,7 @@ fn what_nobody_needs_is_told() {
     let ops = [copy(chunk("s", room)), nop, copy(chunk("s", room))];
     plan.gpus[2].threadblocks[0].ops.splice(0..0, ops);
     let (first, count) = mscclpp::prove(&plan, None).expect("right").unused.expect("told");
-    assert_eq!((first.rank, first.block, first.operation, count), (2, 0, 0, 2));
+    assert_eq!((first.rank, first.block, first.step, count), (2, 0, 0, 2));
 }
 
 /// Entities, deep nesting, huge numbers, long lines: refused at once.

@@ -8,7 +8,8 @@ use super::{
     Block, Dialect, Gpu, MOST_AWAITED, MOST_BLOCKS, MOST_CHANNELS, MOST_COUNT, MOST_ON_CHANNEL, MOST_STEPS, Op,
     Options, Place, Program, Step,
 };
-use crate::export::ranks::{Action, Algorithm, Buffer, Kind, Rank, Span};
+use crate::export::ranks::order::History;
+use crate::export::ranks::{Action, Algorithm, Kind, Rank, Span};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -134,8 +135,7 @@ struct Writer<'a> {
     /// The messages so far, to and from each rank.
     messages: [BTreeMap<u32, usize>; 2],
     local: usize,
-    /// Who wrote a chunk last, and who has read it since.
-    touched: BTreeMap<(Buffer, u64), (Option<At>, Vec<At>)>,
+    history: History<At>,
     /// What is done when a step is: by block, how many of its steps.
     known: BTreeMap<At, Vec<usize>>,
     /// What is done before the next step of a block.
@@ -176,7 +176,7 @@ impl<'a> Writer<'a> {
             by_work: BTreeMap::new(),
             messages: [BTreeMap::new(), BTreeMap::new()],
             local: 0,
-            touched: BTreeMap::new(),
+            history: History::default(),
             known: BTreeMap::new(),
             ahead: Vec::new(),
         }
@@ -239,21 +239,12 @@ impl<'a> Writer<'a> {
 
     fn action(&mut self, action: &Action) {
         let block = self.block(action);
+        let (reads, writes): (Vec<Span>, Option<Span>) = (action.reads().collect(), action.writes());
         // The last step of each block that has to be done before.
         let mut before: BTreeMap<usize, usize> = BTreeMap::new();
-        let mut need = |at: &At| {
-            let last = before.entry(at.0).or_default();
-            *last = (*last).max(at.1);
-        };
-        for chunk in action.reads().flat_map(Span::chunks) {
-            if let Some((Some(writer), _)) = self.touched.get(&chunk) {
-                need(writer);
-            }
-        }
-        for chunk in action.writes().into_iter().flat_map(Span::chunks) {
-            if let Some((writer, readers)) = self.touched.get(&chunk) {
-                writer.iter().chain(readers).for_each(&mut need);
-            }
+        for (other, step) in self.history.before(&reads, writes) {
+            let last = before.entry(other).or_default();
+            *last = (*last).max(step);
         }
         before.remove(&block);
         let mut ahead = std::mem::take(&mut self.ahead[block]);
@@ -278,12 +269,7 @@ impl<'a> Writer<'a> {
         set(&mut ahead, block, at.1 + 1);
         self.known.insert(at, ahead.clone());
         self.ahead[block] = ahead;
-        for chunk in action.reads().flat_map(Span::chunks) {
-            self.touched.entry(chunk).or_default().1.push(at);
-        }
-        for chunk in action.writes().into_iter().flat_map(Span::chunks) {
-            self.touched.insert(chunk, (Some(at), Vec::new()));
-        }
+        self.history.push(at, &reads, writes);
     }
 
     fn push(&mut self, block: usize, step: Step) {

@@ -12,13 +12,11 @@
 mod build;
 mod prove;
 mod read;
-mod replay;
 mod write;
 
 pub use build::{Unsaid, build};
-pub use prove::{At, Flaw, Proven, Room, Wait, prove};
+pub use prove::{Room, prove};
 pub use read::{Unreadable, Written, is_msccl, read};
-pub use replay::schedule;
 pub use write::write;
 
 use crate::export::ranks::{Buffer, Kind};

@@ -1,12 +1,11 @@
 //! A file, from anybody: what it says, as far as a parser of the runtimes would take it.
 
-use super::prove::At;
 use super::write::word;
 use super::{
     Block, Dialect, Gpu, MOST_BLOCKS, MOST_COUNT, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS, Op, Place, Program,
     Protocol, Step,
 };
-use crate::export::ranks::{Buffer, Kind};
+use crate::export::ranks::{At, Buffer, Kind};
 use miette::SourceSpan;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeMap;
@@ -236,12 +235,8 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
     let length = count(node, "cnt", MOST_COUNT)?;
     let place = |buffer, offset, used: bool| -> Result<Place, Unreadable> {
         let letter = text_of(node, buffer)?;
-        let buffer = match letter {
-            "i" => Buffer::Input,
-            "o" => Buffer::Output,
-            "s" => Buffer::Scratch,
-            _ => return Err(Unreadable::at(node, format!("`{letter}` is no buffer; they are `i`, `o` and `s`"))),
-        };
+        let none = || Unreadable::at(node, format!("`{letter}` is no buffer; they are `i`, `o` and `s`"));
+        let buffer = Buffer::of(letter).ok_or_else(none)?;
         // What is not used may be anything.
         let chunk =
             if used { count(node, offset, MOST_CHUNKS)? } else { u64::try_from(signed(node, offset)?).unwrap_or(0) };

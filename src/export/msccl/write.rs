@@ -1,7 +1,7 @@
 //! A file, exactly as the parsers of the runtimes take it.
 
 use super::{Dialect, Options, Program};
-use crate::export::ranks::{Buffer, Kind};
+use crate::export::ranks::Kind;
 use std::fmt::Write;
 
 /// The text of a file.
@@ -46,9 +46,9 @@ pub fn write(program: &Program, options: &Options) -> String {
                         "      <step s=\"{number}\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" \
                          dstoff=\"{}\" cnt=\"{}\" depid=\"{after}\" deps=\"{of}\" hasdep=\"{}\"/>\n",
                         step.op.word(),
-                        letter(step.source.buffer),
+                        step.source.buffer.letter(),
                         step.source.chunk,
-                        letter(step.target.buffer),
+                        step.target.buffer.letter(),
                         step.target.chunk,
                         step.count,
                         u8::from(step.awaited),
@@ -69,21 +69,10 @@ fn name(name: &str) -> String {
     name.chars().map(plain).take(64).collect()
 }
 
+/// The name of a collective.
 pub(super) fn word(kind: Kind, dialect: Dialect) -> &'static str {
     match (kind, dialect) {
-        (Kind::AllGather, _) => "allgather",
-        (Kind::AllReduce, _) => "allreduce",
-        (Kind::AllToAll, _) => "alltoall",
-        (Kind::Broadcast, _) => "broadcast",
         (Kind::ReduceScatter, Dialect::Msccl) => "reduce_scatter",
-        (Kind::ReduceScatter, Dialect::Azure) => "reducescatter",
-    }
-}
-
-pub(super) fn letter(buffer: Buffer) -> &'static str {
-    match buffer {
-        Buffer::Input => "i",
-        Buffer::Output => "o",
-        Buffer::Scratch => "s",
+        _ => kind.word(),
     }
 }

@@ -10,7 +10,7 @@
 use super::handshake::Handshakes;
 use super::{
     Block, ChannelRefs, Channels, Chunks, Gpu, MOST_AT_ONCE, MOST_CHANNELS, MOST_OPERATIONS, Operation, Plan,
-    RemoteBuffer, RemoteRefs, Semaphore, letter, word,
+    RemoteBuffer, RemoteRefs, Semaphore,
 };
 use crate::export::ranks::{Action, Algorithm, Buffer, Span};
 use std::collections::{BTreeSet, VecDeque};
@@ -90,7 +90,7 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
                 .iter()
                 .map(|(rank, buffer)| RemoteBuffer {
                     rank: *rank,
-                    kind: letter(*buffer).to_owned(),
+                    kind: buffer.letter().to_owned(),
                     access_channel_types: vec![MEMORY.to_owned()],
                 })
                 .collect(),
@@ -99,7 +99,7 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
     }
     Ok(Plan {
         name: name.to_owned(),
-        collective: word(algorithm.kind).to_owned(),
+        collective: algorithm.kind.word().to_owned(),
         protocol: "Simple".to_owned(),
         inplace: false,
         reuse_resources: false,
@@ -245,7 +245,7 @@ impl Draft {
         let own_peers: Vec<u32> = self.peers.into_iter().collect();
         let own_remotes: Vec<(u32, Buffer)> = self.remotes.into_iter().collect();
         let local = |span: &Span| Chunks {
-            kind: Some(letter(span.buffer).to_owned()),
+            kind: Some(span.buffer.letter().to_owned()),
             buffer_id: None,
             index: span.start,
             size: span.count,

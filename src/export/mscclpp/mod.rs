@@ -9,14 +9,11 @@
 mod build;
 mod handshake;
 mod prove;
-mod replay;
 
 pub use build::{Unsaid, build};
-pub use prove::{Access, At, Flaw, Proven, prove};
-pub use replay::schedule;
+pub use prove::prove;
 
 use crate::escape;
-use crate::export::ranks::{Buffer, Kind};
 use serde::{Deserialize, Serialize};
 
 /// The most operations of a thread block.
@@ -203,29 +200,6 @@ pub struct Chunks {
     pub index: u64,
     /// How many.
     pub size: u64,
-}
-
-/// The names of collectives, as the files have them.
-fn word(kind: Kind) -> &'static str {
-    match kind {
-        Kind::AllGather => "allgather",
-        Kind::ReduceScatter => "reducescatter",
-        Kind::AllReduce => "allreduce",
-        Kind::AllToAll => "alltoall",
-        Kind::Broadcast => "broadcast",
-    }
-}
-
-fn letter(buffer: Buffer) -> &'static str {
-    match buffer {
-        Buffer::Input => "i",
-        Buffer::Output => "o",
-        Buffer::Scratch => "s",
-    }
-}
-
-fn buffer(letter: &str) -> Option<Buffer> {
-    [Buffer::Input, Buffer::Output, Buffer::Scratch].into_iter().find(|buffer| self::letter(*buffer) == letter)
 }
 
 /// Whether a text is to be read as such a file.

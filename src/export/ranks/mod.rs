@@ -1,11 +1,14 @@
 //! One collective as programs of ranks over buffers of chunks: what all formats of runtimes have in common.
 
+mod flaw;
+pub(in crate::export) mod machine;
 pub(in crate::export) mod order;
 mod place;
-pub(in crate::export) mod replay;
-pub(in crate::export) mod state;
+mod replay;
 mod units;
 
+pub use flaw::{Access, At, Flaw, Format, Wait};
+pub use machine::Proven;
 pub use place::{Refused, algorithm};
 
 use std::fmt;
@@ -41,6 +44,22 @@ impl Kind {
             Kind::AllToAll => "AllToAll",
             Kind::Broadcast => "Broadcast",
         }
+    }
+
+    /// As the formats spell it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::AllGather => "allgather",
+            Kind::ReduceScatter => "reducescatter",
+            Kind::AllReduce => "allreduce",
+            Kind::AllToAll => "alltoall",
+            Kind::Broadcast => "broadcast",
+        }
+    }
+
+    /// The collective that is spelled so.
+    pub fn of(word: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 
     /// The input chunks whose sum a rank must have in an output chunk, as a rank and a place in its input; without a
@@ -87,6 +106,31 @@ pub enum Buffer {
     Output,
     /// What it needs on the way.
     Scratch,
+}
+
+impl Buffer {
+    /// As the formats spell it.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Buffer::Input => "i",
+            Buffer::Output => "o",
+            Buffer::Scratch => "s",
+        }
+    }
+
+    /// The buffer that is spelled so.
+    pub fn of(letter: &str) -> Option<Buffer> {
+        [Buffer::Input, Buffer::Output, Buffer::Scratch].into_iter().find(|buffer| buffer.letter() == letter)
+    }
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Buffer::Input => "the input",
+            Buffer::Output => "the output",
+            Buffer::Scratch => "the scratch",
+        }
+    }
 }
 
 /// Neighbouring chunks of a buffer.

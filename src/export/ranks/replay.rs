@@ -2,8 +2,8 @@
 //!
 //! That thread blocks wait for each other is not kept: what is left is what needs what.
 
-use super::state::{Slot, slot};
-use super::{Buffer, Kind, Shape};
+use super::machine::{Proven, Slot, slot};
+use super::{Buffer, Kind};
 use crate::dtype::DType;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
@@ -12,15 +12,40 @@ use crate::schedule::{Array, ArrayId, Cut, Dense, OpId, OpKind, Operation, Outpu
 use crate::span::Span;
 use std::collections::BTreeMap;
 
+impl Proven {
+    /// The schedule of the file on a mesh with as many devices as it has ranks, which are numbered alike.
+    ///
+    /// What a rank fetches from a buffer of another one, or puts there, is one message, as is what it sends at once.
+    ///
+    /// - `elements`: of each chunk.
+    ///
+    /// # Panics
+    /// If the mesh has another number of devices.
+    pub fn schedule(&self, mesh: Mesh, dtype: DType, elements: u64) -> Schedule {
+        let mut replay = Replay::new(self, mesh, dtype, elements);
+        for step in &self.moves {
+            let mut read: Vec<Vec<Chunk>> =
+                step.sources.iter().map(|slots| replay.brought(slots, step.at.rank)).collect();
+            if step.reduces {
+                let sum = read.into_iter().reduce(|left, right| replay.sum(&left, &right)).unwrap_or_default();
+                read = vec![sum; step.targets.len()];
+            }
+            for (slots, chunks) in step.targets.iter().zip(read) {
+                let there = slots.first().map_or(step.at.rank, |slot| slot.rank());
+                let chunks = if there == step.at.rank { chunks } else { replay.message(&chunks, step.at.rank, there) };
+                replay.chunks.extend(slots.iter().copied().zip(chunks));
+            }
+        }
+        replay.finish()
+    }
+}
+
 /// A chunk of a value.
-pub(in crate::export) type Chunk = (OpId, u64);
+type Chunk = (OpId, u64);
 
 /// The buffers of all ranks, each chunk as a part of a value of the schedule.
-pub(in crate::export) struct Replay {
-    in_place: bool,
-    kind: Kind,
-    shape: Shape,
-    method: &'static str,
+struct Replay<'p> {
+    proof: &'p Proven,
     schedule: Schedule,
     dtype: DType,
     elements: u64,
@@ -28,20 +53,10 @@ pub(in crate::export) struct Replay {
     step: u32,
 }
 
-impl Replay {
-    /// The inputs on a mesh with as many devices as there are ranks, which are numbered alike.
-    ///
-    /// - `elements`: of each chunk.
-    ///
-    /// # Panics
-    /// If the mesh has another number of devices.
-    pub(in crate::export) fn new(
-        in_place: bool,
-        (kind, shape): (Kind, Shape),
-        mesh: Mesh,
-        (dtype, elements): (DType, u64),
-        method: &'static str,
-    ) -> Replay {
+impl<'p> Replay<'p> {
+    /// The inputs.
+    fn new(proof: &'p Proven, mesh: Mesh, dtype: DType, elements: u64) -> Replay<'p> {
+        let Proven { kind, shape, .. } = *proof;
         assert_eq!(mesh.device_count() as u64, shape.ranks, "a device for each rank");
         let (n, axes): (u64, Axes) = (shape.ranks, mesh.axis_ids().collect());
         let extents = match kind {
@@ -60,8 +75,7 @@ impl Replay {
         });
         let sharding = layouts(kind, axes)[0].clone();
         let block = vec![1, shape.input * elements];
-        let chunks = BTreeMap::new();
-        let mut replay = Replay { in_place, kind, shape, method, schedule, dtype, elements, chunks, step: 0 };
+        let mut replay = Replay { proof, schedule, dtype, elements, chunks: BTreeMap::new(), step: 0 };
         let input = replay.push(OpKind::Input { array: ArrayId(0), sharding }, block, &[]);
         for rank in 0..replay.ranks() {
             // Each value is on one device, so that parts of several fill a block there and nowhere else.
@@ -78,28 +92,27 @@ impl Replay {
         self.schedule.mesh.device_count()
     }
 
-    /// Where a chunk is, whatever it is called.
-    pub(in crate::export) fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
-        slot(self.in_place, self.kind, self.shape, (rank, buffer, chunk))
+    fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
+        slot((self.proof.kind, self.proof.in_place), self.proof.shape, (rank, buffer, chunk))
     }
 
     fn push(&mut self, kind: OpKind, extents: Vec<u64>, operands: &[OpId]) -> OpId {
-        let (dtype, step, span) = (self.dtype, self.step, Span::default());
-        self.schedule.push(Operation { kind, dtype, extents, step, method: Some(self.method), span }, operands)
+        let (dtype, step, method) = (self.dtype, self.step, Some(self.proof.format.name()));
+        self.schedule.push(Operation { kind, dtype, extents, step, method, span: Span::default() }, operands)
     }
 
     /// What is in some places.
-    pub(in crate::export) fn read(&self, slots: &[Slot]) -> Vec<Chunk> {
+    fn read(&self, slots: &[Slot]) -> Vec<Chunk> {
         slots.iter().filter_map(|slot| self.chunks.get(slot).copied()).collect()
     }
 
-    /// Neighbouring chunks of a buffer.
-    pub(in crate::export) fn slots(&self, rank: usize, (buffer, chunk): (Buffer, u64), count: u64) -> Vec<Slot> {
-        (chunk..chunk + count).map(|chunk| self.slot(rank, buffer, chunk)).collect()
-    }
-
-    pub(in crate::export) fn write(&mut self, slots: &[Slot], chunks: &[Chunk]) {
-        self.chunks.extend(slots.iter().copied().zip(chunks.iter().copied()));
+    /// What is in some places of one rank, on the one that reads it.
+    fn brought(&mut self, slots: &[Slot], reader: usize) -> Vec<Chunk> {
+        let chunks = self.read(slots);
+        match slots.first() {
+            Some(slot) if slot.rank() != reader => self.message(&chunks, slot.rank(), reader),
+            Some(_) | None => chunks,
+        }
     }
 
     /// One value of some chunks.
@@ -137,7 +150,7 @@ impl Replay {
     }
 
     /// Some chunks on another rank.
-    pub(in crate::export) fn message(&mut self, chunks: &[Chunk], from: usize, to: usize) -> Vec<Chunk> {
+    fn message(&mut self, chunks: &[Chunk], from: usize, to: usize) -> Vec<Chunk> {
         let block = self.block(chunks);
         let received = self.only(block, from, to);
         (0..chunks.len() as u64).map(|chunk| (received, chunk)).collect()
@@ -155,7 +168,7 @@ impl Replay {
     }
 
     /// Two times as many chunks, added up.
-    pub(in crate::export) fn sum(&mut self, left: &[Chunk], right: &[Chunk]) -> Vec<Chunk> {
+    fn sum(&mut self, left: &[Chunk], right: &[Chunk]) -> Vec<Chunk> {
         let operands = [self.block(left), self.block(right)];
         let extents = self.schedule.operation(operands[0]).extents.clone();
         let sum = self.push(OpKind::Add { operator: Operator::Sum }, extents, &operands);
@@ -163,24 +176,27 @@ impl Replay {
     }
 
     /// Puts the outputs of all ranks together.
-    pub(in crate::export) fn finish(mut self) -> Schedule {
+    fn finish(mut self) -> Schedule {
+        let Proven { kind, shape, .. } = *self.proof;
         let axes: Axes = self.schedule.mesh.axis_ids().collect();
         // Of an exchange each row comes from another rank.
-        let row = match self.kind {
-            Kind::AllToAll => self.shape.output / self.shape.ranks,
-            Kind::AllGather | Kind::ReduceScatter | Kind::AllReduce | Kind::Broadcast => self.shape.output,
+        let row = match kind {
+            Kind::AllToAll => shape.output / shape.ranks,
+            Kind::AllGather | Kind::ReduceScatter | Kind::AllReduce | Kind::Broadcast => shape.output,
         };
-        let view = vec![self.shape.output / row, row * self.elements];
+        let view = vec![shape.output / row, row * self.elements];
         let (mut parts, mut places) = (Vec::new(), Vec::new());
         for rank in 0..self.ranks() {
-            for line in 0..self.shape.output / row {
-                let chunks = self.read(&self.slots(rank, (Buffer::Output, line * row), row));
+            for line in 0..shape.output / row {
+                let slots: Vec<Slot> =
+                    (line * row..(line + 1) * row).map(|chunk| self.slot(rank, Buffer::Output, chunk)).collect();
+                let chunks = self.read(&slots);
                 parts.push(self.block(&chunks));
                 places.push(vec![Cut::Range { start: line, end: line + 1 }, Cut::Whole]);
             }
         }
         let value = self.push(OpKind::Assemble { view: view.clone(), places }, view, &parts);
-        let sharding = layouts(self.kind, axes)[1].clone();
+        let sharding = layouts(kind, axes)[1].clone();
         self.schedule.outputs.push(Output { value, array: ArrayId(0), sharding });
         self.schedule
     }

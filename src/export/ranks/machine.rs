@@ -1,0 +1,241 @@
+//! Ranks that run a file on symbols: what the provers of all formats share.
+//!
+//! Each chunk is known by the input chunks that have been added up in it. A prover takes the thread blocks through their
+//! steps in some order, says of each step what it reads, writes and waits for, and shows that one order stands for all.
+//! At the end each output chunk must be what the collective wants there.
+
+use super::flaw::{Access, At, Flaw, Format};
+use super::{Buffer, Kind, Shape};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+
+/// What is in a chunk: the input chunks that were added up, by rank and place, in order.
+pub(in crate::export) type Content = Rc<[(u32, u64)]>;
+
+/// Where a chunk can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::export) enum Slot {
+    /// In a buffer of a rank.
+    Held(usize, Buffer, u64),
+    /// On its way from a rank: chunks are numbered as they are sent.
+    Sent(usize, usize),
+}
+
+impl Slot {
+    /// Whose it is.
+    pub(in crate::export) fn rank(self) -> usize {
+        match self {
+            Slot::Held(rank, ..) | Slot::Sent(rank, _) => rank,
+        }
+    }
+
+    /// `chunk 3 of the scratch`
+    pub(in crate::export) fn name(self) -> String {
+        match self {
+            Slot::Held(_, buffer, chunk) => format!("chunk {chunk} of {}", buffer.name()),
+            Slot::Sent(..) => "a message".to_owned(),
+        }
+    }
+}
+
+/// Lists of chunks, of whichever ranks.
+pub(in crate::export) type Lists = Vec<Vec<Slot>>;
+
+/// Chunks that are read, added up if several go to one place, and written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::export) struct Move {
+    /// Who does it, and where.
+    pub(in crate::export) at: At,
+    /// Whether the sources are added up, for all targets; if not, each goes to the target in its place.
+    pub(in crate::export) reduces: bool,
+    /// What is read.
+    pub(in crate::export) sources: Lists,
+    /// What is written.
+    pub(in crate::export) targets: Lists,
+}
+
+/// What has been shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    /// What the file does.
+    pub kind: Kind,
+    /// How many ranks and chunks.
+    pub shape: Shape,
+    /// Steps of all ranks.
+    pub steps: usize,
+    /// Messages of all ranks; of MSCCL++ signals.
+    pub messages: usize,
+    /// The first step whose result nobody uses, and how many there are.
+    pub unused: Option<(At, usize)>,
+    pub(super) format: Format,
+    pub(super) in_place: bool,
+    /// What is moved, in an order in which it may happen.
+    pub(super) moves: Vec<Move>,
+}
+
+/// The buffers of all ranks, and what has become of them.
+pub(in crate::export) struct Machine {
+    format: Format,
+    in_place: bool,
+    pub(in crate::export) kind: Kind,
+    pub(in crate::export) shape: Shape,
+    pub(in crate::export) chunks: BTreeMap<Slot, Content>,
+    pub(in crate::export) moves: Vec<Move>,
+}
+
+impl Machine {
+    /// Empty buffers.
+    ///
+    /// - `chunks`: of the input and the output of each rank. In place one of the two buffers may say it for both.
+    ///
+    /// # Errors
+    /// If they do not fit the collective.
+    pub(in crate::export) fn new(
+        format: Format,
+        (kind, in_place): (Kind, bool),
+        chunks: impl ExactSizeIterator<Item = [u64; 2]>,
+    ) -> Result<Machine, Flaw> {
+        let ranks = chunks.len() as u64;
+        let largest = |most: [u64; 2], next: [u64; 2]| [most[0].max(next[0]), most[1].max(next[1])];
+        let [mut input, mut output] = chunks.fold([0, 0], largest);
+        if in_place {
+            match kind {
+                Kind::AllGather if output == 0 => output = input * ranks,
+                Kind::AllGather => input = output / ranks.max(1),
+                Kind::ReduceScatter if input == 0 => input = output * ranks,
+                Kind::ReduceScatter => output = input / ranks.max(1),
+                Kind::AllReduce | Kind::AllToAll | Kind::Broadcast => {
+                    (input, output) = (input.max(output), input.max(output))
+                }
+            }
+        }
+        let shape = Shape { ranks, input, output };
+        if ranks == 0 || input == 0 || output == 0 || kind.wanted(shape, 0, 0).is_none() {
+            return Err(Flaw::Shape { kind, shape });
+        }
+        Ok(Machine { format, in_place, kind, shape, chunks: BTreeMap::new(), moves: Vec::new() })
+    }
+
+    /// A step of a thread block.
+    pub(in crate::export) fn at(&self, (rank, block): (usize, usize), step: usize) -> At {
+        At { rank, block, step, format: self.format }
+    }
+
+    /// Where a chunk is.
+    pub(in crate::export) fn slot(&self, rank: usize, buffer: Buffer, chunk: u64) -> Slot {
+        slot((self.kind, self.in_place), self.shape, (rank, buffer, chunk))
+    }
+
+    /// The chunks that a rank gives.
+    pub(in crate::export) fn inputs(&self, rank: usize) -> Vec<Slot> {
+        (0..self.shape.input).map(|chunk| self.slot(rank, Buffer::Input, chunk)).collect()
+    }
+
+    /// The chunks that a rank gets.
+    pub(in crate::export) fn outputs(&self, rank: usize) -> Vec<Slot> {
+        (0..self.shape.output).map(|chunk| self.slot(rank, Buffer::Output, chunk)).collect()
+    }
+
+    /// Writes the input of a rank.
+    pub(in crate::export) fn fill(&mut self, rank: usize) {
+        let number = u32::try_from(rank).unwrap_or(u32::MAX);
+        let filled = self.inputs(rank).into_iter().zip(0..);
+        self.chunks.extend(filled.map(|(slot, chunk)| (slot, Rc::from([(number, chunk)]))));
+    }
+
+    /// What is in any of the parts.
+    ///
+    /// # Errors
+    /// If something is in two of them.
+    pub(in crate::export) fn sum<'c>(at: At, parts: impl Iterator<Item = &'c Content>) -> Result<Content, Flaw> {
+        let mut all: Vec<(u32, u64)> = parts.flat_map(|content| content.iter().copied()).collect();
+        all.sort_unstable();
+        match all.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(Flaw::Doubled { at, rank: pair[0].0, chunk: pair[0].1 }),
+            None => Ok(Rc::from(all)),
+        }
+    }
+
+    /// That an output chunk is what the collective wants there.
+    pub(in crate::export) fn check(&self, rank: usize, chunk: u64) -> Result<(), Flaw> {
+        let found = self.chunks.get(&self.slot(rank, Buffer::Output, chunk)).into_iter();
+        let found: BTreeSet<(u64, u64)> =
+            found.flat_map(|content| content.iter()).map(|(rank, at)| (u64::from(*rank), *at)).collect();
+        let wanted = self.kind.wanted(self.shape, rank as u64, chunk).unwrap_or_default();
+        let wanted: BTreeSet<(u64, u64)> = wanted.into_iter().collect();
+        let of = |(rank, at): &(u64, u64)| format!("chunk {at} of rank {rank}");
+        let what = match (found.is_empty(), wanted.difference(&found).next(), found.difference(&wanted).next()) {
+            (true, ..) => "is never written".to_owned(),
+            (false, Some(missing), _) => format!("lacks {}", of(missing)),
+            (false, None, Some(more)) => format!("has {}, which does not belong there", of(more)),
+            (false, None, None) => return Ok(()),
+        };
+        Err(Flaw::Wrong { rank, chunk, what })
+    }
+
+    /// Two accesses to a chunk that may come in either order.
+    pub(in crate::export) fn race(&self, first: Access, second: Access, slot: Slot) -> Flaw {
+        let (what, help) = match self.format {
+            Format::Msccl => (format!("touch {}", slot.name()), "let one of them wait for the other"),
+            Format::Mscclpp => (
+                format!("access {} of rank {}", slot.name(), slot.rank()),
+                "a signal and a wait order ranks, a semaphore thread blocks, and a `nop` the threads of a block; the \
+                 caller of a rank uses its buffers between two launches, whatever other ranks are doing",
+            ),
+        };
+        Flaw::Race { first, second, what, help }
+    }
+
+    /// What has been shown when all is done.
+    pub(in crate::export) fn proven(self, steps: usize, messages: usize, unused: BTreeSet<At>) -> Proven {
+        let Machine { format, in_place, kind, shape, moves, .. } = self;
+        let unused = unused.first().map(|first| (*first, unused.len()));
+        Proven { kind, shape, steps, messages, unused, format, in_place, moves }
+    }
+}
+
+/// The chunk that a chunk is: in place input and output are one buffer, of which one may be a part.
+pub(super) fn slot((kind, in_place): (Kind, bool), shape: Shape, at: (usize, Buffer, u64)) -> Slot {
+    let (rank, buffer, chunk) = at;
+    if !in_place {
+        return Slot::Held(rank, buffer, chunk);
+    }
+    let offset = |each: u64| rank as u64 * each;
+    match (buffer, kind) {
+        (Buffer::Input, Kind::AllGather) => Slot::Held(rank, Buffer::Output, offset(shape.input) + chunk),
+        (Buffer::Output, Kind::ReduceScatter) => Slot::Held(rank, Buffer::Output, offset(shape.output) + chunk),
+        (Buffer::Input | Buffer::Output, _) => Slot::Held(rank, Buffer::Output, chunk),
+        (Buffer::Scratch, _) => Slot::Held(rank, Buffer::Scratch, chunk),
+    }
+}
+
+/// What became of an agent's turn: whether it did anything, and whether it still has something to do.
+pub(in crate::export) struct Turn {
+    pub(in crate::export) moved: bool,
+    pub(in crate::export) waits: bool,
+}
+
+/// Lets agents go on in turns, each as far as it comes, until none can. Gives those that still wait, in the order in
+/// which they would be next.
+///
+/// # Errors
+/// The first of a turn.
+pub(in crate::export) fn in_turns<E>(
+    agents: usize,
+    mut go: impl FnMut(usize) -> Result<Turn, E>,
+) -> Result<VecDeque<usize>, E> {
+    let mut waiting: VecDeque<usize> = (0..agents).collect();
+    let mut idle = 0;
+    while let Some(agent) = waiting.pop_front() {
+        let Turn { moved, waits } = go(agent)?;
+        idle = if moved { 0 } else { idle + 1 };
+        if waits {
+            waiting.push_back(agent);
+            if idle > waiting.len() {
+                waiting.rotate_right(1);
+                break;
+            }
+        }
+    }
+    Ok(waiting)
+}
