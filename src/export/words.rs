@@ -10,9 +10,12 @@
 
 use crate::collective::Collective;
 use crate::dtype::DType;
+use crate::function::Function;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
+use crate::plan::{Plan, StepId, StepOp};
+use crate::program::{Definition, Program, ValueId};
 use itertools::Itertools;
 
 /// What a device does, with others or alone.
@@ -88,25 +91,6 @@ pub enum Word {
     Fold(Operator),
 }
 
-impl Word {
-    /// The group that exchanges something; `None` where each device is alone.
-    pub fn group(&self) -> Option<Axes> {
-        match self {
-            Word::AllGather { axes, .. }
-            | Word::ReduceScatter { axes, .. }
-            | Word::AllReduce { axes, .. }
-            | Word::AllToAll { axes, .. }
-            | Word::Permute { axes, .. } => Some(*axes),
-            Word::Rearrange { .. }
-            | Word::Own { .. }
-            | Word::First { .. }
-            | Word::Square
-            | Word::Over(_)
-            | Word::Fold(_) => None,
-        }
-    }
-}
-
 /// By which operators a language combines blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vocabulary {
@@ -146,6 +130,44 @@ pub fn words(collective: &Collective, from: &Layout, mesh: &Mesh, vocabulary: Vo
 pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
     let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
     is_sum.then(|| layout.sharding.open.in_order())
+}
+
+/// What makes a value of whole arrays: there moves and new names change nothing, and no padding is to be filled.
+pub(super) fn of_whole(program: &Program, id: ValueId) -> StepOp {
+    let einsum = || program.einsum(id);
+    match &program.value(id).definition {
+        Definition::Input { .. } => StepOp::Input,
+        Definition::Product { .. } => StepOp::Product { einsum: einsum() },
+        Definition::Reduce { operator, .. } => StepOp::Reduce { operator: *operator, einsum: einsum() },
+        Definition::Map { function: Function::Fill { .. }, .. }
+        | Definition::Move { .. }
+        | Definition::Collective { .. }
+        | Definition::Rename { .. } => StepOp::Map { function: Function::Identity, einsum: einsum() },
+        Definition::Map { function, .. } => StepOp::Map { function: *function, einsum: einsum() },
+    }
+}
+
+/// The axes of the padded dim of a filler's block, and how long it is in each: where its lanes begin in the whole array.
+/// `None` where the dim is whole.
+pub(super) fn filled(plan: &Plan, id: StepId) -> Option<(Axes, u64)> {
+    let StepOp::Map { function: Function::Fill { dim, .. }, .. } = plan.step(id).op else { return None };
+    let (layout, dim) = (&plan.step(id).layout, usize::from(dim));
+    let axes = layout.sharding.dims[dim];
+    (!axes.is_empty()).then(|| (axes, layout.local_extents(&plan.program.mesh)[dim]))
+}
+
+/// The extents of an array as it is handed in or out: the pieces of an open sum in front, no padding.
+pub(super) fn declared(plan: &Plan, layout: &Layout) -> Vec<u64> {
+    in_front(plan, layout).chain(layout.dims.iter().map(|dim| plan.program.dims.size(dim.id))).collect()
+}
+
+/// The same with the padding that the layouts need.
+pub(super) fn padded(plan: &Plan, layout: &Layout) -> Vec<u64> {
+    in_front(plan, layout).chain(layout.dims.iter().map(|dim| dim.size)).collect()
+}
+
+fn in_front(plan: &Plan, layout: &Layout) -> impl Iterator<Item = u64> {
+    pieces(layout).map(|axes| axes.group_size(&plan.program.mesh)).into_iter()
 }
 
 struct Sentence<'a> {

@@ -3,9 +3,9 @@
 use super::expression::{self, Lanes, Operand, combined};
 use super::lines::Lines;
 use super::names::Names;
-use crate::function::Function;
+use crate::export::words::of_whole;
 use crate::layout::Sharding;
-use crate::program::{Definition, Program, Value, ValueId};
+use crate::program::{Program, Value, ValueId};
 use itertools::Itertools;
 use std::collections::HashMap;
 
@@ -115,23 +115,8 @@ impl Dense<'_> {
             .map(|operand| (self.called[operand].clone(), program.value(*operand).dtype))
             .collect();
         let lanes = Lanes { start: None, rank: dims.len() };
-        let value = match definition {
-            Definition::Input { .. } => return self.input(id),
-            Definition::Product { .. } => expression::product(&operands, &program.einsum(id), *dtype),
-            Definition::Reduce { operator, .. } => {
-                expression::reduce(*operator, &operands[0].0, &program.einsum(id), *dtype)
-            }
-            // There is no padding to be filled.
-            Definition::Map { function: Function::Fill { .. }, .. }
-            | Definition::Move { .. }
-            | Definition::Collective { .. }
-            | Definition::Rename { .. } => {
-                expression::map(Function::Identity, &operands, &program.einsum(id), *dtype, &lanes)
-            }
-            Definition::Map { function, .. } => {
-                expression::map(*function, &operands, &program.einsum(id), *dtype, &lanes)
-            }
-        };
+        let op = of_whole(program, id);
+        let Some(value) = expression::value(&op, &operands, *dtype, &lanes) else { return self.input(id) };
         let constrained = (self.constraint)(id, &value);
         if constrained.is_none() && Some(&value) == operands.first().map(|(name, _)| name) {
             self.called.insert(id, value);

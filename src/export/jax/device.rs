@@ -5,8 +5,7 @@ use super::expression::{self, Lanes, Operand};
 use super::lines::Lines;
 use super::names::Names;
 use super::text;
-use crate::export::words::{Vocabulary, pieces, words};
-use crate::function::Function;
+use crate::export::words::{Vocabulary, filled, pieces, words};
 use crate::plan::{Plan, StepId, StepOp};
 use itertools::Itertools;
 use std::collections::{BTreeSet, HashMap};
@@ -191,41 +190,26 @@ impl Device<'_> {
         let ids = plan.operands(id);
         let operands: Vec<Operand> =
             ids.iter().map(|operand| (self.called[operand].clone(), plan.step(*operand).layout.dtype)).collect();
-        let value = match &step.op {
-            StepOp::Input | StepOp::Carry => return,
-            StepOp::Collective(collective) => {
-                let from = &plan.step(ids[0]).layout;
-                let note = format!("{}: {} -> {}", plan.op_name(id), plan.array(ids[0]), plan.array(id));
-                let mut x = operands[0].0.clone();
-                for (place, word) in words(collective, from, mesh, Vocabulary::Jax).iter().enumerate() {
-                    let value = collective::call(word, &x, layout.dtype, mesh);
-                    let name = if place == 0 { self.named(id) } else { x };
-                    let note = if place == 0 { note.as_str() } else { "" };
-                    self.lines.add_of(plan.span(id), &format!("{name} = {value}"), note);
-                    x = name;
-                }
-                return;
+        if let StepOp::Collective(collective) = &step.op {
+            let from = &plan.step(ids[0]).layout;
+            let note = format!("{}: {} -> {}", plan.op_name(id), plan.array(ids[0]), plan.array(id));
+            let mut x = operands[0].0.clone();
+            for (place, word) in words(collective, from, mesh, Vocabulary::Jax).iter().enumerate() {
+                let value = collective::call(word, &x, layout.dtype, mesh);
+                let name = if place == 0 { self.named(id) } else { x };
+                let note = if place == 0 { note.as_str() } else { "" };
+                self.lines.add_of(plan.span(id), &format!("{name} = {value}"), note);
+                x = name;
             }
-            StepOp::Product { einsum } => expression::product(&operands, einsum, layout.dtype),
-            StepOp::Reduce { operator, einsum } => expression::reduce(*operator, &operands[0].0, einsum, layout.dtype),
-            StepOp::Map { function, einsum } => {
-                let lanes = Lanes { start: self.start(id, *function), rank: layout.dims.len() };
-                expression::map(*function, &operands, einsum, layout.dtype, &lanes)
-            }
-        };
+        }
+        let start =
+            filled(plan, id).map(|(axes, length)| format!("lax.axis_index({}) * {length}", text::axes(axes, mesh)));
+        let lanes = Lanes { start, rank: layout.dims.len() };
+        let Some(value) = expression::value(&step.op, &operands, layout.dtype, &lanes) else { return };
         let name = self.named(id);
         if name != value {
             self.lines.add_of(plan.span(id), &format!("{name} = {value}"), &plan.array(id));
         }
-    }
-
-    /// Where the padded dim of a block begins in the whole array.
-    fn start(&self, id: StepId, function: Function) -> Option<String> {
-        let Function::Fill { dim, .. } = function else { return None };
-        let (layout, mesh) = (&self.plan.step(id).layout, &self.plan.program.mesh);
-        let axes = layout.sharding.dims[usize::from(dim)];
-        let length = layout.local_extents(mesh)[usize::from(dim)];
-        (!axes.is_empty()).then(|| format!("lax.axis_index({}) * {length}", text::axes(axes, mesh)))
     }
 
     fn returned(&mut self) {

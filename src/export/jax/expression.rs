@@ -5,13 +5,24 @@ use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
 use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
 use crate::operator::Operator;
+use crate::plan::StepOp;
 use itertools::Itertools;
 
 /// An operand: what it is called, and its dtype.
 pub(super) type Operand = (String, DType);
 
+/// What computes one value; `None` where nothing is computed.
+pub(super) fn value(op: &StepOp, operands: &[Operand], dtype: DType, lanes: &Lanes) -> Option<String> {
+    match op {
+        StepOp::Product { einsum } => Some(product(operands, einsum, dtype)),
+        StepOp::Reduce { operator, einsum } => Some(reduce(*operator, &operands[0].0, einsum, dtype)),
+        StepOp::Map { function, einsum } => Some(map(*function, operands, einsum, dtype, lanes)),
+        StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
+    }
+}
+
 /// A product.
-pub(super) fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> String {
+fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> String {
     // Two integers widen by themselves; an integer beside a float becomes one first.
     let is_mixed = |of: DType| dtype.is_float() && !of.is_float();
     let cast = |(name, of): &Operand| if is_mixed(*of) { cast(name, dtype) } else { name.clone() };
@@ -20,7 +31,7 @@ pub(super) fn product(operands: &[Operand], einsum: &Einsum, dtype: DType) -> St
 }
 
 /// All elements along the dims that the result lacks, combined.
-pub(super) fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> String {
+fn reduce(operator: Operator, operand: &str, einsum: &Einsum, dtype: DType) -> String {
     let [indices] = einsum.operands.as_slice() else { return operand.to_owned() };
     let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
     let left: Vec<Index> = indices.iter().copied().filter(|index| einsum.result.contains(index)).collect();
@@ -52,7 +63,7 @@ pub(super) struct Lanes {
 }
 
 /// An elementwise function of operands that line up.
-pub(super) fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
+fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, lanes: &Lanes) -> String {
     let aligned: Vec<Operand> = operands
         .iter()
         .zip(&einsum.operands)

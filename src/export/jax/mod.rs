@@ -16,7 +16,7 @@ mod text;
 
 pub use constraints::constraints;
 
-use super::words::pieces;
+use super::words::{declared, padded, pieces};
 use crate::dtype::DType;
 use crate::escape;
 use crate::function::Function;
@@ -117,24 +117,10 @@ impl<'a> Module<'a> {
     /// Whether a float becomes an integer.
     fn saturates(&self) -> bool {
         let program = self.program();
-        program.values.iter().any(|value| match &value.definition {
-            Definition::Map { function: Function::Cast(to), operands } => {
-                !to.is_float() && *to != DType::Bool && program.value(operands[0]).dtype.is_float()
-            }
-            Definition::Map { .. }
-            | Definition::Input { .. }
-            | Definition::Product { .. }
-            | Definition::Reduce { .. }
-            | Definition::Move { .. }
-            | Definition::Collective { .. }
-            | Definition::Rename { .. } => false,
+        program.values.iter().any(|value| {
+            let Definition::Map { function: Function::Cast(to), operands } = &value.definition else { return false };
+            !to.is_float() && *to != DType::Bool && program.value(operands[0]).dtype.is_float()
         })
-    }
-
-    /// The shape of an array that is handed in or out, without padding.
-    fn shape(&self, layout: &Layout) -> Vec<u64> {
-        let in_front = pieces(layout).map(|axes| axes.group_size(&self.program().mesh));
-        in_front.into_iter().chain(text::declared(&layout.dims, &self.program().dims)).collect()
     }
 
     fn spec(&self, layout: &Layout) -> String {
@@ -167,7 +153,7 @@ impl<'a> Module<'a> {
     }
 
     fn array(&self, name: &str, layout: &Layout) -> String {
-        let (shape, dtype) = (text::tuple(self.shape(layout)), text::dtype(layout.dtype));
+        let (shape, dtype) = (text::tuple(declared(self.plan, layout)), text::dtype(layout.dtype));
         format!("    {}: ({shape}, {dtype}, {}),", escape::python_string(name), self.spec(layout))
     }
 
@@ -219,13 +205,11 @@ impl<'a> Module<'a> {
     /// An input with the padding that its layouts need.
     fn padded(&self, input: &Input) -> Option<String> {
         let layout = self.layout(input);
-        let lacks = layout.dims.iter().map(|dim| dim.size - self.program().dims.size(dim.id));
-        let in_front = pieces(layout).map(|_| 0);
-        let lacks: Vec<u64> = in_front.into_iter().chain(lacks).collect();
-        let widths = text::tuple(lacks.iter().map(|lack| format!("(0, {lack})")));
+        let (declared, padded) = (declared(self.plan, layout), padded(self.plan, layout));
+        let widths = text::tuple(padded.iter().zip(&declared).map(|(to, from)| format!("(0, {})", to - from)));
         let pad = |name: &str| format!("jnp.pad({name}, {widths})");
         let name = &input.name;
-        lacks.iter().any(|lack| *lack > 0).then(|| match input.times {
+        (declared != padded).then(|| match input.times {
             Some(_) => format!("tuple({} for one in {name})", pad("one")),
             None => pad(name),
         })
@@ -233,11 +217,12 @@ impl<'a> Module<'a> {
 
     /// What cuts the padding off.
     fn cut(&self, layout: &Layout) -> Option<String> {
-        let declared = text::declared(&layout.dims, &self.program().dims);
-        let is_padded = layout.dims.iter().zip(&declared).any(|(dim, size)| dim.size > *size);
-        let in_front = pieces(layout).map(|_| ":".to_owned());
-        let ends = declared.iter().map(|size| format!(":{size}"));
-        is_padded.then(|| format!("[{}]", in_front.into_iter().chain(ends).join(", ")))
+        let (declared, padded) = (declared(self.plan, layout), padded(self.plan, layout));
+        let end = |(place, size): (usize, &u64)| match pieces(layout) {
+            Some(_) if place == 0 => ":".to_owned(),
+            _ => format!(":{size}"),
+        };
+        (declared != padded).then(|| format!("[{}]", declared.iter().enumerate().map(end).join(", ")))
     }
 
     /// The layouts of the inputs that come in pieces.
@@ -257,14 +242,9 @@ impl<'a> Module<'a> {
 
     /// Whether a function has no value, or an infinite one, for some numbers.
     fn is_partial(&self) -> bool {
-        self.program().values.iter().any(|value| match &value.definition {
-            Definition::Map { function, .. } => function.facts().is_partial,
-            Definition::Input { .. }
-            | Definition::Product { .. }
-            | Definition::Reduce { .. }
-            | Definition::Move { .. }
-            | Definition::Collective { .. }
-            | Definition::Rename { .. } => false,
+        self.program().values.iter().any(|value| {
+            let Definition::Map { function, .. } = &value.definition else { return false };
+            function.facts().is_partial
         })
     }
 
@@ -279,7 +259,7 @@ impl<'a> Module<'a> {
         let mut inputs = String::new();
         for input in &self.inputs {
             let layout = self.layout(input);
-            let shape = text::tuple(self.shape(layout));
+            let shape = text::tuple(declared(self.plan, layout));
             let draw = match layout.dtype {
                 DType::Bool => format!("random.integers(0, 2, {shape}) > 0"),
                 dtype if dtype.is_float() && is_partial => format!("0.5 + random.random({shape})"),

@@ -3,81 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Words of Python, and what a module that is written here calls its own.
-const TAKEN: &[&str] = &[
-    "False",
-    "None",
-    "True",
-    "and",
-    "as",
-    "assert",
-    "async",
-    "await",
-    "break",
-    "class",
-    "continue",
-    "def",
-    "del",
-    "elif",
-    "else",
-    "except",
-    "finally",
-    "for",
-    "from",
-    "global",
-    "if",
-    "import",
-    "in",
-    "is",
-    "lambda",
-    "nonlocal",
-    "not",
-    "or",
-    "pass",
-    "raise",
-    "return",
-    "try",
-    "while",
-    "with",
-    "yield",
-    "jax",
-    "jnp",
-    "np",
-    "lax",
-    "P",
-    "os",
-    "time",
-    "functools",
-    "sys",
-    "AxisType",
-    "NamedSharding",
-    "range",
-    "max",
-    "min",
-    "print",
-    "float",
-    "int",
-    "zip",
-    "make_mesh",
-    "device",
-    "run",
-    "dense",
-    "constrained",
-    "main",
-    "inputs",
-    "closed",
-    "mesh",
-    "layer",
-    "MESH",
-    "INPUTS",
-    "OUTPUTS",
-    "check",
-    "differences",
-    "to_integer",
-    "abs",
-    "len",
-    "tuple",
-    "spread",
-];
+const TAKEN: &str = "\
+    False None True and as assert async await break class continue def del elif else except finally for from global \
+    if import in is lambda nonlocal not or pass raise return try while with yield jax jnp np lax P os time functools \
+    sys AxisType NamedSharding range max min print float int zip make_mesh device run dense constrained main inputs \
+    closed mesh layer MESH INPUTS OUTPUTS check differences to_integer abs len tuple spread";
 
 /// A word that Python takes as a name: letters, digits and `_`; a prime is `_p`.
 pub(super) fn identifier(name: &str) -> String {
@@ -96,7 +26,7 @@ pub(super) fn identifier(name: &str) -> String {
     if !starts {
         word.insert(0, 't');
     }
-    if TAKEN.contains(&word.as_str()) || word.starts_with("__") {
+    if TAKEN.split(' ').any(|taken| taken == word) || word.starts_with("__") {
         word.push('_');
     }
     word

@@ -2,7 +2,6 @@
 
 use crate::dtype::DType;
 use crate::escape::python_string;
-use crate::layout::Dim;
 use crate::mesh::{Axes, Mesh};
 use itertools::Itertools;
 
@@ -42,11 +41,6 @@ pub(super) fn dtype(dtype: DType) -> &'static str {
         DType::F32 => "jnp.float32",
         DType::F64 => "jnp.float64",
     }
-}
-
-/// The sizes that the program writes, without padding.
-pub(super) fn declared(dims: &[Dim], table: &crate::layout::Dims) -> Vec<u64> {
-    dims.iter().map(|dim| table.size(dim.id)).collect()
 }
 
 /// A number that is taken as one of the array's dtype.

@@ -4,6 +4,7 @@ use super::emit::{Emitter, Number, Tensor, list};
 use crate::dtype::DType;
 use crate::export::words::Word;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use itertools::Itertools;
 
 /// What a word makes of a block.
 pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> Tensor {
@@ -20,19 +21,13 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
             emit.reshape(&ordered, extents)
         }
         Word::AllGather { axes, dim } => {
-            let attributes = format!(
-                "all_gather_dim = {dim} : i64, {}, {}, use_global_device_ids",
-                emit.channel(),
-                groups(*axes, mesh)
-            );
+            let (channel, groups) = (emit.channel(), groups(*axes, mesh));
+            let attributes = format!("all_gather_dim = {dim} : i64, {channel}, {groups}, use_global_device_ids");
             emit.general("all_gather", x, &attributes, None, &scaled(*dim, size(axes), false))
         }
         Word::ReduceScatter { axes, dim, operator } => {
-            let attributes = format!(
-                "{}, {}, scatter_dimension = {dim} : i64, use_global_device_ids",
-                emit.channel(),
-                groups(*axes, mesh)
-            );
+            let (channel, groups) = (emit.channel(), groups(*axes, mesh));
+            let attributes = format!("{channel}, {groups}, scatter_dimension = {dim} : i64, use_global_device_ids");
             emit.general("reduce_scatter", x, &attributes, Some(*operator), &scaled(*dim, size(axes), true))
         }
         Word::AllReduce { axes, operator } => {
@@ -40,29 +35,26 @@ pub(super) fn word(emit: &mut Emitter, word: &Word, x: &Tensor, mesh: &Mesh) -> 
             emit.general("all_reduce", x, &attributes, Some(*operator), &x.shape)
         }
         Word::AllToAll { axes, split, join } => {
+            let (channel, groups, size) = (emit.channel(), groups(*axes, mesh), size(axes));
             let attributes = format!(
-                "{}, concat_dimension = {join} : i64, {}, split_count = {} : i64, split_dimension = {split} : i64",
-                emit.channel(),
-                groups(*axes, mesh),
-                size(axes)
+                "{channel}, concat_dimension = {join} : i64, {groups}, split_count = {size} : i64, split_dimension = {split} : i64"
             );
             let mut to = x.shape.clone();
-            to[*split] /= size(axes);
-            to[*join] *= size(axes);
+            to[*split] /= size;
+            to[*join] *= size;
             emit.general("all_to_all", x, &attributes, None, &to)
         }
         Word::Permute { axes, pairs } => {
+            let at =
+                |group: &[u32], place: u64| usize::try_from(place).ok().and_then(|place| group.get(place)).copied();
             let devices = members(*axes, mesh);
             let pairs: Vec<String> = devices
                 .iter()
-                .flat_map(|group| pairs.iter().map(|(from, to)| list([at(group, *from), at(group, *to)])))
+                .cartesian_product(pairs)
+                .map(|(group, (from, to))| list([*from, *to].map(|place| at(group, place).unwrap_or_default())))
                 .collect();
-            let attributes = format!(
-                "{}, source_target_pairs = dense<{}> : tensor<{}x2xi64>",
-                emit.channel(),
-                list(&pairs),
-                pairs.len()
-            );
+            let (channel, count, pairs) = (emit.channel(), pairs.len(), list(&pairs));
+            let attributes = format!("{channel}, source_target_pairs = dense<{pairs}> : tensor<{count}x2xi64>");
             emit.general("collective_permute", x, &attributes, None, &x.shape)
         }
         Word::Own { axes, dim, length } => {
@@ -123,10 +115,6 @@ pub(super) fn start(emit: &mut Emitter, axes: Axes, length: u64, mesh: &Mesh) ->
     }
     let length = number(emit, length);
     emit.same("multiply", &[&place, &length])
-}
-
-fn at(group: &[u32], place: u64) -> u32 {
-    usize::try_from(place).ok().and_then(|place| group.get(place)).copied().unwrap_or_default()
 }
 
 /// The groups that the axes span, each in its order.

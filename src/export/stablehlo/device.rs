@@ -3,7 +3,7 @@
 use super::emit::Tensor;
 use super::{Module, collective, math};
 use crate::escape;
-use crate::export::words::{Vocabulary, pieces, words};
+use crate::export::words::{Vocabulary, filled, pieces, words};
 use crate::plan::{StepId, StepOp};
 use std::collections::HashMap;
 
@@ -40,7 +40,6 @@ impl Module<'_> {
     fn step(&mut self, id: StepId, operands: &[Tensor]) -> Option<Tensor> {
         let plan = self.plan;
         let step = plan.step(id);
-        let dtype = step.layout.dtype;
         match &step.op {
             StepOp::Input => return None,
             // Spelled out, nothing is carried.
@@ -48,22 +47,16 @@ impl Module<'_> {
             StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {}
         }
         self.tell(plan.span(id));
-        Some(match &step.op {
-            StepOp::Input | StepOp::Carry => return None,
-            StepOp::Collective(collective) => {
-                let (mesh, from) = (&plan.program.mesh, &plan.step(plan.operands(id)[0]).layout);
-                let note =
-                    format!("// {}: {} -> {}", plan.op_name(id), plan.array(plan.operands(id)[0]), plan.array(id));
-                self.emit.line(&escape::line(&note));
-                let words = words(collective, from, mesh, Vocabulary::StableHlo);
-                words.iter().fold(operands[0].clone(), |x, word| collective::word(&mut self.emit, word, &x, mesh))
-            }
-            StepOp::Product { einsum } => math::product(&mut self.emit, [&operands[0], &operands[1]], einsum, dtype),
-            StepOp::Reduce { operator, einsum } => math::reduce(&mut self.emit, *operator, &operands[0], einsum, dtype),
-            StepOp::Map { function, einsum } => {
-                let start = self.start(id, *function);
-                math::map(&mut self.emit, *function, operands, einsum, dtype, start.as_ref())
-            }
-        })
+        let mesh = &plan.program.mesh;
+        if let StepOp::Collective(collective) = &step.op {
+            let from = plan.operands(id)[0];
+            let note = format!("// {}: {} -> {}", plan.op_name(id), plan.array(from), plan.array(id));
+            self.emit.line(&escape::line(&note));
+            let words = words(collective, &plan.step(from).layout, mesh, Vocabulary::StableHlo);
+            let start = operands[0].clone();
+            return Some(words.iter().fold(start, |x, word| collective::word(&mut self.emit, word, &x, mesh)));
+        }
+        let start = filled(plan, id).map(|(axes, length)| collective::start(&mut self.emit, axes, length, mesh));
+        math::value(&mut self.emit, &step.op, operands, step.layout.dtype, start.as_ref())
     }
 }

@@ -1,6 +1,7 @@
 //! Operations of StableHLO as text, each with its type: values are numbered in the order in which they are made.
 
 use crate::dtype::DType;
+use crate::function::Filler;
 use crate::operator::Operator;
 use itertools::Itertools;
 
@@ -47,6 +48,17 @@ pub(super) enum Number {
     Least,
     /// Infinity of a float, true.
     Greatest,
+}
+
+impl Number {
+    pub(super) fn of(filler: Filler) -> Number {
+        match filler {
+            Filler::Zero => Number::Is(0.0),
+            Filler::One => Number::Is(1.0),
+            Filler::Least => Number::Least,
+            Filler::Greatest => Number::Greatest,
+        }
+    }
 }
 
 /// The text so far.
@@ -148,7 +160,7 @@ impl Emitter {
         if dims.is_empty() {
             return a.clone();
         }
-        let start = self.constant(neutral(operator), &[], a.dtype);
+        let start = self.constant(Number::of(Filler::neutral(operator)), &[], a.dtype);
         let shape: Vec<u64> =
             a.shape.iter().enumerate().filter(|(dim, _)| !dims.contains(dim)).map(|(_, extent)| *extent).collect();
         let text = format!(
@@ -229,42 +241,27 @@ pub(super) fn combiner(operator: Operator) -> &'static str {
     }
 }
 
-/// What changes nothing when it is combined.
-fn neutral(operator: Operator) -> Number {
-    match operator.combiner() {
-        Operator::Max => Number::Least,
-        Operator::Min | Operator::And => Number::Greatest,
-        Operator::Mul => Number::Is(1.0),
-        Operator::Or | Operator::Sum | Operator::Mean | Operator::SquareAdd | Operator::Root => Number::Is(0.0),
-    }
-}
-
 /// As MLIR reads it: what is infinite by its bits.
 fn literal(number: Number, dtype: DType) -> String {
-    let infinity = |sign: bool| {
-        let bits = match (dtype, sign) {
-            (DType::Bf16, false) => "0x7F80",
-            (DType::Bf16, true) => "0xFF80",
-            (DType::F16, false) => "0x7C00",
-            (DType::F16, true) => "0xFC00",
-            (DType::F64, false) => "0x7FF0000000000000",
-            (DType::F64, true) => "0xFFF0000000000000",
-            (DType::F32 | DType::Bool | DType::I8 | DType::I32 | DType::I64, false) => "0x7F800000",
-            (DType::F32 | DType::Bool | DType::I8 | DType::I32 | DType::I64, true) => "0xFF800000",
+    let infinity = |is_negative: bool| {
+        let (above, below) = match dtype {
+            DType::Bf16 => ("0x7F80", "0xFF80"),
+            DType::F16 => ("0x7C00", "0xFC00"),
+            DType::F64 => ("0x7FF0000000000000", "0xFFF0000000000000"),
+            DType::F32 | DType::Bool | DType::I8 | DType::I32 | DType::I64 => ("0x7F800000", "0xFF800000"),
         };
-        bits.to_owned()
+        if is_negative { below } else { above }.to_owned()
+    };
+    let ends = |least: bool| match dtype {
+        DType::Bool => (!least).to_string(),
+        DType::I8 => if least { i8::MIN } else { i8::MAX }.to_string(),
+        DType::I32 => if least { i32::MIN } else { i32::MAX }.to_string(),
+        DType::I64 => if least { i64::MIN } else { i64::MAX }.to_string(),
+        DType::Bf16 | DType::F16 | DType::F32 | DType::F64 => infinity(least),
     };
     match (number, dtype) {
-        (Number::Least, DType::Bool) => "false".to_owned(),
-        (Number::Greatest, DType::Bool) => "true".to_owned(),
-        (Number::Least, DType::I8) => i8::MIN.to_string(),
-        (Number::Greatest, DType::I8) => i8::MAX.to_string(),
-        (Number::Least, DType::I32) => i32::MIN.to_string(),
-        (Number::Greatest, DType::I32) => i32::MAX.to_string(),
-        (Number::Least, DType::I64) => i64::MIN.to_string(),
-        (Number::Greatest, DType::I64) => i64::MAX.to_string(),
-        (Number::Least, DType::Bf16 | DType::F16 | DType::F32 | DType::F64) => infinity(true),
-        (Number::Greatest, DType::Bf16 | DType::F16 | DType::F32 | DType::F64) => infinity(false),
+        (Number::Least, _) => ends(true),
+        (Number::Greatest, _) => ends(false),
         (Number::Is(number), DType::Bool) => (number != 0.0).to_string(),
         (Number::Is(number), dtype) if dtype.is_float() && number.is_infinite() => infinity(number < 0.0),
         (Number::Is(number), dtype) if dtype.is_float() => {

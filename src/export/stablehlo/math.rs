@@ -5,12 +5,30 @@
 use super::emit::{Emitter, Number, Tensor, list};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::operator::Operator;
+use crate::plan::StepOp;
 use itertools::Itertools;
 
+/// What computes one value; `None` where nothing is computed. `start` is the lane in which the block of a padded dim
+/// begins.
+pub(super) fn value(
+    emit: &mut Emitter,
+    op: &StepOp,
+    operands: &[Tensor],
+    dtype: DType,
+    start: Option<&Tensor>,
+) -> Option<Tensor> {
+    match op {
+        StepOp::Product { einsum } => Some(product(emit, [&operands[0], &operands[1]], einsum, dtype)),
+        StepOp::Reduce { operator, einsum } => Some(reduce(emit, *operator, &operands[0], einsum, dtype)),
+        StepOp::Map { function, einsum } => Some(map(emit, *function, operands, einsum, dtype, start)),
+        StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
+    }
+}
+
 /// A product of two: what stands in one of them alone is summed first.
-pub(super) fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: DType) -> Tensor {
+fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsum, dtype: DType) -> Tensor {
     let mixed = operands.iter().any(|operand| operand.dtype != operands[0].dtype);
     let mut sides: Vec<(Tensor, Vec<Index>)> = Vec::new();
     for (place, operand) in operands.into_iter().enumerate() {
@@ -51,7 +69,7 @@ pub(super) fn product(emit: &mut Emitter, operands: [&Tensor; 2], einsum: &Einsu
 }
 
 /// All elements along the dims that the result lacks, combined.
-pub(super) fn reduce(emit: &mut Emitter, operator: Operator, a: &Tensor, einsum: &Einsum, dtype: DType) -> Tensor {
+fn reduce(emit: &mut Emitter, operator: Operator, a: &Tensor, einsum: &Einsum, dtype: DType) -> Tensor {
     let indices = &einsum.operands[0];
     let dims: Vec<usize> = indices.iter().positions(|index| !einsum.result.contains(index)).collect();
     let left: Vec<Index> = indices.iter().copied().filter(|index| einsum.result.contains(index)).collect();
@@ -64,8 +82,8 @@ fn order(from: &[Index], to: &[Index]) -> Vec<usize> {
     to.iter().filter_map(|index| from.iter().position(|other| other == index)).collect()
 }
 
-/// An elementwise function of operands that line up; `start` is the lane in which the block of a padded dim begins.
-pub(super) fn map(
+/// An elementwise function of operands that line up.
+fn map(
     emit: &mut Emitter,
     function: Function,
     operands: &[Tensor],
@@ -138,13 +156,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
             };
             let end = emit.constant(Number::Is(valid as f64), &a.shape, DType::I64);
             let kept = emit.compare("LT", &lanes, &end);
-            let filler = match with {
-                Filler::Zero => Number::Is(0.0),
-                Filler::One => Number::Is(1.0),
-                Filler::Least => Number::Least,
-                Filler::Greatest => Number::Greatest,
-            };
-            let filler = emit.constant(filler, &a.shape, a.dtype);
+            let filler = emit.constant(Number::of(with), &a.shape, a.dtype);
             emit.select(&kept, a, &filler)
         }
     }

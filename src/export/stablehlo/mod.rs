@@ -12,8 +12,7 @@ mod whole;
 
 use crate::escape;
 use crate::export::told;
-use crate::export::words::pieces;
-use crate::function::Function;
+use crate::export::words::{declared, padded, pieces};
 use crate::layout::Layout;
 use crate::mesh::Axes;
 use crate::plan::{Plan, StepId, StepOp};
@@ -65,21 +64,6 @@ impl Module<'_> {
         &self.plan.step(id).layout
     }
 
-    fn size_of_pieces(&self, layout: &Layout) -> Option<u64> {
-        pieces(layout).map(|axes| axes.group_size(&self.plan.program.mesh))
-    }
-
-    /// As an array is handed in or out: without padding.
-    fn declared(&self, layout: &Layout) -> Vec<u64> {
-        let dims = layout.dims.iter().map(|dim| self.plan.program.dims.size(dim.id));
-        self.size_of_pieces(layout).into_iter().chain(dims).collect()
-    }
-
-    /// The same with the padding that the layouts need.
-    fn padded(&self, layout: &Layout) -> Vec<u64> {
-        self.size_of_pieces(layout).into_iter().chain(layout.dims.iter().map(|dim| dim.size)).collect()
-    }
-
     /// `<@mesh, [{"X"}, {}]>`
     fn sharding(&self, layout: &Layout) -> String {
         let mesh = &self.plan.program.mesh;
@@ -92,9 +76,9 @@ impl Module<'_> {
 
     /// What the type of an argument or a result is marked with; what does not divide is left to the compiler.
     fn marked(&self, layout: &Layout) -> String {
-        let shape = self.declared(layout);
+        let shape = declared(self.plan, layout);
         let mark = format!(" {{sdy.sharding = #sdy.sharding{}}}", self.sharding(layout));
-        let mark = if shape == self.padded(layout) { mark.as_str() } else { "" };
+        let mark = if shape == padded(self.plan, layout) { mark.as_str() } else { "" };
         format!("{}{mark}", tensor(&shape, layout.dtype))
     }
 
@@ -106,7 +90,7 @@ impl Module<'_> {
             .enumerate()
             .map(|(place, id)| {
                 let layout = self.layout(*id);
-                Tensor { name: format!("%arg{place}"), shape: self.declared(layout), dtype: layout.dtype }
+                Tensor { name: format!("%arg{place}"), shape: declared(self.plan, layout), dtype: layout.dtype }
             })
             .collect();
         let marked = inputs.iter().zip(&arguments);
@@ -140,7 +124,7 @@ impl Module<'_> {
     fn manual(&mut self, arguments: &[Tensor]) -> Vec<Tensor> {
         let inputs = self.inputs();
         let layouts: Vec<Layout> = inputs.iter().map(|id| self.layout(*id).clone()).collect();
-        let padded: Vec<Tensor> =
+        let given: Vec<Tensor> =
             arguments.iter().zip(&layouts).map(|(argument, layout)| self.pad(argument, layout)).collect();
         let outputs: Vec<Layout> = self.plan.outputs.iter().map(|id| self.layout(*id).clone()).collect();
         let mesh = &self.plan.program.mesh;
@@ -158,7 +142,7 @@ impl Module<'_> {
         let shardings = |layouts: &[Layout]| layouts.iter().map(|layout| self.sharding(layout)).join(", ");
         let head = format!(
             "{name}{count} = sdy.manual_computation({}) in_shardings=[{}] out_shardings=[{}] manual_axes={{{axes}}} ({}) {{",
-            padded.iter().map(|tensor| tensor.name.as_str()).join(", "),
+            given.iter().map(|tensor| tensor.name.as_str()).join(", "),
             shardings(&layouts),
             shardings(&outputs),
             local.iter().map(|tensor| format!("{}: {}", tensor.name, tensor.of())).join(", "),
@@ -172,17 +156,17 @@ impl Module<'_> {
             .enumerate()
             .map(|(place, layout)| {
                 let name = if outputs.len() == 1 { name.clone() } else { format!("{name}#{place}") };
-                Tensor { name, shape: self.padded(layout), dtype: layout.dtype }
+                Tensor { name, shape: padded(self.plan, layout), dtype: layout.dtype }
             })
             .collect();
         let types = |tensors: &[Tensor]| tensors.iter().map(Tensor::of).join(", ");
         let results = if whole.len() == 1 { types(&whole) } else { format!("({})", types(&whole)) };
-        self.emit.close(&format!("}} : ({}) -> {results}", types(&padded)));
+        self.emit.close(&format!("}} : ({}) -> {results}", types(&given)));
         whole.iter().zip(&outputs).map(|(tensor, layout)| self.cut(tensor, layout)).collect()
     }
 
     fn pad(&mut self, argument: &Tensor, layout: &Layout) -> Tensor {
-        let to = self.padded(layout);
+        let to = padded(self.plan, layout);
         if argument.shape == to {
             return argument.clone();
         }
@@ -194,7 +178,7 @@ impl Module<'_> {
     }
 
     fn cut(&mut self, tensor: &Tensor, layout: &Layout) -> Tensor {
-        let to = self.declared(layout);
+        let to = declared(self.plan, layout);
         if tensor.shape == to {
             return tensor.clone();
         }
@@ -206,15 +190,5 @@ impl Module<'_> {
             emit::tensor(&to, layout.dtype)
         );
         self.emit.made(&text, &to, layout.dtype)
-    }
-
-    /// The lane in which the block of a padded dim begins.
-    fn start(&mut self, id: StepId, function: Function) -> Option<Tensor> {
-        let Function::Fill { dim, .. } = function else { return None };
-        let mesh = &self.plan.program.mesh;
-        let layout = &self.plan.step(id).layout;
-        let axes = layout.sharding.dims[usize::from(dim)];
-        let length = layout.local_extents(mesh)[usize::from(dim)];
-        (!axes.is_empty()).then(|| collective::start(&mut self.emit, axes, length, mesh))
     }
 }

@@ -2,10 +2,9 @@
 
 use super::emit::Tensor;
 use super::{Module, math};
-use crate::export::words::pieces;
-use crate::function::Function;
-use crate::plan::StepId;
-use crate::program::{Definition, Value, ValueId};
+use crate::export::words::{declared, of_whole, padded, pieces};
+use crate::plan::{StepId, StepOp};
+use crate::program::{Value, ValueId};
 use std::collections::HashMap;
 
 impl Module<'_> {
@@ -39,33 +38,17 @@ impl Module<'_> {
 
     fn value(&mut self, id: ValueId, operands: &[Tensor]) -> Option<Tensor> {
         let program = &self.plan.program;
-        let Value { dtype, definition, span, .. } = program.value(id);
-        if !definition.is_input() {
+        let Value { dtype, span, .. } = program.value(id);
+        let op = of_whole(program, id);
+        if op != StepOp::Input {
             self.tell(*span);
         }
-        let einsum = || program.einsum(id);
-        Some(match definition {
-            Definition::Input { .. } => return None,
-            Definition::Product { .. } => {
-                math::product(&mut self.emit, [&operands[0], &operands[1]], &einsum(), *dtype)
-            }
-            Definition::Reduce { operator, .. } => {
-                math::reduce(&mut self.emit, *operator, &operands[0], &einsum(), *dtype)
-            }
-            // There is no padding to be filled.
-            Definition::Map { function: Function::Fill { .. }, .. }
-            | Definition::Move { .. }
-            | Definition::Collective { .. }
-            | Definition::Rename { .. } => {
-                math::map(&mut self.emit, Function::Identity, operands, &einsum(), *dtype, None)
-            }
-            Definition::Map { function, .. } => math::map(&mut self.emit, *function, operands, &einsum(), *dtype, None),
-        })
+        math::value(&mut self.emit, &op, operands, *dtype, None)
     }
 
     fn constrained(&mut self, tensor: &Tensor, step: StepId) -> Tensor {
         let layout = &self.plan.step(step).layout;
-        if !layout.sharding.open.is_empty() || self.padded(layout) != self.declared(layout) {
+        if !layout.sharding.open.is_empty() || padded(self.plan, layout) != declared(self.plan, layout) {
             return tensor.clone();
         }
         let text = format!("sdy.sharding_constraint {} {} : {}", tensor.name, self.sharding(layout), tensor.of());
