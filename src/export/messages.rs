@@ -4,6 +4,7 @@
 //! sent and received once, with one length, that nothing waits for ever, and that word of all ranks that matter comes to
 //! each rank: without that no result can be right.
 
+use super::ranks::machine::{Turn, in_turns};
 use super::ranks::order::History;
 use super::ranks::{Action, Algorithm, Kind, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +154,8 @@ impl List {
 /// The first flaw.
 pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
     let n = messages.ranks.len();
-    let wrong = |rank, node, what: &str| Err(Flaw::Node { rank, node, what: what.to_owned() });
+    let flaw = |rank, node, what: &str| Flaw::Node { rank, node, what: what.to_owned() };
+    let wrong = |rank, node, what: &str| Err(flaw(rank, node, what));
     let mut senders: BTreeMap<(usize, usize, u32), (usize, u64)> = BTreeMap::new();
     for (rank, nodes) in messages.ranks.iter().enumerate() {
         for (number, node) in nodes.iter().enumerate() {
@@ -177,48 +179,34 @@ pub fn check(messages: &Messages, kind: Option<Kind>) -> Result<(), Flaw> {
     }
     let mut heard: Vec<Vec<Option<BTreeSet<usize>>>> =
         messages.ranks.iter().map(|nodes| vec![None; nodes.len()]).collect();
-    let mut left: Vec<(usize, usize)> = messages
-        .ranks
-        .iter()
-        .enumerate()
-        .flat_map(|(rank, nodes)| (0..nodes.len()).map(move |node| (rank, node)))
-        .collect();
-    while !left.is_empty() {
-        let mut later = Vec::new();
-        let before = left.len();
-        for (rank, number) in left {
-            let node = &messages.ranks[rank][number];
-            let mut known: BTreeSet<usize> = [rank].into_iter().collect();
-            let mut ready = true;
-            for before in &node.after {
-                match &heard[rank][*before] {
-                    Some(more) => known.extend(more),
-                    None => ready = false,
+    let of_rank = |(rank, nodes): (usize, &Vec<Node>)| (0..nodes.len()).map(move |node| (rank, node));
+    let all: Vec<(usize, usize)> = messages.ranks.iter().enumerate().flat_map(of_rank).collect();
+    let waiting = in_turns(all.len(), |place| {
+        let (rank, number) = all[place];
+        let node = &messages.ranks[rank][number];
+        let mut known: BTreeSet<usize> = [rank].into_iter().collect();
+        let mut is_ready = true;
+        let mut hear = |from: &Option<BTreeSet<usize>>| match from {
+            Some(more) => known.extend(more),
+            None => is_ready = false,
+        };
+        node.after.iter().for_each(|before| hear(&heard[rank][*before]));
+        if let What::Receive { from, tag, bytes } = node.what {
+            let from = from as usize;
+            match senders.get(&(from, rank, tag)) {
+                Some((sender, sent)) if *sent != bytes && heard[from][*sender].is_some() => {
+                    return Err(flaw(rank, number, "it receives another length than was sent"));
                 }
-            }
-            if let What::Receive { from, tag, bytes } = node.what {
-                match senders.get(&(from as usize, rank, tag)) {
-                    Some((sender, sent)) => match &heard[from as usize][*sender] {
-                        Some(_) if *sent != bytes => {
-                            return wrong(rank, number, "it receives another length than was sent");
-                        }
-                        Some(more) => known.extend(more),
-                        None => ready = false,
-                    },
-                    None => return wrong(rank, number, "nobody sends what it receives"),
-                }
-            }
-            if ready {
-                heard[rank][number] = Some(known);
-            } else {
-                later.push((rank, number));
+                Some((sender, _)) => hear(&heard[from][*sender]),
+                None => return Err(flaw(rank, number, "nobody sends what it receives")),
             }
         }
-        if later.len() == before {
-            let (rank, node) = later[0];
-            return Err(Flaw::Deadlock { rank, node, more: later.len() - 1 });
-        }
-        left = later;
+        heard[rank][number] = is_ready.then_some(known);
+        Ok(Turn { moved: is_ready, waits: !is_ready })
+    })?;
+    if let Some(first) = waiting.iter().min() {
+        let (rank, node) = all[*first];
+        return Err(Flaw::Deadlock { rank, node, more: waiting.len() - 1 });
     }
     for (rank, nodes) in messages.ranks.iter().enumerate() {
         for (number, node) in nodes.iter().enumerate() {

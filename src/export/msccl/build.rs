@@ -220,17 +220,12 @@ impl<'a> Writer<'a> {
             u32::try_from(turn * lanes + distance.saturating_sub(1) / MOST_ON_CHANNEL).unwrap_or(u32::MAX)
         };
         let away = |from: usize, to: usize| (to + n - from) % n;
-        let block = match work {
-            Work::Local(turn) => Block { channel: channel(0, turn), ..Block::default() },
-            Work::Send(to, turn) => {
-                Block { send: Some(to), channel: channel(away(self.rank, to as usize), turn), ..Block::default() }
-            }
-            Work::Receive(from, turn) => Block {
-                receive: Some(from),
-                channel: channel(away(from as usize, self.rank), turn),
-                ..Block::default()
-            },
+        let (send, receive, distance, turn) = match work {
+            Work::Local(turn) => (None, None, 0, turn),
+            Work::Send(to, turn) => (Some(to), None, away(self.rank, to as usize), turn),
+            Work::Receive(from, turn) => (None, Some(from), away(from as usize, self.rank), turn),
         };
+        let block = Block { send, receive, channel: channel(distance, turn), steps: Vec::new() };
         self.blocks.push((work, block));
         self.ahead.push(Vec::new());
         self.by_work.insert(work, self.blocks.len() - 1);
@@ -243,8 +238,7 @@ impl<'a> Writer<'a> {
         // The last step of each block that has to be done before.
         let mut before: BTreeMap<usize, usize> = BTreeMap::new();
         for (other, step) in self.history.before(&reads, writes) {
-            let last = before.entry(other).or_default();
-            *last = (*last).max(step);
+            before.entry(other).and_modify(|last| *last = step.max(*last)).or_insert(step);
         }
         before.remove(&block);
         let mut ahead = std::mem::take(&mut self.ahead[block]);

@@ -226,64 +226,43 @@ impl Op {
         Op::Nop,
     ];
 
+    /// The word, and whether it sends, receives, reads its source and writes its target.
+    fn facts(self) -> (&'static str, [bool; 4]) {
+        match self {
+            Op::Send => ("s", [true, false, true, false]),
+            Op::Receive => ("r", [false, true, false, true]),
+            Op::ReceiveCopySend => ("rcs", [true, true, false, true]),
+            Op::ReceiveReduceSend => ("rrs", [true, true, true, false]),
+            Op::ReceiveReduceCopy => ("rrc", [false, true, true, true]),
+            Op::ReceiveReduceCopySend => ("rrcs", [true, true, true, true]),
+            Op::Copy => ("cpy", [false, false, true, true]),
+            Op::Reduce => ("re", [false, false, true, true]),
+            Op::Nop => ("nop", [false; 4]),
+        }
+    }
+
     /// As it is written.
     pub fn word(self) -> &'static str {
-        match self {
-            Op::Send => "s",
-            Op::Receive => "r",
-            Op::ReceiveCopySend => "rcs",
-            Op::ReceiveReduceSend => "rrs",
-            Op::ReceiveReduceCopy => "rrc",
-            Op::ReceiveReduceCopySend => "rrcs",
-            Op::Copy => "cpy",
-            Op::Reduce => "re",
-            Op::Nop => "nop",
-        }
+        self.facts().0
     }
 
     /// Whether it sends.
     pub fn sends(self) -> bool {
-        match self {
-            Op::Send | Op::ReceiveCopySend | Op::ReceiveReduceSend | Op::ReceiveReduceCopySend => true,
-            Op::Receive | Op::ReceiveReduceCopy | Op::Copy | Op::Reduce | Op::Nop => false,
-        }
+        self.facts().1[0]
     }
 
     /// Whether it receives.
     pub fn receives(self) -> bool {
-        match self {
-            Op::Receive
-            | Op::ReceiveCopySend
-            | Op::ReceiveReduceSend
-            | Op::ReceiveReduceCopy
-            | Op::ReceiveReduceCopySend => true,
-            Op::Send | Op::Copy | Op::Reduce | Op::Nop => false,
-        }
+        self.facts().1[1]
     }
 
     /// Whether it reads its source.
     pub fn reads_source(self) -> bool {
-        match self {
-            Op::Send
-            | Op::ReceiveReduceSend
-            | Op::ReceiveReduceCopy
-            | Op::ReceiveReduceCopySend
-            | Op::Copy
-            | Op::Reduce => true,
-            Op::Receive | Op::ReceiveCopySend | Op::Nop => false,
-        }
+        self.facts().1[2]
     }
 
     /// Whether it writes its target.
     pub fn writes_target(self) -> bool {
-        match self {
-            Op::Receive
-            | Op::ReceiveCopySend
-            | Op::ReceiveReduceCopy
-            | Op::ReceiveReduceCopySend
-            | Op::Copy
-            | Op::Reduce => true,
-            Op::Send | Op::ReceiveReduceSend | Op::Nop => false,
-        }
+        self.facts().1[3]
     }
 }

@@ -168,7 +168,10 @@ impl Run<'_> {
         }
         match self.wires.iter().find(|(_, wire)| !wire.is_empty()) {
             Some(((from, to, channel), wire)) => {
-                Err(Flaw::Unreceived { from: *from, to: *to, channel: *channel, messages: wire.len() })
+                let count = wire.len();
+                let what =
+                    format!("{count} messages from rank {from} to rank {to} on channel {channel} are never received");
+                Err(Flaw::Left { what, help: None })
             }
             None => Ok(()),
         }

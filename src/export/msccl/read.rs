@@ -6,9 +6,10 @@ use super::{
     Protocol, Step,
 };
 use crate::export::ranks::{At, Buffer, Kind};
+use itertools::Itertools;
 use miette::SourceSpan;
 use roxmltree::{Document, Node, ParsingOptions};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use thiserror::Error;
 
@@ -28,6 +29,11 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
+    /// An error unless something holds.
+    fn unless(holds: bool, node: Node<'_, '_>, message: impl FnOnce() -> String) -> Result<(), Unreadable> {
+        if holds { Ok(()) } else { Err(Unreadable::at(node, message())) }
+    }
+
     fn at(node: Node<'_, '_>, message: impl Into<String>) -> Unreadable {
         let range = node.range();
         // A whole rank would hide the place: the tag is enough.
@@ -71,9 +77,7 @@ pub fn read(text: &str) -> Result<Written, Unreadable> {
         Unreadable { message: format!("this is no XML: {error}"), place: (start, 0).into() }
     })?;
     let root = document.root_element();
-    if root.tag_name().name() != "algo" {
-        return Err(Unreadable::at(root, "a file of MSCCL is an `algo`"));
-    }
+    Unreadable::unless(root.tag_name().name() == "algo", root, || "a file of MSCCL is an `algo`".to_owned())?;
     let kind = kind(root)?;
     let ranks = count(root, "ngpus", MOST_RANKS as u64)?;
     let protocol = text_of(root, "proto")?;
@@ -134,13 +138,10 @@ fn fits(program: &Program, root: Node<'_, '_>) -> Result<(), Unreadable> {
             let alone = program.in_place && (i == 0 || o == 0);
             let is = |chunks: u64, factor: u64| chunks.checked_mul(factor) == Some(program.chunks_per_loop);
             let good = if alone { is(i, input) || is(o, output) } else { is(i, input) && is(o, output) };
-            if !good {
-                let message = format!(
-                    "rank {rank} has {i} input and {o} output chunks, which are not the {} of `nchunksperloop`",
-                    program.chunks_per_loop
-                );
-                return Err(Unreadable::at(root, message));
-            }
+            Unreadable::unless(good, root, || {
+                let all = program.chunks_per_loop;
+                format!("rank {rank} has {i} input and {o} output chunks, which are not the {all} of `nchunksperloop`")
+            })?;
         }
     }
     Ok(())
@@ -153,13 +154,12 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
         count(node, "o_chunks", MOST_CHUNKS)?,
         count(node, "s_chunks", MOST_CHUNKS)?,
     ];
-    let blocks = numbered(node, "tb", u64::MAX)?;
-    if blocks.len() > MOST_BLOCKS {
-        return Err(Unreadable::at(node, format!("{} thread blocks; at most {MOST_BLOCKS} are taken", blocks.len())));
-    }
-    let mut gpu = Gpu { chunks, blocks: Vec::with_capacity(blocks.len()) };
-    let mut users: BTreeMap<(bool, u64, Option<u32>), usize> = BTreeMap::new();
-    let nodes: Vec<Node<'_, '_>> = blocks;
+    let nodes = numbered(node, "tb", u64::MAX)?;
+    let count_of = |what: &str, most: usize, count: usize| format!("{count} {what}; at most {most} are taken");
+    Unreadable::unless(nodes.len() <= MOST_BLOCKS, node, || count_of("thread blocks", MOST_BLOCKS, nodes.len()))?;
+    let mut gpu = Gpu { chunks, blocks: Vec::with_capacity(nodes.len()) };
+    // The peers of each direction and channel.
+    let mut users: BTreeSet<(bool, u64, u32)> = BTreeSet::new();
     for block in &nodes {
         let peer = |name| -> Result<Option<u32>, Unreadable> {
             match signed(*block, name)? {
@@ -172,48 +172,29 @@ fn gpu(node: Node<'_, '_>, ranks: u64, channels: u64) -> Result<Gpu, Unreadable>
         };
         let (send, receive) = (peer("send")?, peer("recv")?);
         let channel = count(*block, "chan", channels.saturating_sub(1))?;
-        for (sends, peer) in [(true, send), (false, receive)] {
-            let known = users.entry((sends, channel, peer)).or_default();
-            *known += 1;
-            if peer.is_some() && *known > 1 {
-                let what = if sends { "send to" } else { "receive from" };
-                let peer = peer.unwrap_or_default();
-                return Err(Unreadable::at(
-                    *block,
-                    format!("two thread blocks {what} rank {peer} on channel {channel}"),
-                ));
-            }
+        for (sends, what, peer) in [(true, "send to", send), (false, "receive from", receive)] {
+            let Some(peer) = peer else { continue };
+            let twice = || format!("two thread blocks {what} rank {peer} on channel {channel}");
+            Unreadable::unless(users.insert((sends, channel, peer)), *block, twice)?;
         }
         let steps = numbered(*block, "step", u64::MAX)?;
-        if steps.len() > MOST_STEPS {
-            return Err(Unreadable::at(*block, format!("{} steps; at most {MOST_STEPS} are taken", steps.len())));
-        }
+        Unreadable::unless(steps.len() <= MOST_STEPS, *block, || count_of("steps", MOST_STEPS, steps.len()))?;
         let steps = steps.into_iter().map(|node| step(node, &gpu, send, receive)).collect::<Result<_, _>>()?;
         let channel = u32::try_from(channel).unwrap_or(u32::MAX);
         gpu.blocks.push(Block { send, receive, channel, steps });
     }
-    for sends in [true, false] {
-        let of_channel =
-            |channel: u64| users.keys().filter(|(s, c, p)| (*s, *c) == (sends, channel) && p.is_some()).count();
-        if (0..channels).any(|channel| of_channel(channel) > MOST_ON_CHANNEL) {
-            return Err(Unreadable::at(node, format!("more than {MOST_ON_CHANNEL} connections on one channel")));
-        }
+    for (sends, channel) in [true, false].into_iter().cartesian_product(0..channels) {
+        let known = users.iter().filter(|(s, c, _)| (*s, *c) == (sends, channel)).count();
+        let many = || format!("more than {MOST_ON_CHANNEL} connections on one channel");
+        Unreadable::unless(known <= MOST_ON_CHANNEL, node, many)?;
     }
     for (block, steps) in nodes.iter().zip(&gpu.blocks) {
         for (node, step) in block.children().filter(Node::is_element).zip(&steps.steps) {
-            if let Some((other, place)) = step.after {
-                let known = gpu.blocks.get(other).and_then(|block| block.steps.get(place));
-                let awaited = known.ok_or_else(|| {
-                    Unreadable::at(
-                        node,
-                        format!("it waits for step {place} of thread block {other}, which is not there"),
-                    )
-                })?;
-                if !awaited.awaited {
-                    let message = format!("it waits for step {place} of thread block {other}, whose `hasdep` is 0");
-                    return Err(Unreadable::at(node, message));
-                }
-            }
+            let Some((other, place)) = step.after else { continue };
+            let waits = |but: &str| format!("it waits for step {place} of thread block {other}, {but}");
+            let known = gpu.blocks.get(other).and_then(|block| block.steps.get(place));
+            let awaited = known.ok_or_else(|| Unreadable::at(node, waits("which is not there")))?;
+            Unreadable::unless(awaited.awaited, node, || waits("whose `hasdep` is 0"))?;
         }
     }
     Ok(gpu)
@@ -223,15 +204,13 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
     let name = text_of(node, "type")?;
     let op = Op::ALL.into_iter().find(|op| op.word() == name);
     let op = op.ok_or_else(|| Unreadable::at(node, format!("`{name}` is no type of a step")))?;
-    if op.sends() && send.is_none() {
-        return Err(Unreadable::at(node, format!("`{name}` sends, and its thread block has nobody to send to")));
-    }
-    if op.receives() && receive.is_none() {
-        return Err(Unreadable::at(
-            node,
-            format!("`{name}` receives, and its thread block has nobody to receive from"),
-        ));
-    }
+    let nobody = |what: &str| format!("`{name}` {what}");
+    Unreadable::unless(!op.sends() || send.is_some(), node, || {
+        nobody("sends, and its thread block has nobody to send to")
+    })?;
+    Unreadable::unless(!op.receives() || receive.is_some(), node, || {
+        nobody("receives, and its thread block has nobody to receive from")
+    })?;
     let length = count(node, "cnt", MOST_COUNT)?;
     let place = |buffer, offset, used: bool| -> Result<Place, Unreadable> {
         let letter = text_of(node, buffer)?;
@@ -240,16 +219,13 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
         // What is not used may be anything.
         let chunk =
             if used { count(node, offset, MOST_CHUNKS)? } else { u64::try_from(signed(node, offset)?).unwrap_or(0) };
-        if used && chunk.checked_add(length).is_none_or(|end| end > gpu.size(buffer)) {
-            let message =
-                format!("chunks {chunk} to {} are not in buffer `{letter}` of {}", chunk + length, gpu.size(buffer));
-            return Err(Unreadable::at(node, message));
-        }
+        let size = gpu.size(buffer);
+        let fits = !used || chunk.checked_add(length).is_some_and(|end| end <= size);
+        let beyond = || format!("chunks {chunk} to {} are not in buffer `{letter}` of {size}", chunk + length);
+        Unreadable::unless(fits, node, beyond)?;
         Ok(Place { buffer, chunk })
     };
-    if op != Op::Nop && length == 0 {
-        return Err(Unreadable::at(node, "a step of no chunks"));
-    }
+    Unreadable::unless(op == Op::Nop || length > 0, node, || "a step of no chunks".to_owned())?;
     let (source, target) =
         (place("srcbuf", "srcoff", op.reads_source())?, place("dstbuf", "dstoff", op.writes_target())?);
     let after = match (signed(node, "depid")?, signed(node, "deps")?) {
@@ -266,18 +242,15 @@ fn step(node: Node<'_, '_>, gpu: &Gpu, send: Option<u32>, receive: Option<u32>) 
 fn numbered<'a, 'input>(node: Node<'a, 'input>, name: &str, wanted: u64) -> Result<Vec<Node<'a, 'input>>, Unreadable> {
     let mut found = Vec::new();
     for child in node.children().filter(Node::is_element) {
-        if child.tag_name().name() != name {
-            return Err(Unreadable::at(child, format!("`{}` where a `{name}` stands", child.tag_name().name())));
-        }
+        let tag = child.tag_name().name();
+        Unreadable::unless(tag == name, child, || format!("`{tag}` where a `{name}` stands"))?;
         let id = count(child, if name == "step" { "s" } else { "id" }, u64::MAX)?;
-        if id != found.len() as u64 {
-            return Err(Unreadable::at(child, format!("`{name}` {id} where number {} stands", found.len())));
-        }
+        let next = found.len();
+        Unreadable::unless(id == next as u64, child, || format!("`{name}` {id} where number {next} stands"))?;
         found.push(child);
     }
-    if wanted != u64::MAX && found.len() as u64 != wanted {
-        return Err(Unreadable::at(node, format!("{} of `{name}`, and there should be {wanted}", found.len())));
-    }
+    let is_all = wanted == u64::MAX || found.len() as u64 == wanted;
+    Unreadable::unless(is_all, node, || format!("{} of `{name}`, and there should be {wanted}", found.len()))?;
     Ok(found)
 }
 
@@ -295,9 +268,7 @@ fn count(node: Node<'_, '_>, name: &str, most: u64) -> Result<u64, Unreadable> {
     let text = text_of(node, name)?;
     let number = text.parse::<u64>().ok();
     let number = number.ok_or_else(|| Unreadable::at(node, format!("`{name}` is `{text}`, which is no count")))?;
-    if number > most {
-        return Err(Unreadable::at(node, format!("`{name}` is {number}; at most {most} are taken")));
-    }
+    Unreadable::unless(number <= most, node, || format!("`{name}` is {number}; at most {most} are taken"))?;
     Ok(number)
 }
 

@@ -13,6 +13,7 @@ use super::{
     RemoteBuffer, RemoteRefs, Semaphore,
 };
 use crate::export::ranks::{Action, Algorithm, Buffer, Span};
+use itertools::Itertools;
 use std::collections::{BTreeSet, VecDeque};
 use thiserror::Error;
 
@@ -70,10 +71,8 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
             writer.action(action, (rank, &mut targets[rank], &mut inbox))?;
         }
         let blocks = writer.blocks(&handshakes.greets[rank]);
-        let peers: BTreeSet<u32> = blocks.iter().flat_map(|block| block.peers.iter().copied()).collect();
-        let peers: Vec<u32> = peers.into_iter().collect();
-        let remotes: BTreeSet<(u32, Buffer)> = blocks.iter().flat_map(|block| block.remotes.iter().copied()).collect();
-        let remotes: Vec<(u32, Buffer)> = remotes.into_iter().collect();
+        let peers = blocks.iter().flat_map(|block| &block.peers).copied().sorted().dedup().collect_vec();
+        let remotes = blocks.iter().flat_map(|block| &block.remotes).copied().sorted().dedup().collect_vec();
         let count = blocks.len();
         gpus.push(Gpu {
             id: u32::try_from(rank).unwrap_or(u32::MAX),
@@ -113,6 +112,7 @@ pub fn build(algorithm: &Algorithm, name: &str) -> Result<Plan, Unsaid> {
 }
 
 /// An operation, and the rank that it needs.
+#[derive(Default)]
 struct Step {
     name: &'static str,
     sources: Vec<Span>,
@@ -127,7 +127,7 @@ struct Writer {
 
 impl Writer {
     fn wait(&mut self, from: u32) {
-        self.steps.push(Step { name: "wait", sources: Vec::new(), target: None, peer: Some(from) });
+        self.steps.push(Step { name: "wait", peer: Some(from), ..Step::default() });
     }
 
     fn local(&mut self, name: &'static str, sources: Vec<Span>, target: Span) {
@@ -144,7 +144,7 @@ impl Writer {
                 let target = outbox[to as usize].pop_front().ok_or(Unsaid::Unreceived { from: rank, to })?;
                 let put = Step { name: "put", sources: vec![from], target: Some((Some(to), target)), peer: Some(to) };
                 self.steps.push(put);
-                self.steps.push(Step { name: "signal", sources: Vec::new(), target: None, peer: Some(to) });
+                self.steps.push(Step { name: "signal", peer: Some(to), ..Step::default() });
             }
             Action::Receive { from, .. } => {
                 inbox[from as usize].pop_front();
@@ -228,7 +228,7 @@ impl Draft {
 
     fn push(&mut self, step: Step) {
         if self.needs_sync(&step) {
-            self.steps.push(Step { name: "nop", sources: Vec::new(), target: None, peer: None });
+            self.steps.push(Step { name: "nop", ..Step::default() });
             (self.reads, self.writes, self.has_waited) = (Vec::new(), Vec::new(), false);
         }
         self.has_waited |= step.name == "wait";

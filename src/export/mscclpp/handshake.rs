@@ -6,9 +6,11 @@
 //! heard from others, in this launch and the last, tells it how far they are. Where that is not enough, the owner of
 //! the buffer signals when it begins, once for each pair of ranks.
 
+use crate::export::ranks::machine::{Turn, in_turns};
 use crate::export::ranks::order::{Clock, merge};
 use crate::export::ranks::{Action, Algorithm, Buffer, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::rc::Rc;
 
 /// The signals that tell that a rank has begun.
@@ -81,10 +83,8 @@ impl Walk<'_> {
         let ranks = &self.algorithm.ranks;
         let mut wires: BTreeMap<(usize, usize), VecDeque<Message>> = BTreeMap::new();
         let mut next = vec![0; ranks.len()];
-        let mut waiting: VecDeque<usize> = (0..ranks.len()).collect();
-        let mut idle = 0;
         // A message that never comes is found by the proof.
-        while let Some(rank) = waiting.pop_front().filter(|_| idle <= ranks.len()) {
+        let Ok(_) = in_turns(ranks.len(), |rank| -> Result<Turn, Infallible> {
             let before = next[rank];
             while let Some(action) = ranks[rank].actions.get(next[rank]) {
                 match *action {
@@ -107,11 +107,8 @@ impl Walk<'_> {
                 }
                 next[rank] += 1;
             }
-            idle = if next[rank] > before { 0 } else { idle + 1 };
-            if next[rank] < ranks[rank].actions.len() {
-                waiting.push_back(rank);
-            }
-        }
+            Ok(Turn { moved: next[rank] > before, waits: next[rank] < ranks[rank].actions.len() })
+        });
         for (begun, rank) in self.begun.iter_mut().zip(ranks) {
             *begun += count(rank.actions.len()) + 1;
         }

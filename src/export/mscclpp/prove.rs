@@ -362,17 +362,23 @@ impl<'p> Run<'p> {
 
     /// That the next launch finds all counters as the first one did.
     fn balance(&self) -> Result<(), Flaw> {
+        let left = |what: String, help: &'static str| Err(Flaw::Left { what, help: Some(help) });
         for (count, after) in self.counters.iter().map(|(count, counter)| (count, counter.events.len())) {
             match *count {
                 Count::Channel((from, to, ..)) if after > 0 => {
-                    return Err(Flaw::Unheard { from, to, signals: after.div_ceil(LAUNCHES as usize) });
+                    let signals = after.div_ceil(LAUNCHES as usize);
+                    let what = format!("{signals} signals from rank {from} to rank {to} are never waited for");
+                    return left(what, "the next launch would take them for its own");
                 }
                 Count::Semaphore(rank, semaphore) => {
                     let before = self.plan.gpus[rank].semaphores[semaphore].init_value as usize;
                     let more = after.saturating_sub(before) / LAUNCHES as usize;
                     let after = if more > 0 { before + more } else { after };
                     if after != before {
-                        return Err(Flaw::Unbalanced { rank, semaphore, before, after });
+                        let what = format!(
+                            "rank {rank}: a launch starts with semaphore {semaphore} at {before} and ends with it at {after}"
+                        );
+                        return left(what, "the next launch would start with another count");
                     }
                 }
                 Count::Channel(_) => {}

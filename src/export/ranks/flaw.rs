@@ -168,41 +168,15 @@ pub enum Flaw {
         #[help]
         help: Option<String>,
     },
-    /// Messages that nobody receives.
-    #[error("{messages} messages from rank {from} to rank {to} on channel {channel} are never received")]
-    Unreceived {
-        /// The sender.
-        from: usize,
-        /// To whom.
-        to: usize,
-        /// On which channel.
-        channel: u32,
-        /// How many.
-        messages: usize,
-    },
-    /// Signals that nobody waits for.
-    #[error("{signals} signals from rank {from} to rank {to} are never waited for")]
-    #[diagnostic(help("the next launch would take them for its own"))]
-    Unheard {
-        /// The sender.
-        from: usize,
-        /// To whom.
-        to: usize,
-        /// How many.
-        signals: usize,
-    },
-    /// A semaphore that is not at the end of a launch what it was at the start.
-    #[error("rank {rank}: a launch starts with semaphore {semaphore} at {before} and ends with it at {after}")]
-    #[diagnostic(help("the next launch would start with another count"))]
-    Unbalanced {
-        /// The rank.
-        rank: usize,
-        /// The semaphore.
-        semaphore: usize,
-        /// Its count at the start.
-        before: usize,
-        /// Its count at the end.
-        after: usize,
+    /// What is left at the end: messages that nobody receives, signals that nobody waits for, a semaphore with another
+    /// count than at the start.
+    #[error("{what}")]
+    Left {
+        /// In words.
+        what: String,
+        /// What comes of it.
+        #[help]
+        help: Option<&'static str>,
     },
     /// Two signals, or two waits, that have no order.
     #[error("{first} and {second} {what} in either order")]
@@ -255,13 +229,9 @@ impl Flaw {
             | Flaw::Deadlock { at, .. } => vec![*at],
             Flaw::Unordered { first, second, .. } => vec![*second, *first],
             Flaw::Race { first, second, .. } => [second, first].into_iter().filter_map(step).collect(),
-            Flaw::Untold(..)
-            | Flaw::Shape { .. }
-            | Flaw::Limit { .. }
-            | Flaw::Unreceived { .. }
-            | Flaw::Unheard { .. }
-            | Flaw::Unbalanced { .. }
-            | Flaw::Wrong { .. } => Vec::new(),
+            Flaw::Untold(..) | Flaw::Shape { .. } | Flaw::Limit { .. } | Flaw::Left { .. } | Flaw::Wrong { .. } => {
+                Vec::new()
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ pub struct Proven {
 pub(in crate::export) struct Machine {
     format: Format,
     in_place: bool,
-    pub(in crate::export) kind: Kind,
+    kind: Kind,
     pub(in crate::export) shape: Shape,
     pub(in crate::export) chunks: BTreeMap<Slot, Content>,
     pub(in crate::export) moves: Vec<Move>,
