@@ -67,7 +67,8 @@ fn no_written_layouts_take_less() {
     assert_eq!(compared, 135);
 }
 
-/// The plans of examples and the corpus: fused never slower, and as often proven.
+/// The plans of examples and the corpus: fused never slower, and nearly as often proven. What a move between two members of
+/// a kernel costs beside the move is sometimes known as a bound only.
 #[test]
 fn fusion_makes_no_program_slower() {
     let (mut proven, mut faster, mut count) = ([0, 0], 0, 0);
@@ -90,8 +91,9 @@ fn fusion_makes_no_program_slower() {
         count += 1;
         if apart.exact && !fused.exact {
             println!("{} is not proven any more", short_name(&path));
+            assert!(after.ratio(fused.lower_bound) < 1.005, "{}", short_name(&path));
         }
     }
     println!("{count} programs, {faster} faster; proven {proven:?}");
-    assert!(faster > 10 && proven[1] >= proven[0], "{faster} of {count}, proven {proven:?}");
+    assert!(faster > 25 && proven[1] + 2 >= proven[0], "{faster} of {count}, proven {proven:?}");
 }
