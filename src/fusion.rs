@@ -7,8 +7,8 @@
 //! A kernel takes what its members take by these rules, one after the other:
 //! - each member reads what it is the first to need of what comes from outside,
 //! - each member writes its result if anything outside needs it,
-//! - a product takes the longer of its operations and its memory traffic, for which its result counts as written; if it
-//!   is not, the first result behind it that is has been paid for up to the same size.
+//! - a product takes the longer of its operations and its memory traffic; the first result behind it that is written counts
+//!   as its own up to the same size, as it is written while the product is computed.
 //!
 //! So a product and a function of its result take as long as the product alone.
 
@@ -193,6 +193,8 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
             };
             accesses[at] = Access { reads, writes, is_inside };
         }
+        // Nothing behind it is written, as in attention, where another product comes last.
+        paid.iter().for_each(|(product, _)| accesses[*product].writes = Writes::Nothing);
     }
     accesses
 }
@@ -241,7 +243,11 @@ mod tests {
     #[test]
     fn attention_has_a_softmax_between_two_products() {
         let chain = |middle| vec![node(INPUT, &[]), node(PRODUCT, &[0, 0]), node(middle, &[1]), node(PRODUCT, &[2, 0])];
-        assert_eq!(kernels(&chain(SOFTMAX), Fusion::Attention), [vec![1, 2, 3]]);
+        let found = kernels(&chain(SOFTMAX), Fusion::Attention);
+        assert_eq!(found, [vec![1, 2, 3]]);
+        let accesses = accesses(&chain(SOFTMAX), &found);
+        let writes: Vec<Writes> = accesses.iter().map(|access| access.writes).collect();
+        assert_eq!(&writes[1..], [Writes::Nothing, Writes::Nothing, Writes::All]);
         assert_eq!(kernels(&chain(SOFTMAX), Fusion::Elementwise), [vec![1, 2]]);
         assert_eq!(kernels(&chain(FUNCTION), Fusion::Attention), [vec![1, 2]]);
     }
