@@ -4,7 +4,7 @@
 //! bring its result to where it is wanted is found for the ways that can be among the cheapest.
 
 use super::assignments::Assignment;
-use super::lazy::Lazy;
+use super::prices::Prices;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions};
 use super::search::{Origin, Search, Way};
 use super::{Alternative, Costs as _, Pinned, collective_name};
@@ -34,13 +34,13 @@ type Moved = (Score, usize);
 pub(super) fn alternatives(
     search: &mut Search<'_>,
     (id, target): (ValueId, Node),
-    lazy: &Lazy<'_>,
+    known_prices: &Prices<'_>,
     prices: &mut usize,
 ) -> (Vec<Alternative>, Option<Pinned>) {
     let most = if search.terms.alternatives && !search.budget.is_restricted() { MOST_ALTERNATIVES } else { 1 };
     let ways = search.ways(id);
     let (onward, before) = (FxHashMap::default(), FxHashMap::default());
-    let mut ranking = Ranking { search, id, target, lazy, ways, waiting: BinaryHeap::new(), onward, before };
+    let mut ranking = Ranking { search, id, target, known_prices, ways, waiting: BinaryHeap::new(), onward, before };
     let chosen = ranking.chosen();
     ranking.begin();
     let mut kept: Vec<(Score, Alternative)> = Vec::new();
@@ -83,7 +83,7 @@ struct Ranking<'s, 'a> {
     id: ValueId,
     /// Where the product leaves its statement.
     target: Node,
-    lazy: &'s Lazy<'s>,
+    known_prices: &'s Prices<'s>,
     ways: Rc<Vec<(Way, Assignment)>>,
     /// Ways by what they cost, and whether what comes after the product is in that.
     waiting: BinaryHeap<Reverse<(Moved, usize, bool)>>,
@@ -185,7 +185,7 @@ impl Ranking<'_, '_> {
     fn cost(&self, path: &Path) -> Moved {
         let moves = path.iter().map(|(id, from, collective)| {
             let from = self.search.space(*id).layout(*from);
-            Score::new(self.lazy.objective(), self.lazy.collective(collective, &from), 0)
+            Score::new(self.known_prices.objective(), self.known_prices.collective(collective, &from), 0)
         });
         (moves.fold(Score::default(), |sum, score| sum + score), path.len())
     }
@@ -194,9 +194,9 @@ impl Ranking<'_, '_> {
     fn find_prices(&self, path: &Path, prices: &mut usize) {
         for (id, from, collective) in path {
             let from = self.search.space(*id).layout(*from);
-            if *prices > 0 && self.lazy.at_least(collective, &from).is_some() {
+            if *prices > 0 && self.known_prices.at_least(collective, &from).is_some() {
                 *prices -= 1;
-                self.lazy.learn(collective, &from);
+                self.known_prices.learn(collective, &from);
             }
         }
     }
@@ -239,8 +239,8 @@ impl Ranking<'_, '_> {
             let to = collective.apply(&from.sharding, mesh);
             let after = to.map_or(0, |to| to.local_bytes(from.dtype, &from.dims, mesh).0);
             held = held.max(from.local_bytes(mesh).0.saturating_add(after));
-            is_bound |= self.lazy.at_least(collective, &from).is_some();
-            let cost = self.lazy.collective(collective, &from);
+            is_bound |= self.known_prices.at_least(collective, &from).is_some();
+            let cost = self.known_prices.collective(collective, &from);
             received = Bytes(received.0.saturating_add(cost.received.0));
             costs.push(cost);
         }

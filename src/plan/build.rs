@@ -3,7 +3,7 @@
 use super::alternatives::alternatives;
 use super::case::case;
 use super::fused;
-use super::lazy::Lazy;
+use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
 use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, usage};
@@ -118,12 +118,12 @@ impl<'a> Built<'a> {
     /// The plan, with what was not chosen.
     ///
     /// - `least`: what no plan is below, by the figure that plans are chosen by.
-    /// - `lazy`: the prices that the plan was made by.
-    pub(super) fn finish(self, least: u128, lazy: &Lazy<'_>) -> Plan {
+    /// - `known_prices`: the prices that the plan was made by.
+    pub(super) fn finish(self, least: u128, known_prices: &Prices<'_>) -> Plan {
         let score = self.score();
         let Built { mut builder, outputs, carried, kernels } = self;
         let chosen = std::mem::take(&mut builder.chosen);
-        let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node, lazy)).collect();
+        let choices = chosen.into_iter().map(|(id, node)| builder.choice(id, node, known_prices)).collect();
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
         // Where not all moves are looked at, what is found is a plan, and no bound.
@@ -313,8 +313,8 @@ impl Builder<'_> {
     }
 
     /// How a product was done, and what else there was.
-    fn choice(&mut self, id: ValueId, target: Node, lazy: &Lazy<'_>) -> Choice {
-        let (alternatives, pinned) = alternatives(&mut self.search, (id, target), lazy, &mut self.prices);
+    fn choice(&mut self, id: ValueId, target: Node, known_prices: &Prices<'_>) -> Choice {
+        let (alternatives, pinned) = alternatives(&mut self.search, (id, target), known_prices, &mut self.prices);
         let operands = self.program.value(id).definition.operands();
         let given = |place: usize| self.given(operands[place]).sharding;
         let case = case(&self.program.einsum(id), [&given(0), &given(1)]);

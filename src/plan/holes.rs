@@ -3,17 +3,16 @@
 //! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
 //! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
 
+use super::layouts::layouts;
 use super::reshard::SearchOptions;
+use super::score::score;
 use super::{Costs, Objective, Plan, PlanError, StepOp, limits};
-use crate::layout::{Dim, Sharding};
-use crate::mesh::{Axes, Mesh};
+use crate::layout::Sharding;
 use crate::program::{Program, ValueId, Wanted};
 use crate::syntax::Measure;
 use crate::units::Time;
 use itertools::Itertools;
 
-/// So many layouts of one input are thought of.
-const MOST_LAYOUTS: usize = 1 << 12;
 /// So many plans are made.
 const MOST_PLANS: usize = 400;
 
@@ -76,21 +75,6 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     }
 }
 
-/// The figure that a plan is chosen by.
-pub(super) fn figure(plan: &Plan, objective: Objective) -> u128 {
-    score(plan, objective).0
-}
-
-/// What a plan is chosen by; of equal ones the one that holds least.
-pub(super) fn score(plan: &Plan, objective: Objective) -> (u128, u128, u64) {
-    let totals = plan.totals();
-    let received = u128::from(totals.received().0);
-    match objective {
-        Objective::Time => (totals.time().ticks(), received, totals.peak().0),
-        Objective::Bytes => (received, totals.flops, totals.peak().0),
-    }
-}
-
 /// The plan, with the layouts that it chose written into its program.
 pub(super) fn filled(program: &Program, mut plan: Plan) -> Plan {
     let holes: Vec<_> =
@@ -118,52 +102,4 @@ fn too_many(program: &Program, id: ValueId) -> PlanError {
     let value = program.value(id);
     let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
     PlanError::Holes { name, most: MOST_PLANS, span: value.span.into() }
-}
-
-/// Every closed layout whose shards are equal, the smallest shards first; `None` if there are too many.
-pub(super) fn layouts(dims: &[Dim], mesh: &Mesh) -> Option<Vec<Sharding>> {
-    let mut found = vec![Sharding::replicated(dims.len())];
-    for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1) {
-        let mut grown = found.clone();
-        for sharding in &found {
-            for (place, list) in sharding.dims.iter().enumerate() {
-                for at in 0..=list.len() {
-                    let mut next = sharding.clone();
-                    next.dims[place] = list.iter().take(at).chain([axis]).chain(list.iter().skip(at)).collect::<Axes>();
-                    if next.divides(dims, mesh) {
-                        grown.push(next);
-                    }
-                }
-            }
-            if grown.len() > MOST_LAYOUTS {
-                return None;
-            }
-        }
-        found = grown;
-    }
-    found.sort_by_key(|sharding| std::cmp::Reverse(sharding.dim_axes().group_size(mesh)));
-    Some(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::layout::Dims;
-
-    /// Two axes on two dims: each idle or on a dim is 9, and the pairs on one dim come in two orders.
-    #[test]
-    fn all_layouts_are_there_once() {
-        let mut dims = Dims::default();
-        let two = [dims.add(Some("I".into()), 8), dims.add(Some("J".into()), 8)];
-        let mesh = Mesh::of(&[("X", 2), ("Y", 2), ("Z", 1)]);
-        let found = layouts(&two, &mesh).expect("few");
-        assert_eq!(found.len(), 11);
-        assert!(found.iter().all_unique());
-        // A dim of 6 takes one axis of 2 and none of 4.
-        let six = [dims.add(Some("K".into()), 6)];
-        assert_eq!(layouts(&six, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
-        let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
-        let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
-        assert_eq!(layouts(&many, &Mesh::of(&names)), None);
-    }
 }

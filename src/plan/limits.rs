@@ -4,9 +4,11 @@
 //! product that takes more operations than the others leave it, a step that takes and makes more than the memory. If
 //! that is not enough, operations get a price beside their time, and steps less memory, until a plan fits.
 
+use super::beside::beside;
 use super::reshard::SearchOptions;
-use super::{Costs, Plan, PlanError, StepOp, holes, lazy};
-use crate::program::{Definition, Program, ValueId, Wanted};
+use super::score::figure;
+use super::{Costs, Plan, PlanError, StepOp, lazy};
+use crate::program::Program;
 use crate::recipe::Tuner;
 use crate::syntax::Measure;
 
@@ -37,7 +39,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     if limits.over(&free) == 0 {
         return Ok(free);
     }
-    let figure = |plan: &Plan| holes::figure(plan, costs.objective());
+    let figure = |plan: &Plan| figure(plan, costs.objective());
     let (cost, flops) = (figure(&free).max(1), free.totals().flops.max(1));
     let within = SearchOptions { held: limits.memory, flops: limits.flops, most: u128::MAX, ..terms };
     let (mut harder, mut best, mut bound) = (within, free, None);
@@ -168,48 +170,4 @@ fn fullest_step(plan: &Plan) -> u64 {
     };
     let done = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry));
     done.map(held).max().unwrap_or_default()
-}
-
-/// Bytes of a device that it holds at the least while something else is done: inputs that are not donated, which are there
-/// from the start to the end.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Beside {
-    /// While a value is moved, for itself or for one of its users.
-    pub(super) moves: u64,
-    /// While a value is computed.
-    pub(super) making: u64,
-}
-
-impl Beside {
-    fn of(self, op: &StepOp) -> u64 {
-        match op {
-            StepOp::Collective(_) => self.moves,
-            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {
-                self.making
-            }
-        }
-    }
-}
-
-/// What is there beside the steps of each value: all such inputs but those that the step itself counts.
-///
-/// - `cautious`: a value is computed as if its operands were there as they came, too; that may be more than is held.
-pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
-    let bytes = |id: ValueId| match &program.value(id).wanted {
-        Wanted::Exact(sharding) if program.value(id).definition == Definition::Input { donated: false } => {
-            let bytes = program.layout(id, sharding.clone()).local_bytes(&program.mesh).0;
-            bytes.saturating_mul(program.times(id))
-        }
-        Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => 0,
-    };
-    let inputs: Vec<(ValueId, u64)> = program.value_ids().map(|id| (id, bytes(id))).collect();
-    let all_but = |own: &[ValueId]| {
-        let others = inputs.iter().filter(|(id, _)| !own.contains(id));
-        others.fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes))
-    };
-    let of = |id: ValueId| {
-        let operands = program.value(id).definition.operands();
-        Beside { moves: all_but(&[id]), making: if cautious { all_but(&[]) } else { all_but(operands) } }
-    };
-    program.value_ids().map(of).collect()
 }

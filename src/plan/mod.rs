@@ -5,6 +5,7 @@
 
 mod alternatives;
 mod assignments;
+mod beside;
 mod branch;
 mod budget;
 mod build;
@@ -13,12 +14,15 @@ mod few;
 mod floor;
 mod fused;
 mod holes;
+mod layouts;
 mod lazy;
 mod limits;
 mod parts;
 mod pins;
+mod prices;
 mod print;
 mod reshard;
+mod score;
 mod search;
 mod unit_axes;
 pub mod unroll;

@@ -9,6 +9,7 @@
 //! Costs with which that is so are not asked for parts.
 
 use super::reshard::SearchOptions;
+use super::score::score;
 use super::{Costs, Plan, PlanError, holes, limits};
 use crate::collective::Collective;
 use crate::layout::Sharding;
@@ -26,7 +27,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     let whole = holes::plan(program, costs, terms)?;
     let pinned = program.values.iter().any(|value| value.pin.is_some());
     let figure = |plan: &Plan| {
-        let (first, second, _) = holes::score(plan, costs.objective());
+        let (first, second, _) = score(plan, costs.objective());
         (limits::over(plan), first, second)
     };
     // Of what breaks the limits, anything may be better; of equals, the one that the tie breaker prefers.

@@ -8,10 +8,10 @@
 //! never more than a plan costs, whatever is decided.
 
 use super::assignments::{Assignment, Listed, OpenWay, assignments, listed};
+use super::beside::{Beside, beside};
 use super::budget::MoveBudget;
 use super::fused::Structure;
-use super::holes;
-use super::limits::{self, Beside};
+use super::layouts::layouts;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
 use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
 use crate::collective::Collective;
@@ -179,7 +179,7 @@ impl<'a> Search<'a> {
         let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
         let (others, found) = (Vec::new(), Vec::new());
         let heeds_pins = true;
-        let beside = if terms.held < u64::MAX { limits::beside(program, terms.cautious) } else { Vec::new() };
+        let beside = if terms.held < u64::MAX { beside(program, terms.cautious) } else { Vec::new() };
         let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
@@ -584,7 +584,7 @@ impl<'a> Search<'a> {
             Definition::Input { .. } => {
                 let layouts = match &value.wanted {
                     Wanted::Exact(sharding) => vec![sharding.clone()],
-                    Wanted::Partly(_) | Wanted::Free => holes::layouts(&value.dims, &program.mesh).unwrap_or_default(),
+                    Wanted::Partly(_) | Wanted::Free => layouts(&value.dims, &program.mesh).unwrap_or_default(),
                 };
                 let fits = |sharding: &&Sharding| {
                     let layout = program.layout(id, (*sharding).clone());

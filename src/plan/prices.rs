@@ -1,0 +1,99 @@
+//! Costs of which some are only known as bounds, until they are asked for.
+
+use super::{Cost, Costs, Limit, LocalWork, Objective};
+use crate::collective::Collective;
+use crate::fusion::Fusion;
+use crate::layout::Layout;
+use crate::mesh::Mesh;
+use crate::recipe::Tuner;
+use crate::units::{Bytes, Time};
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+
+/// Longer than any plan; a few of them can still be added.
+const NEVER: Cost =
+    Cost { time: Time::from_ticks(u128::MAX / 1024), received: Bytes(u64::MAX / 1024), limit: Limit::Bandwidth };
+
+/// Costs of which some are only known as bounds.
+pub(super) struct Prices<'a> {
+    costs: &'a dyn Costs,
+    /// Whether every price is found at once.
+    is_eager: bool,
+    /// Whether what is not known takes longer than anything.
+    only_known: bool,
+    /// By the layout before it: what has been found.
+    learned: RefCell<FxHashMap<Layout, FxHashMap<Collective, Cost>>>,
+}
+
+impl<'a> Prices<'a> {
+    /// - `is_eager`: whether every price is found at once.
+    pub(super) fn new(costs: &'a dyn Costs, is_eager: bool) -> Prices<'a> {
+        Prices { costs, is_eager, only_known: false, learned: RefCell::default() }
+    }
+
+    /// The same, where what is not known takes longer than anything.
+    pub(super) fn only_known(&self) -> Prices<'a> {
+        Prices { only_known: true, learned: RefCell::new(self.learned.borrow().clone()), ..*self }
+    }
+
+    /// Finds what a collective costs.
+    pub(super) fn learn(&self, collective: &Collective, from: &Layout) -> Cost {
+        let cost = self.costs.collective(collective, from);
+        self.learned.borrow_mut().entry(from.clone()).or_default().insert(collective.clone(), cost);
+        cost
+    }
+
+    fn learned(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
+        self.learned.borrow().get(from)?.get(collective).copied()
+    }
+}
+
+impl Costs for Prices<'_> {
+    fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
+        if let Some(cost) = self.learned(collective, from) {
+            return cost;
+        }
+        match self.costs.at_least(collective, from).filter(|_| !self.is_eager) {
+            Some(_) if self.only_known => NEVER,
+            Some(bound) => bound,
+            None => self.costs.collective(collective, from),
+        }
+    }
+
+    fn at_least(&self, collective: &Collective, from: &Layout) -> Option<Cost> {
+        let bound = self.costs.at_least(collective, from).filter(|_| !self.is_eager)?;
+        self.learned(collective, from).is_none().then_some(bound)
+    }
+
+    fn product(&self, work: &LocalWork) -> Cost {
+        self.costs.product(work)
+    }
+
+    fn map(&self, work: &LocalWork) -> Cost {
+        self.costs.map(work)
+    }
+
+    fn fusion(&self) -> Fusion {
+        self.costs.fusion()
+    }
+
+    fn seen_as(&self, mesh: &Mesh) -> Option<Box<dyn Costs + '_>> {
+        self.costs.seen_as(mesh)
+    }
+
+    fn objective(&self) -> Objective {
+        self.costs.objective()
+    }
+
+    fn tuner(&self) -> Option<&Tuner<'_>> {
+        self.costs.tuner()
+    }
+
+    fn is_by_clock(&self) -> bool {
+        self.costs.is_by_clock()
+    }
+
+    fn name(&self) -> &'static str {
+        self.costs.name()
+    }
+}
