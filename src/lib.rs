@@ -64,6 +64,7 @@ pub mod operator;
 pub mod packing;
 mod parallel;
 pub mod passes;
+pub mod route;
 pub mod span;
 pub mod units;
 

@@ -2,7 +2,7 @@
 
 use super::{SwitchKind, Topology};
 use crate::mesh::{AxisId, DeviceId, Mesh, Wiring};
-use crate::schedule::{Route, Sources};
+use crate::route::{Route, Sources};
 use std::fmt;
 use thiserror::Error;
 

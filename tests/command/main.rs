@@ -10,3 +10,4 @@ mod limits;
 mod outside;
 mod readme;
 mod snapshot;
+mod structure;

@@ -1,0 +1,74 @@
+//! The table of places in ARCHITECTURE.md: each place is in it, and none leans on one below it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The places of the table with their lines: `plan` of `src/plan/`.
+fn places() -> BTreeMap<String, usize> {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md")).expect("it is there");
+    let begin = text.find("## Who leans on whom").expect("the section of the table");
+    let section = text[begin + 3..].split("\n## ").next().expect("a section");
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let mut places = BTreeMap::new();
+    for (row, line) in rows.enumerate() {
+        let cell = line.split('|').nth(1).expect("a cell");
+        for place in cell.split('`').filter(|word| word.ends_with(".rs") || word.ends_with('/')) {
+            let place = place.trim_start_matches("src/").trim_end_matches('/').trim_end_matches(".rs");
+            if !place.contains('/') {
+                places.entry(place.to_owned()).or_insert(row);
+            }
+        }
+    }
+    places
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let is_test = path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains("tests"));
+        if path.is_dir() && !is_test {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") && !is_test {
+            found.push(path);
+        }
+    }
+}
+
+/// The modules of the crate that a file names, its tests aside.
+fn leans_on(text: &str) -> Vec<String> {
+    let own = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code: String =
+        own.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect();
+    let mut names = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        let listed = rest.strip_prefix('{').map(|rest| rest.split(';').next().unwrap_or_default());
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let word = |text: &str| text.chars().take_while(|letter| is_letter(*letter)).collect::<String>();
+        match listed {
+            Some(list) => names.extend(list.split(',').map(|entry| word(entry.trim()))),
+            None => names.push(word(rest)),
+        }
+    }
+    names
+}
+
+#[test]
+fn no_place_leans_on_one_below_it() {
+    let places = places();
+    let root = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 300, "{}", files.len());
+    for path in files {
+        let place = path.strip_prefix(&root).expect("inside").components().next().expect("a name");
+        let name = place.as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned();
+        if name == "lib" {
+            continue;
+        }
+        let own = places.get(&name).unwrap_or_else(|| panic!("`{name}` is not in the table"));
+        for other in leans_on(&std::fs::read_to_string(&path).expect("a source")) {
+            let row = places.get(&other);
+            assert!(row.is_none_or(|row| row <= own), "{} leans on `{other}`, which stands below", path.display());
+        }
+    }
+}
