@@ -233,7 +233,7 @@ fn pictures_are_written() {
     }
     for command in ["plan", "run", "time"] {
         let text = out(&shardc(&[command, program, "--timeline", "--blocks"], b""));
-        assert!(text.contains("c product Out, d AllReduce_Y Out\n"), "{command}: {text}");
+        assert!(text.contains(" product Out, c AllReduce_Y Out\n"), "{command}: {text}");
         assert!(text.contains("Wout[F_Y, D]\n  bf16, 8 blocks"), "{command}: {text}");
     }
     let output = shardc(&["time", schedule, "--timeline"], b"");

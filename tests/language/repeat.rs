@@ -2,10 +2,12 @@
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
+use shardc::fusion::Fusion;
 use shardc::plan::StepId;
 use shardc::plan::unroll::unroll;
 use shardc::sim::clock;
 use shardc::sim::values;
+use shardc::topology::Hardware;
 
 const GROUND: &str = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {B: 8, D: 8, F: 16}\n";
 
@@ -29,7 +31,10 @@ const BODIES: &[(&str, &str)] = &[
 fn compiled(source: &str, costs: CostModel) -> Compiled {
     let (program, diagnostics) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{source}\n{diagnostics:?}"));
-    let options = Options { costs, ..Options::default() };
+    // Written out, iterations would share kernels.
+    let named = program.hardware.as_ref().map_or(Hardware::DEFAULT, |name| name.node.as_str());
+    let hardware = Hardware { fusion: Fusion::None, ..Hardware::named(named).expect("a shipped profile") };
+    let options = Options { costs, hardware: Some(hardware), ..Options::default() };
     compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{source}\n{found:?}"))
 }
 
