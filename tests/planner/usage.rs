@@ -37,8 +37,8 @@ fn donated_inputs_are_held_to_their_last_use() {
     let chain = |donated: &str| {
         peak(&format!(
             "mesh {{X: 2}}
-            dims {{I: 32, J: 32, K: 32, L: 32}}
-            x: f32[I, J]{donated}
+            dims {{I: 64, J: 32, K: 32, L: 32}}
+            x: f32[I_X, J]{donated}
             W: f32[J, K]
             V: f32[K, L]
             y = x * W
