@@ -1,6 +1,6 @@
 //! Random legal programs, through every stage.
 //!
-//! Some hundred take part in every test run, always the same. `SHARDC_PROGRAMS=1000000 cargo test --release --test
+//! Two thousand take part in every test run, always the same. `SHARDC_PROGRAMS=1000000 cargo test --release --test
 //! generated -- --nocapture` goes on with as many others, and `SHARDC_SEED=42` begins with another one. What fails is
 //! shrunk to a small program that fails in the same way, and printed with its seed and its command line.
 //!
@@ -34,7 +34,7 @@ use std::thread;
 use watch::watched;
 
 /// Programs in every test run.
-const FIXED: u64 = 200;
+const FIXED: u64 = 2000;
 /// Programs that are looked at at the same time.
 const WORKERS: usize = 2;
 
