@@ -1,8 +1,16 @@
 //! What a file does, on symbols, against the collective that it claims to be.
 //!
 //! The ranks are run once, in some order, and each chunk is known by what has been added up in it. One run stands for
-//! all if no two steps that touch the same chunk, one of them writing, can come in either order; that they cannot is
-//! shown from the order in the thread blocks, from what waits, and from what is received after it was sent.
+//! all if no two accesses to the same chunk, one of them a write, can come in either order. Their order is shown from
+//! three facts:
+//!
+//! - A step of a thread block begins after the one before it has ended.
+//! - A step begins after the step for which it waits has ended.
+//! - A step handles its n-th chunk after the step that sent this chunk has handled its own n-th. Nothing is known about
+//!   later chunks of that step: they may not have been sent yet.
+//!
+//! Within a step nothing orders the chunks, since a message may hold one of them or all: a step that reads a chunk as
+//! one of its chunks and writes it as another is refused.
 //!
 //! # Deadlocks
 //! A connection has few slots, and a send waits for a free one. One run decides whether all thread blocks come to their
@@ -106,6 +114,24 @@ struct Progress {
 /// A connection by sender, receiver and channel.
 type Wire = (usize, usize, u32);
 
+/// What a step does to a chunk of a buffer.
+#[derive(Clone, Copy)]
+struct Touch {
+    at: At,
+    /// Which of the chunks of the step it is, from 0.
+    part: u64,
+    writes: bool,
+}
+
+/// How much of a step is known to be done when another step handles a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Nothing,
+    /// The chunks up to the one with the same number.
+    UpToPart,
+    All,
+}
+
 /// A chunk on its way, which step sent it, and how many chunks that step sends.
 type Message = (Slot, At, u64);
 
@@ -121,8 +147,8 @@ struct Run<'p> {
     /// By step, how many steps of each thread block of its rank are done with it, from the order in the blocks and from
     /// what waits.
     clocks: BTreeMap<At, Clock>,
-    /// Who touched each chunk, in the order of the run, and whether it wrote.
-    touched: BTreeMap<Slot, Vec<(At, bool)>>,
+    /// The accesses to each chunk, in the order of the run.
+    touched: BTreeMap<Slot, Vec<Touch>>,
     /// How many have been sent.
     chunks: usize,
     messages: usize,
@@ -223,7 +249,8 @@ impl Run<'_> {
         if step.op.reads_source() {
             sources.push(own(self, step.source));
         }
-        let contents = sources.iter().rev().map(|slot| self.read(at, *slot)).collect::<Result<Vec<Content>, _>>()?;
+        let contents =
+            sources.iter().rev().map(|slot| self.read((at, part), *slot)).collect::<Result<Vec<Content>, _>>()?;
         if !contents.is_empty() {
             let result = Machine::sum(at, contents.iter())?;
             if let Some(wire) = send {
@@ -234,7 +261,7 @@ impl Run<'_> {
             }
             if step.op.writes_target() {
                 let slot = own(self, step.target);
-                self.touched.entry(slot).or_default().push((at, true));
+                self.touched.entry(slot).or_default().push(Touch { at, part, writes: true });
                 targets.push(slot);
             }
             self.machine.chunks.extend(targets.iter().map(|slot| (*slot, result.clone())));
@@ -263,10 +290,10 @@ impl Run<'_> {
         self.machine.moves.push(Move { at, reduces: true, sources, targets });
     }
 
-    fn read(&mut self, at: At, slot: Slot) -> Result<Content, Flaw> {
+    fn read(&mut self, (at, part): (At, u64), slot: Slot) -> Result<Content, Flaw> {
         let content = match slot {
             Slot::Held(..) => {
-                self.touched.entry(slot).or_default().push((at, false));
+                self.touched.entry(slot).or_default().push(Touch { at, part, writes: false });
                 self.machine.chunks.get(&slot).cloned()
             }
             Slot::Sent(..) => self.machine.chunks.remove(&slot),
@@ -275,38 +302,65 @@ impl Run<'_> {
         content.ok_or_else(|| Flaw::Step { at, what: unwritten() })
     }
 
-    /// That steps which touch the same chunk come in the order of the run.
+    /// That accesses to the same chunk come in the order of the run.
     fn order(&self) -> Result<(), Flaw> {
-        let mut known: BTreeSet<(At, At)> = BTreeSet::new();
+        let mut known: BTreeMap<(At, At), Done> = BTreeMap::new();
         for (slot, touched) in &self.touched {
-            let mut accesses: Accesses<At> = Accesses::default();
-            for (at, writes) in touched {
-                for first in accesses.conflicting(*writes).filter(|first| **first != *at) {
-                    let inside = self.clocks.get(at).is_some_and(|clock| clock[first.block] as usize > first.step);
-                    if !inside && known.insert((*first, *at)) && !self.leads(*first, *at) {
-                        return Err(self.machine.race(Access::Step(*first), Access::Step(*at), *slot));
+            let mut accesses: Accesses<Touch> = Accesses::default();
+            for next in touched {
+                for first in accesses.conflicting(next.writes) {
+                    let is_ordered = if first.at == next.at {
+                        first.part == next.part
+                    } else {
+                        let done = || self.done_before(first.at, next.at);
+                        match *known.entry((first.at, next.at)).or_insert_with(done) {
+                            Done::Nothing => false,
+                            Done::UpToPart => first.part <= next.part,
+                            Done::All => true,
+                        }
+                    };
+                    if !is_ordered {
+                        return Err(self.race(*first, *next, *slot));
                     }
                 }
-                accesses.push(*at, *writes);
+                accesses.push(*next, next.writes);
             }
         }
         Ok(())
     }
 
-    /// Whether one step is done before another because of messages through other ranks.
-    fn leads(&self, first: At, second: At) -> bool {
-        let mut seen: BTreeSet<At> = BTreeSet::new();
-        let mut waiting = vec![second];
-        while let Some(at) = waiting.pop() {
-            if (at.rank, at.block) == (first.rank, first.block) && at.step >= first.step {
-                return at != second || first.step < second.step;
-            }
-            let before = at.step.checked_sub(1).map(|step| At { step, ..at });
-            let after = self.step(at).and_then(|step| step.after).map(|(block, step)| At { block, step, ..at });
-            let sender = self.sender.get(&at).copied();
-            waiting.extend([before, after, sender].into_iter().flatten().filter(|at| seen.insert(*at)));
+    fn race(&self, first: Touch, second: Touch, slot: Slot) -> Flaw {
+        if first.at == second.at {
+            let what = format!("{} is both read and written, as different chunks of the step", slot.name());
+            return Flaw::Step { at: first.at, what };
         }
-        false
+        self.machine.race(Access::Step(first.at), Access::Step(second.at), slot)
+    }
+
+    /// How much of a step is done before another step of its rank handles a chunk.
+    fn done_before(&self, first: At, second: At) -> Done {
+        if self.clocks.get(&second).is_some_and(|clock| clock[first.block] as usize > first.step) {
+            return Done::All;
+        }
+        // Steps that are known to be done: only up to the chunk, as far as messages alone lead to them, or all of them.
+        let mut seen: BTreeSet<(At, bool)> = BTreeSet::new();
+        let mut waiting = vec![(second, false)];
+        let mut done = Done::Nothing;
+        while let Some((at, all)) = waiting.pop() {
+            if (at.rank, at.block) == (first.rank, first.block) && at.step >= first.step {
+                if all || at.step > first.step {
+                    return Done::All;
+                }
+                done = Done::UpToPart;
+                continue;
+            }
+            let before = at.step.checked_sub(1).map(|step| (At { step, ..at }, true));
+            let after = self.step(at).and_then(|step| step.after);
+            let after = after.map(|(block, step)| (At { block, step, ..at }, true));
+            let sender = self.sender.get(&at).map(|sender| (*sender, all));
+            waiting.extend([before, after, sender].into_iter().flatten().filter(|step| seen.insert(*step)));
+        }
+        done
     }
 
     /// The steps that write what is neither read later nor a result.
@@ -316,7 +370,7 @@ impl Run<'_> {
         let (mut writers, mut used): (BTreeSet<At>, BTreeSet<At>) = (BTreeSet::new(), BTreeSet::new());
         for (slot, touched) in &self.touched {
             let mut last: Option<At> = None;
-            for (at, writes) in touched {
+            for Touch { at, writes, .. } in touched {
                 if *writes {
                     last = Some(*at);
                     writers.extend(last);

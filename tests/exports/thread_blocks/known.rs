@@ -1,8 +1,8 @@
 //! Mistakes that were once proven, and limits of runtimes.
 
 use super::file::FileWorld;
-use super::plan_runs;
 use super::world::{all_runs, one_run};
+use super::{ROOM, plan_runs};
 use crate::common::collectives::schedules;
 use crate::common::single::{axis, one_axis};
 use shardc::collective::CollectiveKind;
@@ -214,6 +214,67 @@ fn connections_have_few_slots() {
     let world = |together| FileWorld::new(&Rc::new(long.clone()), Kind::AllGather, 2, together).expect("a file");
     assert_eq!(one_run(world(1), &mut fastrand::Rng::with_seed(6)), Err(stuck()));
     assert_eq!(one_run(world(3), &mut fastrand::Rng::with_seed(6)), Ok(()));
+}
+
+/// The first rank sends its chunks from the scratch, the second one keeps them and sends them back, into the scratch.
+fn there_and_back(chunks: u64, [from, into]: [u64; 2]) -> Program {
+    let step = |op, source: (Buffer, u64), target: (Buffer, u64)| Step {
+        op,
+        source: Place { buffer: source.0, chunk: source.1 },
+        target: Place { buffer: target.0, chunk: target.1 },
+        count: chunks,
+        after: None,
+        awaited: false,
+    };
+    let (input, output) = ((Buffer::Input, 0), (Buffer::Output, 0));
+    let (sent, back) = ((Buffer::Scratch, from), (Buffer::Scratch, into));
+    let sends = vec![step(Op::Copy, input, output), step(Op::Copy, input, sent), step(Op::Send, sent, sent)];
+    let block = |send, receive, steps| Block { send, receive, channel: 0, steps };
+    let first = vec![block(Some(1), None, sends), block(None, Some(1), vec![step(Op::Receive, back, back)])];
+    let second = vec![block(Some(0), Some(0), vec![step(Op::ReceiveCopySend, output, output)])];
+    let gpu = |blocks| Gpu { chunks: [chunks, chunks, 2 * chunks], blocks };
+    Program { kind: Some(Kind::Broadcast), gpus: vec![gpu(first), gpu(second)], ..sends_first(1, Protocol::Simple) }
+}
+
+/// A chunk may come back before the step that sent it has sent its last one.
+#[test]
+fn a_step_is_not_over_when_its_first_chunk_has_arrived() {
+    let room = Room::of(Dialect::Msccl);
+    for chunks in 1..=3 {
+        for places in (0..=chunks).flat_map(|from| (0..=chunks).map(move |into| [from, into])) {
+            let program = Rc::new(there_and_back(chunks, places));
+            let proof = msccl::prove(&program, None, room);
+            let world = FileWorld::new(&program, Kind::Broadcast, ROOM, 1).expect("a file");
+            let runs = all_runs(&world, 1 << 20);
+            // Another chunk that is sent later is overwritten.
+            let [from, into] = places;
+            let is_early = into > from && into < from + chunks;
+            assert_eq!(runs.is_err(), is_early, "{chunks} chunks, {places:?}: {runs:?}");
+            assert_eq!(matches!(proof, Err(Flaw::Race { .. })), is_early, "{chunks} chunks, {places:?}: {proof:?}");
+            assert_eq!(proof.is_err(), is_early, "{chunks} chunks, {places:?}: {proof:?}");
+        }
+    }
+}
+
+/// A message has room for one chunk or for several: what a step writes it does not read as another chunk.
+#[test]
+fn a_step_does_not_read_what_it_writes() {
+    let moved = Step { after: None, ..there_and_back(2, [0, 1]).gpus[0].blocks[0].steps[1] };
+    for (from, into) in (0..=2).flat_map(|from| (0..=2).map(move |into| (from, into))) {
+        let mut program = there_and_back(2, [from, from]);
+        let place = |chunk| Place { buffer: Buffer::Scratch, chunk };
+        program.gpus[0].blocks[0].steps.insert(2, Step { source: place(from), target: place(into), ..moved });
+        program.gpus[0].blocks[0].steps[3].source = place(into);
+        let proof = msccl::prove(&program, None, Room::of(Dialect::Msccl));
+        let program = Rc::new(program);
+        let run = |together| {
+            let world = FileWorld::new(&program, Kind::Broadcast, ROOM, together).expect("a file");
+            all_runs(&world, 1 << 20)
+        };
+        let overlaps = from != into && from.abs_diff(into) < 2;
+        assert_eq!(matches!(proof, Err(Flaw::Step { .. })), overlaps, "{from} to {into}: {proof:?}");
+        assert!(overlaps || [run(1), run(2)] == [Ok(true), Ok(true)], "{from} to {into}");
+    }
 }
 
 fn stuck() -> String {
