@@ -220,3 +220,13 @@ impl Diagnostics {
         self.list.is_empty()
     }
 }
+
+impl fmt::Display for Diagnostics {
+    /// The messages, one a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        self.list.iter().try_for_each(|found| write!(f, "{}{found}", std::mem::replace(&mut separator, "\n")))
+    }
+}
+
+impl std::error::Error for Diagnostics {}

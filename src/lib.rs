@@ -19,7 +19,7 @@
 //! absent. An operation is ready on a device when its operands are there; links serve messages in the order of the
 //! schedule's list. What the clock leaves out is told in [`sim::clock`].
 //!
-//! From text to time:
+//! From text to time; `examples/*.rs` go on from here, to comparisons, schedules by hand and other hardware:
 //!
 //! ```
 //! use shardc::compiler::{self, Options};

@@ -5,6 +5,7 @@ mod common;
 
 mod arrays;
 mod cli;
+mod examples;
 mod fmt;
 mod limits;
 mod outside;
