@@ -134,6 +134,9 @@ pub fn machine_of(schedule: &Schedule, options: &Options) -> Result<Topology, To
 ///
 /// # Errors
 /// The first flaw.
+///
+/// # Panics
+/// If the topology has another mesh: [`machine_of`] makes that of a schedule.
 pub fn prove(schedule: &Schedule, topology: &Topology) -> Result<Proof, Flaw> {
     let proof = proof::prove(schedule)?;
     proof::ways(schedule, topology)?;
@@ -222,6 +225,9 @@ pub fn check_strict(
 ///
 /// # Errors
 /// If some layout cannot be reached, or the plan exceeds a limit.
+///
+/// # Panics
+/// If the topology has another mesh: [`machine`] makes that of a program.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
     let request = Request { written: false, alternatives: options.alternatives, budget: options.budget };
@@ -267,12 +273,18 @@ fn is_larger_than_proven(plan: &Plan) -> bool {
 ///
 /// # Errors
 /// If a method that is asked for does not apply, there are too many steps, or the proof finds a flaw, which would be ours.
+///
+/// # Panics
+/// If the topology is not the machine that the plan is for.
 pub fn schedule(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
     let unrolled = unroll::unroll(plan).map_err(|error| Diagnostics::of(&error))?;
     spelled_out(&unrolled, topology)
 }
 
 /// The machine as a plan speaks of it: the plan may have cut axes in parts.
+///
+/// # Panics
+/// If the topology is not the machine that the plan is for.
 pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
     topology.seen_as(&plan.program.mesh)
 }

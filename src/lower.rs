@@ -52,15 +52,28 @@ pub enum LowerError {
         #[label("needed by this statement")]
         span: SourceSpan,
     },
+    /// It is not known how a collective becomes operations.
+    #[error("{kind} has no recipe")]
+    #[diagnostic(
+        code("recipe-missing"),
+        help(
+            "`Plan::with_recipes` chooses the operations of collectives; `compiler::plan` makes plans that have them"
+        )
+    )]
+    NoRecipe {
+        /// The collective.
+        kind: &'static str,
+        /// The statement.
+        #[label("needed by this statement")]
+        span: SourceSpan,
+    },
 }
 
 /// Lowers every step of a plan that [has its recipes](Plan::with_recipes).
 ///
 /// # Errors
-/// If a statement asks for a method that does not apply, or needs a collective with more operations than can be proven.
-///
-/// # Panics
-/// If a collective has no recipe.
+/// If a statement asks for a method that does not apply, or needs a collective with more operations than can be proven;
+/// if a collective has no recipe.
 pub fn lower(plan: &Plan) -> Result<Schedule, LowerError> {
     let program = &plan.program;
     let mut schedule = Schedule::new(program.mesh.clone());
@@ -85,9 +98,13 @@ pub fn lower(plan: &Plan) -> Result<Schedule, LowerError> {
             }
             StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
             StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
-            StepOp::Collective(_) => match step.recipe.as_ref().expect("a plan with recipes") {
-                Ok(chosen) => chosen.recipe.emit(&mut builder, operands[0]),
-                Err(flaw) => return Err(error(flaw, plan.span(id).into())),
+            StepOp::Collective(collective) => match &step.recipe {
+                Some(Ok(chosen)) => chosen.recipe.emit(&mut builder, operands[0]),
+                Some(Err(flaw)) => return Err(error(flaw, plan.span(id).into())),
+                None => {
+                    let kind = collective.kind().name();
+                    return Err(LowerError::NoRecipe { kind, span: plan.span(id).into() });
+                }
             },
         };
         made.insert(id, value);

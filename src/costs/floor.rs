@@ -72,6 +72,9 @@ const MOST_WORK: u64 = 4_000_000;
 /// layouts are beyond counting.
 ///
 /// Local computations take what they do under the costs of the plan.
+///
+/// # Panics
+/// If the topology is not the machine that the plan is for.
 pub fn floor(plan: &Plan, topology: &Topology) -> Option<Floor> {
     let model = CostModel::named(plan.costs).unwrap_or_default();
     let topology = &topology.seen_as(&plan.program.mesh);

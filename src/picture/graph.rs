@@ -93,6 +93,9 @@ impl Graph {
     /// The operations of a schedule, each in the group of its step.
     ///
     /// - `steps`: what the steps are called, by their number.
+    ///
+    /// # Panics
+    /// If the schedule is malformed: [`verify`](crate::schedule::verify) refuses it.
     pub fn of_schedule(schedule: &Schedule, steps: &[String]) -> Graph {
         let node = |id| {
             let operation = schedule.operation(id);

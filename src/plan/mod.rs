@@ -194,6 +194,9 @@ pub struct Request {
 ///
 /// # Errors
 /// If a value cannot be brought into the layout that is asked for; a checked program has no such value.
+///
+/// # Panics
+/// If `costs` are those of a machine with another mesh than the program's.
 pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     plan_as(program, costs, Request::default())
 }
@@ -203,6 +206,9 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 /// # Errors
 /// As for [`plan`]; if only what is written may communicate, also if no such plan is found. Then [`Plan::is_unwritten`]
 /// finds the steps of an ordinary plan that no statement writes.
+///
+/// # Panics
+/// As for [`plan`].
 pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
     let Request { written, alternatives, budget } = request;
     let options = |allowed| SearchOptions { alternatives, budget, ..SearchOptions::new(allowed) };
@@ -218,6 +224,9 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
 /// The same with no axis cut in parts.
 ///
 /// # Errors
+/// As for [`plan`].
+///
+/// # Panics
 /// As for [`plan`].
 pub fn plan_on_whole_axes(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
     let options = SearchOptions::new(Allowed::Moves);
@@ -421,6 +430,9 @@ impl Plan {
     /// - `tuner`: on the mesh of the plan.
     /// - `by_clock`: whether collectives take what their recipes take. Where that is more than they were planned with,
     ///   since a method is asked for, the plan is no more the best there is.
+    ///
+    /// # Panics
+    /// If the tuner has another mesh.
     pub fn with_recipes(mut self, tuner: &Tuner<'_>, by_clock: bool) -> Plan {
         let access = self.accesses();
         for id in self.ids() {

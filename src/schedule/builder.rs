@@ -13,7 +13,11 @@ use std::ops::Range;
 
 /// Adds operations that belong to one step of a plan.
 ///
-/// Its callers come after the checker: operands fit, blocks divide, and the elements of every block can be counted.
+/// Extents and dtypes follow from the operands, which therefore have to be there and to fit. All else that is wrong is
+/// left to [`verify`](super::verify).
+///
+/// # Panics
+/// All methods, if an operand is no operation of the schedule, or it has no such dim.
 #[derive(Debug)]
 pub struct Builder<'a> {
     schedule: &'a mut Schedule,
@@ -65,6 +69,9 @@ impl<'a> Builder<'a> {
     }
 
     /// The shard of an array that is given from outside.
+    ///
+    /// # Panics
+    /// If the schedule has no such array, or its mesh has not the axes of the sharding.
     pub fn input(&mut self, array: ArrayId, sharding: Sharding) -> OpId {
         let Schedule { mesh, arrays, .. } = &*self.schedule;
         let dense = &arrays[array.index()];
@@ -74,12 +81,18 @@ impl<'a> Builder<'a> {
     }
 
     /// Keeps a region of a view of the block.
+    ///
+    /// # Panics
+    /// If the view does not refine the block, or the region does not have one cut, within the view, for each of its dims.
     pub fn slice(&mut self, value: OpId, view: Vec<u64>, region: Region) -> OpId {
         let extents = region_extents(self.extents(value), &view, &region).expect("the view refines the block");
         self.push_like(value, OpKind::Slice { view, region }, extents)
     }
 
     /// Keeps one of `count` blocks of a dim: `[.., e, ..] -> [.., e / count, ..]`.
+    ///
+    /// # Panics
+    /// If the dim is not cut evenly.
     pub fn slice_block(&mut self, value: OpId, dim: usize, count: u64, block: CoordMap) -> OpId {
         let view = split(self.extents(value), dim, count);
         let mut region = vec![Cut::Whole; view.len()];
@@ -88,6 +101,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Keeps the same range of a dim on every device.
+    ///
+    /// # Panics
+    /// If the range is not within the dim.
     pub fn slice_range(&mut self, value: OpId, dim: usize, range: Range<u64>) -> OpId {
         let view = self.extents(value).to_vec();
         let mut region = vec![Cut::Whole; view.len()];
@@ -151,6 +167,9 @@ impl<'a> Builder<'a> {
     }
 
     /// A function of each element of a block.
+    ///
+    /// # Panics
+    /// If the function takes more than one operand, or none of this dtype.
     pub fn map_each(&mut self, function: Function, operand: OpId) -> OpId {
         let dims: Vec<DimId> = (0..).map(DimId).take(self.extents(operand).len()).collect();
         self.map(function, &[operand], Einsum::new(std::slice::from_ref(&dims), &dims))

@@ -59,6 +59,9 @@ pub enum DocumentError {
 }
 
 /// The document of a schedule, on one line.
+///
+/// # Panics
+/// If the schedule is malformed: [`verify`] refuses it.
 pub fn to_json(schedule: &Schedule) -> String {
     escape::json(&serde_json::to_string(&write::document(schedule)).expect("a document has only string keys"))
         .into_owned()

@@ -56,6 +56,9 @@ impl ArrayId {
 }
 
 /// A schedule for the whole mesh.
+///
+/// One that is put together by hand may speak of what it has not. [`verify`] refuses it, and with it the proof, the values
+/// and the clock; to print such a schedule may panic.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     /// The devices.
@@ -263,6 +266,9 @@ impl Schedule {
     }
 
     /// Adds an operation at the end of the list.
+    ///
+    /// # Panics
+    /// If an operand is no operation of the schedule.
     pub fn push(&mut self, operation: Operation, operands: &[OpId]) -> OpId {
         let id = self.operations.add_node(operation);
         for (place, operand) in (0..).zip(operands) {
@@ -272,6 +278,9 @@ impl Schedule {
     }
 
     /// One operation.
+    ///
+    /// # Panics
+    /// If the schedule has no such operation.
     pub fn operation(&self, id: OpId) -> &Operation {
         &self.operations[id]
     }
@@ -290,6 +299,9 @@ impl Schedule {
     }
 
     /// What each member of a kernel has to do with memory. All other operations read and write all they have.
+    ///
+    /// # Panics
+    /// If a kernel has what is no operation of the schedule.
     pub fn accesses(&self) -> BTreeMap<OpId, Access> {
         if self.kernels.is_empty() {
             return BTreeMap::new();
@@ -313,6 +325,9 @@ impl Schedule {
     }
 
     /// One array.
+    ///
+    /// # Panics
+    /// If the schedule has no such array.
     pub fn array(&self, id: ArrayId) -> &Array {
         &self.arrays[id.index()]
     }

@@ -19,6 +19,7 @@ const WITHOUT_PAGE: &[(&str, &str)] = &[
     ("schedule-kept-gather", "a gather that the compiler keeps as one: ours"),
     ("block-missing", "a schedule that is run without its proof"),
     ("replicas-differ", "a schedule that is run without its proof"),
+    ("recipe-missing", "a plan that is lowered without its recipes"),
 ];
 
 /// Pages without a wrong program, and why.

@@ -355,3 +355,18 @@ fn g32_every_operator_on_two_replicas() {
     // Squared once, whatever the method does in between: folding would give 34.
     assert_eq!(reduced(&[&[1], &[2], &[3]], Operator::SquareAdd, false)[0], [14.0]);
 }
+
+/// A plan as the search leaves it has no operations of its collectives yet.
+#[test]
+fn a_plan_without_recipes_is_not_lowered() {
+    let source = "mesh {X: 4 ring}\ndims {I: 8, J: 4}\nA: bf16[I_X, J]\nB[I, J] = A\n";
+    let program = shardc::compiler::check(source).0.expect("a program");
+    let topology = shardc::compiler::machine(&program, &shardc::compiler::Options::default()).expect("a machine");
+    let lowering = shardc::recipe::Lowering::default();
+    let costs = shardc::costs::CostModel::Book.on(&topology, lowering);
+    let plan = shardc::plan::plan(&program, costs.as_ref()).expect("a plan");
+    let error = shardc::lower::lower(&plan).expect_err("nothing is chosen");
+    assert!(matches!(error, shardc::lower::LowerError::NoRecipe { kind: "AllGather", .. }), "{error}");
+    let tuner = shardc::recipe::Tuner::new(std::borrow::Cow::Borrowed(&topology), lowering);
+    assert!(shardc::lower::lower(&plan.with_recipes(&tuner, true)).is_ok());
+}

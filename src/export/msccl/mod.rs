@@ -35,6 +35,8 @@ pub const MOST_ON_CHANNEL: usize = 32;
 pub const MOST_CHANNELS: usize = 32;
 /// The most chunks in one step.
 pub const MOST_COUNT: u64 = 71;
+/// Chunks of a buffer.
+pub const MOST_CHUNKS: u64 = 1 << 24;
 /// The most ranks that are read.
 pub const MOST_RANKS: usize = 1 << 12;
 

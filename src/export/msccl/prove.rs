@@ -28,7 +28,7 @@
 //! has begun the next launch can only fill the slots behind the messages of this one. As no messages are left over, the
 //! launches one after the other are one of the possible runs, and all others end like it.
 
-use super::{Dialect, Gpu, MOST_AWAITED, Op, Place, Program, SLOTS, Step};
+use super::{Dialect, Gpu, MOST_AWAITED, MOST_CHUNKS, Op, Place, Program, SLOTS, Step};
 use crate::export::ranks::machine::{Content, Lists, Machine, Move, Slot, Turn, in_turns};
 use crate::export::ranks::order::{Accesses, Clock, merge};
 use crate::export::ranks::{Access, At, Flaw, Format, Kind, Proven, Wait};
@@ -85,6 +85,10 @@ pub fn prove(program: &Program, kind: Option<Kind>, room: Room) -> Result<Proven
 /// That the runtime can load the file, and reads in it what it says.
 fn limits(program: &Program, room: Room) -> Result<(), Flaw> {
     for (rank, gpu) in program.gpus.iter().enumerate() {
+        if let Some(chunks) = gpu.chunks.into_iter().find(|chunks| *chunks > MOST_CHUNKS) {
+            let what = format!("a buffer of {chunks} chunks; at most {MOST_CHUNKS} are taken");
+            return Err(Flaw::Limit { rank, block: None, what });
+        }
         for (block, steps) in gpu.blocks.iter().map(|block| &block.steps).enumerate() {
             let at = |step| At { rank, block, step, format: Format::Msccl };
             if steps.len() > room.steps {
@@ -94,6 +98,29 @@ fn limits(program: &Program, room: Room) -> Result<(), Flaw> {
             if let Some((step, block)) = after.find(|(_, other)| *other >= MOST_AWAITED) {
                 return Err(Flaw::Awaited { at: at(step), block });
             }
+            for (step, what) in steps.iter().enumerate() {
+                exists(gpu, what).map_err(|what| Flaw::Step { at: at(step), what })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// That there is what a step waits for, reads and writes. Files that are read have it.
+///
+/// # Errors
+/// What there is not.
+fn exists(gpu: &Gpu, step: &Step) -> Result<(), String> {
+    if let Some((block, place)) = step.after
+        && gpu.blocks.get(block).is_none_or(|block| block.steps.len() <= place)
+    {
+        return Err(format!("it waits for step {place} of thread block {block}, which is not there"));
+    }
+    let places = [(step.source, step.op.reads_source()), (step.target, step.op.writes_target())];
+    for Place { buffer, chunk } in places.into_iter().filter_map(|(place, is_used)| is_used.then_some(place)) {
+        let size = gpu.size(buffer);
+        if chunk.checked_add(step.count).is_none_or(|end| end > size) {
+            return Err(format!("{} chunks from {chunk} are not in {}, which has {size}", step.count, buffer.name()));
         }
     }
     Ok(())

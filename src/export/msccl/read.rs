@@ -2,8 +2,8 @@
 
 use super::write::word;
 use super::{
-    Block, Dialect, Gpu, MOST_BLOCKS, MOST_COUNT, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS, Op, Place, Program,
-    Protocol, Step,
+    Block, Dialect, Gpu, MOST_BLOCKS, MOST_CHUNKS, MOST_COUNT, MOST_ON_CHANNEL, MOST_RANKS, MOST_STEPS, Op, Place,
+    Program, Protocol, Step,
 };
 use crate::export::ranks::{At, Buffer, Kind};
 use itertools::Itertools;
@@ -15,8 +15,6 @@ use thiserror::Error;
 
 /// So many nodes and attributes are read.
 const MOST_NODES: u32 = 1 << 24;
-/// The most chunks of a buffer.
-const MOST_CHUNKS: u64 = 1 << 24;
 
 /// Why a text is no file of MSCCL.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]

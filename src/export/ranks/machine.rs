@@ -100,9 +100,9 @@ impl Machine {
         let [mut input, mut output] = chunks.fold([0, 0], largest);
         if in_place {
             match kind {
-                Kind::AllGather if output == 0 => output = input * ranks,
+                Kind::AllGather if output == 0 => output = input.saturating_mul(ranks),
                 Kind::AllGather => input = output / ranks.max(1),
-                Kind::ReduceScatter if input == 0 => input = output * ranks,
+                Kind::ReduceScatter if input == 0 => input = output.saturating_mul(ranks),
                 Kind::ReduceScatter => output = input / ranks.max(1),
                 Kind::AllReduce | Kind::AllToAll | Kind::Broadcast => {
                     (input, output) = (input.max(output), input.max(output))

@@ -9,6 +9,9 @@ use crate::topology::Topology;
 ///
 /// # Errors
 /// The first message in list order that would pass the end of a line, end elsewhere, or has no link left.
+///
+/// # Panics
+/// If the topology has another mesh.
 pub fn ways(schedule: &Schedule, topology: &Topology) -> Result<(), Flaw> {
     let mut orbits = Orbits::new(&schedule.mesh, AxisSet::NONE);
     for id in schedule.ids() {

@@ -88,6 +88,9 @@ impl<'a> Execution<'a> {
     ///
     /// # Errors
     /// Inputs that are missing or of another type, or a device without what it needs.
+    ///
+    /// # Panics
+    /// If an operation before it is not done, or the schedule has no such operation.
     pub fn compute(&mut self, id: OpId) -> Result<(), RunError> {
         let operands = self.schedule.operands(id);
         let taken = self.taken(&operands);

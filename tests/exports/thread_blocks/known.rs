@@ -358,3 +358,31 @@ fn thread_blocks_are_as_long_as_the_runtime_takes() {
     }
     assert!(long > 0 && split > 0 && refused < long, "{long} {split} {refused}");
 }
+
+/// What the reader refuses, somebody may put together without it.
+#[test]
+fn what_is_not_there_is_a_flaw() {
+    let right = there_and_back(2, [0, 0]);
+    let changed = |change: fn(&mut Program)| {
+        let mut program = right.clone();
+        change(&mut program);
+        msccl::prove(&program, None, Room::of(Dialect::Msccl))
+    };
+    assert!(changed(|_| ()).is_ok());
+    let steps: [fn(&mut Step); 4] = [
+        |step| step.after = Some((9, 0)),
+        |step| step.after = Some((1, 9)),
+        |step| step.target.chunk = u64::MAX,
+        |step| step.count = 1 << 40,
+    ];
+    for change in steps {
+        let mut program = right.clone();
+        change(&mut program.gpus[0].blocks[0].steps[0]);
+        let proof = msccl::prove(&program, None, Room::of(Dialect::Msccl));
+        assert!(matches!(proof, Err(Flaw::Step { .. })), "{proof:?}");
+    }
+    let huge = changed(|program| program.gpus[0].chunks[0] = u64::MAX);
+    assert!(matches!(huge, Err(Flaw::Limit { rank: 0, .. })), "{huge:?}");
+    let empty = changed(|program| program.gpus.clear());
+    assert!(matches!(empty, Err(Flaw::Shape { .. })), "{empty:?}");
+}
