@@ -24,19 +24,24 @@ pub fn there(tool: &str, version: &str) -> bool {
     is_there
 }
 
-/// Python that has JAX: the one that `.ci/install` makes, or `SHARDC_PYTHON`.
+/// Pythons that have JAX: `SHARDC_PYTHON` or the one that `.ci/install` makes, then the one with a newer JAX, where
+/// `.ci/install` found a Python for it.
 ///
 /// # Panics
 /// If there is none and `SHARDC_TOOLS=required`.
-pub fn python() -> Option<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
-    let named = std::env::var_os("SHARDC_PYTHON").map(PathBuf::from);
+pub fn pythons() -> Vec<PathBuf> {
+    let own = |folder: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(folder).join("bin/python");
     let has_jax = |python: &PathBuf| {
         Command::new(python).args(["-c", "import jax"]).output().is_ok_and(|output| output.status.success())
     };
-    let found = named.into_iter().chain([own, PathBuf::from("python3")]).find(has_jax);
-    if found.is_none() {
+    let named = std::env::var_os("SHARDC_PYTHON").map(PathBuf::from);
+    let Some(first) = named.into_iter().chain([own("python"), PathBuf::from("python3")]).find(has_jax) else {
         skipped("Python with JAX");
+        return Vec::new();
+    };
+    let newer = Some(own("python-3.12")).filter(|newer| *newer != first && has_jax(newer));
+    if newer.is_none() {
+        println!("skipped for JAX 0.12: `.ci/install` found no Python 3.12, or no package for it");
     }
-    found
+    [first].into_iter().chain(newer).collect()
 }

@@ -7,7 +7,7 @@
 
 use crate::common::compile;
 use crate::common::process::{self, fed};
-use crate::common::tools::{python, skipped, there};
+use crate::common::tools::{pythons, skipped, there};
 use serde_json::Value;
 use shardc::diag::Diagnostics;
 use shardc::escape::{self, is_steering};
@@ -131,7 +131,7 @@ fn mlir_parses_nothing_but_the_module() {
         assert 'func' in plain\n\
         for text in others:\n\
         \x20   assert parsed(text) == plain, text\n";
-    let Some(python) = python() else { return };
+    let pythons = pythons();
     let compiled = compile(PROGRAM);
     let plan = unroll::unroll(&compiled.plan).expect("a plan");
     for manual in [false, true] {
@@ -139,8 +139,10 @@ fn mlir_parses_nothing_but_the_module() {
         let modules: Vec<String> =
             ["plain".to_owned()].into_iter().chain(hostile()).map(|text| module(&text)).collect();
         let input = serde_json::to_vec(&modules).expect("texts");
-        let output = given(python.to_str().expect("a path"), &["-c", PARSE], &input);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        for python in &pythons {
+            let output = given(python.to_str().expect("a path"), &["-c", PARSE], &input);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
     }
 }
 

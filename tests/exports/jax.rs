@@ -2,10 +2,11 @@
 //! collectives.
 //!
 //! Needs Python with JAX: the one that `SHARDC_PYTHON` names, `target/python` (which `.ci/install` makes), or `python3`.
-//! Where there is none, the tests are skipped and say so; with `SHARDC_TOOLS=required` they fail.
+//! Where there is none, the tests are skipped and say so; with `SHARDC_TOOLS=required` they fail. A part of the programs
+//! also runs in a newer JAX, that of `target/python-3.12`, where `.ci/install` could make it.
 #![allow(clippy::print_stdout, missing_docs)]
 
-use crate::common::tools::python;
+use crate::common::tools::pythons;
 use crate::common::{programs, sets, short_name};
 use itertools::Itertools;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use shardc::mesh::{AxisSet, Mesh};
 use shardc::operator::Operator;
 use shardc::plan::{Plan, StepOp, unroll};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Longer dims are halved while they are even.
@@ -174,7 +175,7 @@ fn off(name: &str, answer: &Value) -> Vec<String> {
 }
 
 /// Modules, and the collectives that they are to have.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Cases {
     modules: BTreeMap<String, String>,
     wanted: BTreeMap<String, Vec<Seen>>,
@@ -209,7 +210,26 @@ impl Cases {
         self.wanted.insert(name, Vec::new());
     }
 
-    fn run(&self, python: &Path, folder: &str) {
+    /// The forms of every so manieth program.
+    fn some(&self, each: usize) -> Cases {
+        let program = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+        let programs: BTreeSet<String> = self.modules.keys().map(|name| program(name)).collect();
+        let some: BTreeSet<String> = programs.into_iter().step_by(each).collect();
+        let mut cases = self.clone();
+        cases.modules.retain(|name, _| some.contains(&program(name)));
+        cases.wanted.retain(|name, _| some.contains(&program(name)));
+        cases
+    }
+
+    /// All of them in the first JAX. In a newer one every so manieth program, or all in a full run.
+    fn run(&self, pythons: &[PathBuf], folder: &str, each: usize) {
+        let Some((first, newer)) = pythons.split_first() else { return };
+        self.run_in(first, folder);
+        let some = self.some(if sets::are_full() { 1 } else { each });
+        newer.iter().for_each(|python| some.run_in(python, &format!("{folder}-newer")));
+    }
+
+    fn run_in(&self, python: &Path, folder: &str) {
         let answers = driven(python, folder, &self.modules);
         let (mut collectives, mut faults) = (0, Vec::new());
         for (name, wanted) in &self.wanted {
@@ -298,7 +318,6 @@ fn the_page_is_true() {
 /// What the README tells people to do: the module as a script, on whatever devices there are.
 #[test]
 fn a_module_is_a_script() {
-    let Some(python) = python() else { return };
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("megatron_mlp.py");
     let written = Command::new(env!("CARGO_BIN_EXE_shardc"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -307,11 +326,13 @@ fn a_module_is_a_script() {
         .output()
         .expect("the command runs");
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
-    let run = Command::new(python).arg(&path).env("JAX_PLATFORMS", "cpu").env_remove("XLA_FLAGS").output();
-    let run = run.expect("python runs");
-    let text = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    assert!(text.contains("us on 8 devices") && text.contains("Out: as without a mesh"), "{text}");
+    for python in pythons() {
+        let run = Command::new(python).arg(&path).env("JAX_PLATFORMS", "cpu").env_remove("XLA_FLAGS").output();
+        let run = run.expect("python runs");
+        let text = String::from_utf8_lossy(&run.stdout);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        assert!(text.contains("us on 8 devices") && text.contains("Out: as without a mesh"), "{text}");
+    }
 }
 
 /// A body begins with a closed array, and what comes in is an open sum: it is closed before the loop, once.
@@ -330,13 +351,15 @@ fn what_a_body_begins_with_is_moved_before_its_loop() {
             cases.add_python(&format!("{name}_{times}"), &source, &plan);
         }
     }
-    let Some(python) = python() else { return };
-    cases.run(&python, "bodies");
+    cases.run(&pythons(), "bodies", 1);
 }
 
 #[test]
 fn rules_and_reshards_run_in_jax() {
-    let Some(python) = python() else { return };
+    let pythons = pythons();
+    if pythons.is_empty() {
+        return;
+    }
     let named = |word: &'static str| move |(number, source): (usize, String)| (format!("{word}_{number:03}"), source);
     let sources = rules().into_iter().enumerate().map(named("rule"));
     let sources: Vec<(String, String)> = sources.chain(reshards().enumerate().map(named("reshard"))).collect();
@@ -346,12 +369,15 @@ fn rules_and_reshards_run_in_jax() {
         cases.add_python(name, source, &plan);
         cases.add_manual(name, source, &plan);
     }
-    cases.run(&python, "rules");
+    cases.run(&pythons, "rules", 6);
 }
 
 #[test]
 fn plans_of_examples_and_corpus_run_in_jax() {
-    let Some(python) = python() else { return };
+    let pythons = pythons();
+    if pythons.is_empty() {
+        return;
+    }
     let files = [programs("examples"), programs("tests/corpus/small")].concat();
     let mut cases = Cases::default();
     for (number, path) in files.into_iter().enumerate() {
@@ -365,5 +391,5 @@ fn plans_of_examples_and_corpus_run_in_jax() {
             cases.add_constraints(&name, &source, &plan);
         }
     }
-    cases.run(&python, "jax");
+    cases.run(&pythons, "jax", 8);
 }

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import sys
 import traceback
 
@@ -36,12 +37,36 @@ def operand_bytes(value):
     return count * BITS[dtype] // 8
 
 
+def device_groups(attribute, meshes):
+    """The groups of a collective: written out, or, from JAX 0.12 on, by the axes of a mesh that span them."""
+    text = str(attribute)
+    if "replica_group_mesh_axes" not in text:
+        rows, columns = attribute.type.shape
+        flat = [int(x) for x in attribute]
+        return [flat[row * columns : (row + 1) * columns] for row in range(rows)]
+    mesh = meshes[re.search(r"mesh = @(\w+)", text).group(1)]
+    # No axis is split: a part of one would have more to it than its name.
+    spanned = [list(mesh).index(name) for name in re.findall(r'axis_ref<name = "(\w+)">', text)]
+    assert len(spanned) == text.count("axis_ref")
+    sizes = list(mesh.values())
+    devices = numpy.arange(numpy.prod(sizes)).reshape(sizes)
+    devices = numpy.moveaxis(devices, spanned, range(-len(spanned), 0))
+    members = numpy.prod(devices.shape[devices.ndim - len(spanned) :])
+    return devices.reshape(-1, members).tolist()
+
+
 def collectives(module):
     """What `main` does, through all functions that it calls."""
-    functions = {}
+    functions, meshes = {}, {}
     for operation in module.body.operations:
+        if operation.operation.name not in ("func.func", "sdy.mesh"):
+            continue
+        name = str(operation.attributes["sym_name"]).strip('"')
         if operation.operation.name == "func.func":
-            functions[str(operation.attributes["sym_name"]).strip('"')] = operation
+            functions[name] = operation
+        else:
+            axes = re.findall(r'"(\w+)"=(\d+)', str(operation.attributes["mesh"]))
+            meshes[name] = {axis: int(size) for axis, size in axes}
 
     found = []
 
@@ -53,10 +78,7 @@ def collectives(module):
         kind = name.removeprefix("stablehlo.")
         if kind in KINDS:
             key = "source_target_pairs" if kind == "collective_permute" else "replica_groups"
-            attribute = operation.attributes[key]
-            rows, columns = attribute.type.shape
-            flat = [int(x) for x in attribute]
-            groups = [flat[row * columns : (row + 1) * columns] for row in range(rows)]
+            groups = device_groups(operation.attributes[key], meshes)
             found.append({"kind": kind, "groups": groups, "bytes": operand_bytes(operation.operands[0])})
             return
         for region in operation.regions:
