@@ -7,6 +7,7 @@ use shardc::compiler::{self, Options};
 use shardc::topology::Hardware;
 use shardc::units::{Bytes, Rate};
 use std::error::Error;
+use std::iter::successors;
 
 /// The profile of a small machine. Figures have a unit, or are in base units: a second, a byte, an operation.
 const PROFILE: &str = r#"
@@ -31,7 +32,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     println!("{:>10} {:>11} {:>11}   each # is a doubling of the time over 1 us", "size", "links", "4x faster");
     for rows in (0..=16).step_by(2).map(|power| 1u64 << power) {
         let [before, after] = [time(&slow, rows)?, time(&fast, rows)?];
-        let bar = "#".repeat((before / 1e-6).log2().max(0.0).round() as usize);
+        let doublings = successors(Some(2e-6), |time| Some(2.0 * time)).take_while(|time| *time <= before);
+        let bar: String = doublings.map(|_| '#').collect();
         println!("{:>10} {:>8.1} us {:>8.1} us   {bar}", Bytes(rows * ROW).to_string(), before * 1e6, after * 1e6);
         // Small arrays wait for the latency of the links, large ones for their bandwidth.
         assert!(after <= before && before <= 4.0 * after);
