@@ -36,6 +36,13 @@ pub struct Options {
     pub budget: Budget,
 }
 
+impl Options {
+    /// Whether nobody has named the hardware of a program, so that the default is assumed.
+    pub fn assumes_hardware(&self, program: &Program) -> bool {
+        program.hardware.is_none() && self.hardware.is_none()
+    }
+}
+
 /// How a text is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spelling {

@@ -73,6 +73,17 @@ pub struct Certificate {
     pub largest: bool,
 }
 
+impl Certificate {
+    /// What the bound counts, for people; none where nothing is sent. A bound that may not be the highest says so.
+    pub fn words(&self) -> Option<String> {
+        match &self.reason {
+            Reason::Nothing => None,
+            reason if self.largest => Some(reason.to_string()),
+            reason => Some(format!("{reason}; the bound could be higher")),
+        }
+    }
+}
+
 /// The bound of one collective in little time: by closed forms, or where links are degraded or shared by least cuts. It
 /// may be below that of [`certificate`] there, and where axes are parts of the axes of the machine.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {

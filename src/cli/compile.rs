@@ -1,8 +1,10 @@
 //! `shardc compile`
 
+use super::input::Source;
+use super::program::Checked;
 use super::{Common, Failure, Format, files, input};
 use crate::compiler;
-use crate::report::document;
+use crate::report::{Findings, document};
 use crate::schedule;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -34,27 +36,23 @@ enum Emit {
 
 impl Compile {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let format = self.common.output.format;
-        let options = self.common.options()?;
-        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
-        let (program, diagnostics) = input::checked(&source, &options, format)?;
-        let fault = |found| input::fault(&source, &found, format);
-        let topology = compiler::machine(&program, &options).map_err(fault)?;
-        let plan = || compiler::plan(&program, &topology, &options).map_err(fault);
-        let text = match (self.emit, format) {
-            (Emit::Program, Format::Text) => program.to_string(),
+        let checked = Checked::read(&self.file, &self.common)?;
+        let fault = |found| checked.fault(&found);
+        compiler::machine(&checked.program, &checked.options).map_err(fault)?;
+        let text = match (self.emit, checked.format) {
+            (Emit::Program, Format::Text) => checked.program.to_string(),
             (Emit::Program, Format::Json) => {
                 return Err(Failure::Call("a program has no JSON form; emit the plan or the schedule".to_owned()));
             }
-            (Emit::Plan, Format::Text) => plan()?.to_string(),
+            (Emit::Plan, Format::Text) => checked.planned(&checked.program)?.0.to_string(),
             (Emit::Plan, Format::Json) => {
-                let plan = plan()?;
-                let topology = compiler::machine_as_planned(&plan, &topology);
-                let document = document::plan(&source.name, &source.text, &plan, &topology, &diagnostics);
-                input::json(&document)? + "\n"
+                let (plan, topology) = checked.planned(&checked.program)?;
+                let (findings, Source { name, text, .. }) = (Findings::new(&plan, &topology), &checked.source);
+                input::json(&document::plan(name, text, &findings, &checked.diagnostics))? + "\n"
             }
             (Emit::Schedule, format) => {
-                let (schedule, _) = compiler::schedule(&plan()?, &topology).map_err(fault)?;
+                let (plan, topology) = checked.planned(&checked.program)?;
+                let (schedule, _) = compiler::schedule(&plan, &topology).map_err(fault)?;
                 match format {
                     Format::Text => schedule.to_string(),
                     Format::Json => schedule::to_json(&schedule) + "\n",

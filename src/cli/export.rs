@@ -1,7 +1,7 @@
 //! `shardc export`
 
 use super::input::Source;
-use super::progress::during;
+use super::program::Checked;
 use super::{Common, Failure, files, input, schedule as given};
 use crate::collective::Collective;
 use crate::compiler;
@@ -114,13 +114,10 @@ impl Export {
             let (schedule, topology) = given::proven(&source, &self.common.options_of_schedule()?, format)?;
             return Ok(Made { schedule, topology, plan: None, source });
         }
-        let options = self.common.options()?;
-        let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
-        let (program, _) = input::checked(&source, &options, format)?;
-        let compiled = during("planning and proving", || compiler::preview(&program, &options))
-            .map_err(|found| input::fault(&source, &found, format))?;
+        let checked = Checked::new(source, &self.common, self.common.options()?)?;
+        let compiled = checked.compiled(compiler::preview)?;
         let (schedule, topology) = (compiled.schedule, compiled.topology);
-        Ok(Made { schedule, topology, plan: Some(compiled.plan), source })
+        Ok(Made { schedule, topology, plan: Some(compiled.plan), source: checked.source })
     }
 
     /// The file; none where it is a folder of files.

@@ -17,6 +17,7 @@ mod input;
 mod interrupt;
 mod pictures;
 mod plan;
+mod program;
 mod progress;
 #[cfg(not(feature = "mpi"))]
 #[path = "no_ranks.rs"]
@@ -139,6 +140,11 @@ struct Output {
 }
 
 impl Common {
+    /// A source with the sizes that are given, read as is asked for.
+    fn read(&self, source: input::Source) -> input::Source {
+        source.with(&self.sizes.set).leniently(self.lenient)
+    }
+
     fn options(&self) -> Result<Options, Failure> {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };

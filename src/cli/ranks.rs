@@ -196,7 +196,7 @@ impl Ranks {
         if numerics.equal || numerics.within {
             data.arrays.write(schedule, &run)?;
         }
-        Ok(Computed { numerics, measured: Some(measured) })
+        Ok(Computed { numerics, measured: Some(measured), times: data.times })
     }
 
     /// The blocks of all ranks, and how many elements on this one are not the simulator's.

@@ -27,7 +27,7 @@ impl Report {
             return Err(Failure::Call("a report is a page; `shardc time --format json` has its figures".to_owned()));
         }
         let options = self.common.options()?;
-        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
+        let source = self.common.read(input::source(&self.file)?);
         let refused = |found: Diagnostics| self.refused(&source, &found);
         let (program, diagnostics) = source.check()?;
         let Some(program) = program else { return Err(refused(diagnostics)) };
@@ -40,7 +40,7 @@ impl Report {
         let breaches = crate::expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
         let mut all = diagnostics;
         all.extend(breaches.clone());
-        let assumed = program.hardware.is_none() && options.hardware.is_none();
+        let assumed = options.assumes_hardware(&program);
         let text = Source { name: &source.name, text: &source.text, diagnostics: &all };
         let page = during("drawing", || html::report(text, &compiled, (&timing, &record), options.lowering, assumed));
         files::write(&self.output, &page)?;

@@ -3,19 +3,19 @@
 use super::arrays::Arrays;
 use super::engine::{Engine, Kind};
 use super::foreign::{self, Foreign, is_foreign};
+use super::input::Source;
+use super::program::Checked;
 use super::progress::during;
 use super::ranks::Ranks;
 use super::schedule::{self, Data, Place, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
-use crate::expect;
 use crate::report::document::{self, PlanDocument};
 use crate::report::given::Given;
-use crate::report::text;
+use crate::report::{Findings, run, text};
 use crate::schedule::is_schedule;
-use crate::sim::clock::{self, Order, Timing};
-use crate::sim::values::Numerics;
-use clap::{Args, ValueEnum};
+use crate::sim::clock::{self, Order};
+use clap::Args;
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -42,32 +42,13 @@ pub(super) struct Time {
     file: String,
     /// In which order links and engines serve
     #[arg(long, value_enum, default_value_t)]
-    order: Served,
+    order: Order,
     #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
     foreign: Foreign,
     #[command(flatten)]
     common: Common,
-}
-
-/// In which order links and engines serve.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Served {
-    /// As the schedule lists what they do
-    #[default]
-    Listed,
-    /// First come, first served
-    Arrival,
-}
-
-impl From<Served> for Order {
-    fn from(served: Served) -> Order {
-        match served {
-            Served::Listed => Order::Listed,
-            Served::Arrival => Order::Arrival,
-        }
-    }
 }
 
 impl Run {
@@ -93,7 +74,7 @@ impl Run {
 
 impl Time {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, &self.foreign, Question::Time(self.order.into()))
+        report(&self.file, &self.common, self.pictures, &self.foreign, Question::Time(self.order))
     }
 }
 
@@ -116,54 +97,34 @@ fn report(
         return schedule::answer(&source, &common.options_of_schedule()?, question, pictures, format);
     }
     let options = common.options()?;
-    let source = source.with(&common.sizes.set).leniently(common.lenient);
-    let (program, diagnostics) = input::checked(&source, &options, format)?;
-    let fault = |found| input::fault(&source, &found, format);
-    let compiled = during("planning and proving", || compiler::compile(&program, &options)).map_err(fault)?;
+    let mut checked = Checked::new(source, common, options)?;
+    let compiled = checked.compiled(compiler::compile)?;
+    let Compiled { topology, plan, schedule, proof } = &compiled;
     let order = question.order();
-    let timing = clock::run_in(&compiled.schedule, &compiled.topology, order)
-        .map_err(|error| Failure::Call(error.to_string()))?;
-    let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
-    let mut diagnostics = diagnostics;
-    diagnostics.extend(breaches.clone());
-    let data = question.data();
-    let computed = data.map(|data| during("computing", || schedule::compute(&compiled.schedule, data))).transpose()?;
-    let numerics = computed.as_ref().map(|computed| computed.numerics);
+    let timing = clock::run_in(schedule, topology, order).map_err(|error| Failure::Call(error.to_string()))?;
+    checked.judge(&compiled, Some(timing.makespan));
+    let computed = question.data().map(|data| during("computing", || schedule::compute(schedule, data))).transpose()?;
+    let numerics = computed.as_ref().map(|computed| &computed.numerics);
+    let findings = Findings::new(plan, topology);
     match format {
         Format::Text => {
-            let measured = data
-                .zip(computed.as_ref())
-                .map(|(data, computed)| computed.text(data, &compiled.schedule, &timing, &compiled.topology));
-            let assumed = program.hardware.is_none() && options.hardware.is_none();
-            input::print(&show(&compiled, &timing, numerics.as_ref(), assumed))?;
-            input::print(&measured.unwrap_or_default())?;
+            let steps = text::steps(&findings);
+            let parts = [
+                format!("{}\n{steps}\n{}", checked.machine(topology), run::proof(proof, &topology.mesh)),
+                numerics.map(run::numerics).unwrap_or_default(),
+                text::timing(&findings, &timing),
+                computed.as_ref().map(|computed| computed.text(schedule, &timing, topology)).unwrap_or_default(),
+            ];
+            input::print(&parts.concat())?;
             input::print_painted(&pictures.of(&compiled, order)?)?;
         }
         Format::Json => {
-            let (plan, topology) = (&compiled.plan, &compiled.topology);
-            let document = document::plan(&source.name, &source.text, plan, topology, &diagnostics);
-            let document = document.timed(&compiled, &timing);
-            let document = numerics.iter().fold(document, PlanDocument::ran);
-            input::print_json(&document)?;
+            let Source { name, text, .. } = &checked.source;
+            let document = document::plan(name, text, &findings, &checked.diagnostics);
+            let document = document.timed(&findings, &timing, proof);
+            input::print_json(&numerics.into_iter().fold(document, PlanDocument::ran))?;
         }
     }
-    input::judged(&source, &breaches, format)?;
-    match numerics {
-        Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
-        _ => Ok(()),
-    }
-}
-
-fn show(compiled: &Compiled, timing: &Timing, numerics: Option<&Numerics>, assumed: bool) -> String {
-    let plan = text::steps(&compiled.plan, &compiled.topology);
-    [
-        text::machine(&compiled.topology, assumed),
-        "\n".to_owned(),
-        plan,
-        "\n".to_owned(),
-        text::proof(compiled),
-        numerics.map(text::numerics).unwrap_or_default(),
-        text::timing(compiled, timing),
-    ]
-    .concat()
+    checked.judged()?;
+    schedule::is_right(numerics)
 }

@@ -8,8 +8,8 @@ use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
 use crate::diag::{Diagnostic, Diagnostics, Label};
 use crate::engine::measured::Measured;
-use crate::report::given::{Findings, Given};
-use crate::report::{measured, text};
+use crate::report::given::{Given, Outcome};
+use crate::report::{measured, run, text};
 use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
 use crate::sim::clock::{self, Order, Timing};
 use crate::sim::values::{self, Numerics};
@@ -87,13 +87,15 @@ pub(super) struct Computed {
     pub(super) numerics: Numerics,
     /// What it took, where that was measured.
     pub(super) measured: Option<Measured>,
+    /// Whether the time of each operation is told.
+    pub(super) times: bool,
 }
 
 impl Computed {
     /// What was measured, for people.
-    pub(super) fn text(&self, data: Data<'_>, schedule: &Schedule, timing: &Timing, topology: &Topology) -> String {
+    pub(super) fn text(&self, schedule: &Schedule, timing: &Timing, topology: &Topology) -> String {
         let Some(measured) = &self.measured else { return String::new() };
-        let table = if data.times { measured::operations(measured, timing, schedule, topology) } else { String::new() };
+        let table = if self.times { measured::operations(measured, timing, schedule, topology) } else { String::new() };
         measured::measured(measured, timing, topology, schedule.mesh.device_count()) + &table
     }
 }
@@ -136,18 +138,12 @@ pub(super) fn answer_of(
     let topology = machine(given, source, options, format)?;
     let schedule = &given.schedule;
     let refused = |diagnostics: Diagnostics| {
-        let document = || {
-            given.document(
-                &source.name,
-                &source.text,
-                &topology,
-                &Findings { diagnostics: diagnostics.clone(), ..Findings::default() },
-            )
-        };
-        match format {
-            Format::Text => input::fault(source, &diagnostics, format),
-            Format::Json => input::print_json(&document()).err().unwrap_or(Failure::Program),
+        if format == Format::Text {
+            return input::fault(source, &diagnostics, format);
         }
+        let outcome = Outcome { diagnostics, ..Outcome::default() };
+        let document = given.document(&source.name, &source.text, &topology, &outcome);
+        input::print_json(&document).err().unwrap_or(Failure::Program)
     };
     let proof = compiler::prove(schedule, &topology).map_err(|flaw| refused(given.flaw(&flaw)))?;
     let timing = match question {
@@ -157,35 +153,34 @@ pub(super) fn answer_of(
         }
     };
     let computed = question.data().map(|data| compute(schedule, data)).transpose()?;
-    let numerics = computed.as_ref().map(|computed| computed.numerics);
+    let numerics = computed.as_ref().map(|computed| &computed.numerics);
     match format {
         Format::Text => {
-            let measured = match (question, &computed, &timing) {
-                (Question::Run(data), Some(computed), Some(timing)) => computed.text(data, schedule, timing, &topology),
-                _ => String::new(),
-            };
+            let measured = computed.as_ref().zip(timing.as_ref());
+            let measured = measured.map(|(computed, timing)| computed.text(schedule, timing, &topology));
             let assumed = options.hardware.is_none();
             let parts = [
                 text::machine(&topology, assumed),
                 "\n".to_owned(),
                 given.proof_text(&proof),
-                numerics.as_ref().map(text::numerics).unwrap_or_default(),
+                numerics.map(run::numerics).unwrap_or_default(),
                 timing.as_ref().map(|timing| given.timing_text(timing, &topology)).unwrap_or_default(),
-                measured,
+                measured.unwrap_or_default(),
             ];
             input::print(&parts.concat())?;
             input::print_painted(&pictures.of_schedule(schedule, &topology, question.order())?)?;
         }
         Format::Json => {
-            let findings = Findings {
-                proof: Some(&proof),
-                timing: timing.as_ref(),
-                numerics: numerics.as_ref(),
-                diagnostics: Diagnostics::default(),
-            };
-            input::print_json(&given.document(&source.name, &source.text, &topology, &findings))?;
+            let outcome =
+                Outcome { proof: Some(&proof), timing: timing.as_ref(), numerics, diagnostics: Diagnostics::default() };
+            input::print_json(&given.document(&source.name, &source.text, &topology, &outcome))?;
         }
     }
+    is_right(numerics)
+}
+
+/// Whether what was computed, if anything was, is the dense result.
+pub(super) fn is_right(numerics: Option<&Numerics>) -> Result<(), Failure> {
     match numerics {
         Some(numerics) if !numerics.equal && !numerics.within => Err(Failure::Program),
         _ => Ok(()),
@@ -228,7 +223,7 @@ fn simulate(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
     if numerics.equal || numerics.within {
         data.arrays.write(schedule, &run)?;
     }
-    Ok(Computed { numerics, measured: None })
+    Ok(Computed { numerics, measured: None, times: data.times })
 }
 
 /// A document if it begins like one, else a text. What cannot be read is the call's fault, what is malformed the

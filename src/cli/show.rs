@@ -1,7 +1,7 @@
 //! `shardc show`
 
+use super::program::Checked;
 use super::{Common, Failure, Format, input};
-use crate::compiler;
 use crate::picture::terminal;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::report::document;
@@ -20,19 +20,13 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        let format = self.common.output.format;
-        let options = self.common.options()?;
-        let source = input::source(&self.file)?.with(&self.common.sizes.set).leniently(self.common.lenient);
-        let (program, _) = input::checked(&source, &options, format)?;
-        let fault = |found| input::fault(&source, &found, format);
-        let topology = compiler::machine(&program, &options).map_err(fault)?;
-        let plan = compiler::plan(&program, &topology, &options).map_err(fault)?;
-        let topology = compiler::machine_as_planned(&plan, &topology);
+        let checked = Checked::read(&self.file, &self.common)?;
+        let (plan, topology) = checked.planned(&checked.program)?;
         let shown = match &self.name {
             Some(name) => layouts_of(&plan, name)?,
             None => plan.own_layouts(),
         };
-        match format {
+        match checked.format {
             Format::Text => {
                 let (mesh, paint) = (&plan.program.mesh, input::paint());
                 let draw = |id: &StepId| {
@@ -42,7 +36,7 @@ impl Show {
                 };
                 input::print_painted(&shown.iter().map(draw).join("\n"))
             }
-            Format::Json => input::print_json(&document::show(&source.name, &plan, &topology, &shown)),
+            Format::Json => input::print_json(&document::show(&checked.source.name, &plan, &topology, &shown)),
         }
     }
 }

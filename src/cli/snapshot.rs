@@ -154,8 +154,7 @@ impl Snapshot {
     fn text(&self, program: &Path, progress: &Progress) -> Result<String, Failure> {
         let format = self.common.output.format;
         let options = self.common.options()?;
-        let source = input::source_at(program)?;
-        let source = source.with(&self.common.sizes.set).leniently(self.common.lenient);
+        let source = self.common.read(input::source_at(program)?);
         let fault = |found| progress.aside(|| input::fault(&source, &found, format));
         let (checked, _) = progress.aside(|| input::quietly(&source, &options, format))?;
         let compiled = compiler::compile(&checked, &options).map_err(fault)?;

@@ -1,9 +1,7 @@
 //! Reports on a schedule that is given, not compiled: what was proven of it, or its first flaw in the words of its text.
 
-use super::document::{
-    self, DiagnosticDocument, MeshDocument, NumericsDocument, ProofDocument, TimeDocument, TrafficDocument,
-};
-use super::text;
+use super::document::{self, DiagnosticDocument, MeshDocument};
+use super::run::{self, Makespan, NumericsDocument, ProofDocument, Traffic};
 use crate::diag::{Diagnostic, Diagnostics, Label};
 use crate::schedule::{Dense, OpId, Places, Schedule, verify};
 use crate::sim::clock::{ClockError, Timing};
@@ -27,7 +25,7 @@ pub struct Given {
 
 /// What was found of a schedule that is given.
 #[derive(Debug, Default)]
-pub struct Findings<'a> {
+pub struct Outcome<'a> {
     /// That it is right; none if it is not.
     pub proof: Option<&'a Proof>,
     /// When everything happens, if that was asked for.
@@ -84,7 +82,7 @@ impl Given {
 
     /// What the proof shows: its size, and what each output is.
     pub fn proof_text(&self, proof: &Proof) -> String {
-        let mut report = text::proven(proof, &self.schedule.mesh);
+        let mut report = run::proof(proof, &self.schedule.mesh);
         for output in &self.schedule.outputs {
             let (array, definition) = self.schedule.show_output(output);
             let what = match &self.schedule.array(output.array).definition {
@@ -98,29 +96,23 @@ impl Given {
 
     /// The simulated time, and how long what is busiest is busy.
     pub fn timing_text(&self, timing: &Timing, topology: &Topology) -> String {
-        let show = |time| topology.scale.show(time);
-        let (time, bound) = (show(timing.makespan), load(timing));
-        let mut report = match timing.makespan > bound * MOST_RATIO {
-            true => format!("time     {time} on the simulated links, most of it latency\n"),
+        let time = Makespan::new(timing, load(timing), topology);
+        let (makespan, ratio, bound) = (time.makespan_s, time.ratio, time.bound_s);
+        let mut report = match makespan.time > bound.time * MOST_RATIO {
+            true => format!("time     {makespan} on the simulated links, most of it latency\n"),
             false => format!(
-                "time     {time} on the simulated links, {:.2}x the {} of the busiest link or engine\n",
-                timing.makespan.ratio(bound),
-                show(bound)
+                "time     {makespan} on the simulated links, {ratio:.2}x the {bound} of the busiest link or engine\n"
             ),
         };
-        if let Some(link) = timing.busiest {
-            let (name, busy) = (topology.show_link(link), show(timing.busiest_link_time()));
-            writeln!(report, "         the busiest link is {name}, for {busy}").expect("a string");
-        }
+        report.push_str(&time.link());
         if let Ok(verified) = verify(&self.schedule) {
-            writeln!(report, "         {}", text::usage(&usage::of(verified))).expect("a string");
+            writeln!(report, "         {}", run::usage(&usage::of(verified))).expect("a string");
         }
-        report + text::order(timing) + &text::engines(timing, topology)
+        report + &time.service()
     }
 
     /// All of it, for scripts.
-    pub fn document(&self, file: &str, source: &str, topology: &Topology, findings: &Findings<'_>) -> GivenDocument {
-        let seconds = |time| topology.scale.seconds(time);
+    pub fn document(&self, file: &str, source: &str, topology: &Topology, outcome: &Outcome<'_>) -> GivenDocument {
         let output = |output: &crate::schedule::Output| {
             let (array, definition) = self.schedule.show_output(output);
             OutputDocument { value: self.name(output.value), array, definition }
@@ -130,18 +122,11 @@ impl Given {
             file: file.to_owned(),
             mesh: document::mesh(&self.schedule.mesh, topology),
             outputs: self.schedule.outputs.iter().map(output).collect(),
-            proof: ProofDocument::new(findings.proof, &self.schedule.mesh),
-            time: findings.timing.map(|timing| TimeDocument {
-                makespan_s: seconds(timing.makespan),
-                bound_s: seconds(load(timing)),
-                ratio: timing.makespan.ratio(load(timing)),
-                busiest_link: timing.busiest.map(|link| topology.show_link(link).to_string()),
-                engines: document::engines(timing, topology),
-                order: document::order(timing),
-            }),
+            proof: ProofDocument::new(outcome.proof, &self.schedule.mesh),
+            time: outcome.timing.map(|timing| Makespan::new(timing, load(timing), topology)),
             usage: verify(&self.schedule).ok().map(|verified| UsageDocument::new(&usage::of(verified))),
-            numerics: findings.numerics.map(NumericsDocument::from),
-            diagnostics: document::list(source, &findings.diagnostics),
+            numerics: outcome.numerics.map(NumericsDocument::from),
+            diagnostics: document::list(source, &outcome.diagnostics),
         }
     }
 }
@@ -163,7 +148,7 @@ pub struct GivenDocument {
     outputs: Vec<OutputDocument>,
     proof: ProofDocument,
     #[serde(skip_serializing_if = "Option::is_none")]
-    time: Option<TimeDocument>,
+    time: Option<Makespan>,
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,13 +160,13 @@ pub struct GivenDocument {
 #[derive(Debug, Serialize)]
 struct UsageDocument {
     #[serde(flatten)]
-    traffic: TrafficDocument,
+    traffic: Traffic,
     peak_bytes_per_device: u64,
 }
 
 impl UsageDocument {
     fn new(usage: &Usage) -> UsageDocument {
-        UsageDocument { traffic: TrafficDocument::new(usage), peak_bytes_per_device: usage.peak.0 }
+        UsageDocument { traffic: Traffic::new(usage), peak_bytes_per_device: usage.peak.0 }
     }
 }
 

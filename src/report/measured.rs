@@ -1,11 +1,11 @@
 //! What was measured beside what was predicted, for people.
 
+use super::text::{lines, table};
 use crate::engine::measured::{Measured, Spread};
 use crate::schedule::Schedule;
 use crate::sim::clock::Timing;
 use crate::topology::Topology;
 use crate::units::show_seconds;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 
 /// What a run on ranks took, in two lines.
 pub fn measured(measured: &Measured, timing: &Timing, topology: &Topology, ranks: usize) -> String {
@@ -26,20 +26,12 @@ pub fn measured(measured: &Measured, timing: &Timing, topology: &Topology, ranks
 
 /// Each operation with what it took and what was predicted, from the earliest start on any device to the latest end.
 pub fn operations(measured: &Measured, timing: &Timing, schedule: &Schedule, topology: &Topology) -> String {
-    let mut table = Table::new();
-    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["operation", "", "measured", "predicted"]);
+    let mut table = table(["operation", "", "measured", "predicted"]);
     for (id, took) in schedule.ids().zip(&measured.operations) {
         let interval = timing.operation(id);
         let predicted = topology.scale.seconds(interval.finish) - topology.scale.seconds(interval.start);
         let name = format!("%{}", id.index());
         table.add_row([name, schedule.brief(id), show_seconds(took.median), show_seconds(predicted.max(0.0))]);
     }
-    for column in [2, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let lines: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    format!("\n{lines}")
+    format!("\n{}", lines(table))
 }

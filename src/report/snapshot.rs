@@ -12,12 +12,11 @@
 //!
 //! The schedule stands below the head, in the form that `shardc prove` reads.
 
-use super::text;
+use super::{Findings, text};
 use crate::compiler::Compiled;
 use crate::escape;
 use crate::sim::clock::Timing;
 use crate::units::show_seconds;
-use itertools::Itertools;
 use similar::{ChangeTag, TextDiff};
 use std::fmt::Write as _;
 
@@ -33,6 +32,7 @@ const PICOSECONDS: f64 = 1e12;
 /// - `options`: what was asked for beside the program, such as `--costs book`.
 pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing) -> String {
     let Compiled { topology, plan, schedule, .. } = compiled;
+    let findings = Findings::new(plan, topology);
     let (name, options) = (escape::line(name), escape::line(options));
     let mut text = format!("# what `{name}` is lowered to; `shardc snapshot --accept` takes what it has become\n");
     for line in text::machine(topology, false).lines() {
@@ -42,12 +42,9 @@ pub fn snapshot(name: &str, options: &str, compiled: &Compiled, timing: &Timing)
         writeln!(text, "options     {options}").expect("a string");
     }
     writeln!(text, "time        {} ps", topology.scale.whole_picoseconds(timing.makespan)).expect("a string");
-    for id in plan.ids().filter(|id| plan.communicates(*id)) {
-        let from = plan.operands(id).into_iter().map(|operand| plan.array(operand)).join(", ");
-        let times = if plan.times(id) > 1 { format!(" x {}", plan.times(id)) } else { String::new() };
-        let (op, to, bytes) = (plan.op_name(id), plan.array(id), plan.step(id).usage.received().0);
-        let method = plan.how(id);
-        writeln!(text, "collective  {op}{times}: {from} -> {to}, {bytes} bytes, {method}").expect("a string");
+    for step in findings.steps.iter().filter(|step| plan.communicates(step.id)) {
+        let (name, layouts, bytes, how) = (&step.name, &step.layouts, step.bytes_received().0, &step.how);
+        writeln!(text, "collective  {name}: {layouts}, {bytes} bytes, {how}").expect("a string");
     }
     format!("{text}\n{schedule}")
 }

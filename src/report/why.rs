@@ -1,35 +1,246 @@
 //! Why a product is done as it is: what else could be done, ranked, and what each would lose.
 
-use crate::plan::{Alternative, Choice, Limit, Plan};
+use super::findings::{Findings, Seconds};
+use crate::plan::{Alternative, Choice, Limit, Plan, Totals};
 use crate::program::ValueId;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// A way that was asked for, as the plan of the whole program that has it.
-#[derive(Debug)]
+/// A product with the ways to do it, the chosen one first.
+#[derive(Clone, Debug, Serialize)]
+pub struct Product {
+    /// What it makes.
+    #[serde(skip)]
+    pub value: ValueId,
+    /// The name of the array in whose expression it stands: `h` of `x * W` in `h = relu(x * W)`.
+    #[serde(skip)]
+    pub made: String,
+    result: String,
+    case: u8,
+    /// The chosen one, then the others.
+    pub ways: Vec<Way>,
+    /// The plan of a way that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+    /// What its statement asks for.
+    #[serde(skip)]
+    pub pin: Option<Pin>,
+}
+
+/// A way to do a product.
+#[derive(Clone, Debug, Serialize)]
+pub struct Way {
+    chosen: bool,
+    moves: Vec<String>,
+    /// Of all of it, by itself.
+    pub time_s: Seconds,
+    communication_s: Seconds,
+    bytes_received_per_device: u64,
+    flops_per_device: u128,
+    held_bytes_per_device: u64,
+    /// Whether the times are bounds.
+    at_least: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<String>,
+    #[serde(skip)]
+    compute: Seconds,
+}
+
+/// What a statement asks for, beside the cheapest way that there would be.
+#[derive(Clone, Debug, Serialize)]
+pub struct Pin {
+    result: String,
+    pin: String,
+    time_s: Seconds,
+    best_time_s: Seconds,
+    best_moves: Vec<String>,
+}
+
+/// The plan of the whole program in which a product is done in the way that is asked for.
+#[derive(Clone, Debug, Serialize)]
 pub struct Asked {
-    /// `by gather(B)`
-    pub text: String,
-    /// That plan.
-    pub plan: Plan,
+    pin: String,
+    time_s: Seconds,
+    communication_s: Seconds,
+    bytes_received_per_device: u64,
+    peak_bytes_per_device: u64,
+    /// The sums over its steps.
+    #[serde(skip)]
+    totals: Totals,
+    /// What moves for the product.
+    #[serde(skip)]
+    moves: Option<String>,
 }
 
-/// The products that make the array of this name, those in the middle of its expression with them.
-pub fn choices<'p>(plan: &'p Plan, name: &str) -> Vec<&'p Choice> {
-    let is_meant = |choice: &&Choice| plan.program.name(choice.value) == name || made(plan, choice.value) == name;
-    plan.choices.iter().filter(is_meant).collect()
+impl Product {
+    pub(super) fn new(plan: &Plan, choice: &Choice, topology: &Topology) -> Product {
+        let seconds = |time| Seconds::new(time, topology);
+        let chosen = choice.alternatives.first();
+        let way = |(place, way): (usize, &Alternative)| Way {
+            chosen: place == 0,
+            moves: way.moves.clone(),
+            time_s: seconds(way.time),
+            communication_s: seconds(way.communication),
+            compute: seconds(way.time.saturating_sub(way.communication)),
+            bytes_received_per_device: way.received.0,
+            flops_per_device: way.flops,
+            held_bytes_per_device: way.held.0,
+            at_least: way.is_bound,
+            lost: chosen.filter(|_| place > 0).map(|chosen| lost(chosen, way, topology)),
+        };
+        let result = plan.program.name(choice.value);
+        Product {
+            value: choice.value,
+            made: made(plan, choice.value),
+            case: choice.case,
+            ways: choice.alternatives.iter().enumerate().map(way).collect(),
+            asked: None,
+            pin: choice.pinned.as_ref().zip(chosen).map(|(pinned, chosen)| Pin {
+                result: result.clone(),
+                pin: pinned.text.clone(),
+                time_s: seconds(chosen.time),
+                best_time_s: seconds(pinned.best.time),
+                best_moves: pinned.best.moves.clone(),
+            }),
+            result,
+        }
+    }
+
+    /// Whether it makes the array of this name, or stands in the middle of its expression.
+    pub fn is_of(&self, name: &str) -> bool {
+        self.result == name || self.made == name
+    }
+
+    /// The same with the plan of a way that is asked for.
+    ///
+    /// - `pin`: `by gather(B)`
+    pub fn asked(self, pin: &str, theirs: &Findings<'_>) -> Product {
+        let totals = &theirs.totals;
+        let product = theirs.products.iter().find(|product| product.is_of(&self.result));
+        let way = product.and_then(|product| product.ways.first());
+        let asked = Asked {
+            pin: pin.to_owned(),
+            time_s: theirs.seconds(totals.time()),
+            communication_s: theirs.seconds(totals.communication),
+            bytes_received_per_device: totals.received().0,
+            peak_bytes_per_device: totals.peak().0,
+            totals: *totals,
+            moves: way.map(Way::moves),
+        };
+        Product { asked: Some(asked), ..self }
+    }
+
+    /// Why it is done so, beside the plan that was chosen.
+    pub fn why(&self, findings: &Findings<'_>) -> String {
+        match &self.asked {
+            Some(asked) => self.beside(asked, findings),
+            None => self.ranked(),
+        }
+    }
+
+    /// The way that was chosen, then the others with what they lose.
+    fn ranked(&self) -> String {
+        let mut text = format!("why {}, case {}\n", self.result, self.case);
+        for way in &self.ways {
+            text.push_str(&way.line());
+            writeln!(
+                text,
+                "      communication {} + compute {}, receives {}, holds {} for one step",
+                way.communication_s,
+                way.compute,
+                Bytes(way.bytes_received_per_device),
+                Bytes(way.held_bytes_per_device),
+            )
+            .expect("a string");
+            way.lost.iter().try_for_each(|lost| writeln!(text, "      {lost}")).expect("a string");
+        }
+        if self.ways.len() == 1 {
+            text.push_str("  there is no other way\n");
+        }
+        text
+    }
+
+    /// The plan with the way that was asked for, beside the plan that was chosen.
+    fn beside(&self, asked: &Asked, findings: &Findings<'_>) -> String {
+        let time = |time| findings.seconds(time).to_string();
+        let (theirs, ours) = (asked.totals, findings.totals);
+        let (name, pin, total) = (&self.result, &asked.pin, findings.seconds(ours.time()));
+        let (time_s, ratio) = (asked.time_s, asked.time_s.ratio(total));
+        let mut text = format!("{name} {pin}: the plan takes {time_s}, {ratio:.2}x of {total}\n");
+        let rows = [
+            ("communication", [theirs, ours].map(|totals| time(totals.communication))),
+            ("compute", [theirs, ours].map(|totals| time(totals.compute))),
+            ("received", [theirs, ours].map(|totals| totals.received().to_string())),
+            ("held", [theirs, ours].map(|totals| totals.peak().to_string())),
+        ];
+        for (what, [theirs, ours]) in rows {
+            writeln!(text, "  {what:<13} {theirs:>9}, chosen {ours}").expect("a string");
+        }
+        asked.moves.iter().try_for_each(|moves| writeln!(text, "  it goes {moves}")).expect("a string");
+        text
+    }
+
+    /// `case 3: a contracted dim is sharded alike in both`
+    pub(super) fn case(&self) -> String {
+        format!("case {}: {}", self.case, CASES[usize::from(self.case - 1)])
+    }
+
+    /// Its case and its ways, a line each, and what a pin costs.
+    pub(super) fn alternatives(&self) -> String {
+        let mut text = format!("{} is {}\n", self.result, self.case());
+        text.extend(self.ways.iter().map(Way::line));
+        self.pin.iter().try_for_each(|pin| writeln!(text, "  {}", pin.words())).expect("a string");
+        text
+    }
 }
 
-/// The names of what products make, each once.
-pub fn products(plan: &Plan) -> Vec<String> {
-    let mut names: Vec<String> = plan.choices.iter().map(|choice| made(plan, choice.value)).collect();
-    names.dedup();
-    names
+/// The book's cases in a line each.
+const CASES: [&str; 4] = [
+    "local blocks can be multiplied as they are",
+    "a dim on which the operands meet is sharded in one of them only",
+    "a contracted dim is sharded alike in both",
+    "an axis shards different dims of the result in both operands",
+];
+
+impl Way {
+    fn line(&self) -> String {
+        let sign = if self.chosen { "chosen" } else { "instead" };
+        format!("  {sign:<7} {:>9}  {}\n", self.time(), self.moves())
+    }
+
+    /// What moves, for people.
+    pub(super) fn moves(&self) -> String {
+        moves(&self.moves)
+    }
+
+    /// Its time, for people: `>= 3.00 us` where that is a bound.
+    pub(super) fn time(&self) -> String {
+        format!("{}{}", if self.at_least { ">= " } else { "" }, self.time_s)
+    }
 }
 
-/// The name of the array in whose expression a product stands: `h` of `x * W` in `h = relu(x * W)`.
+impl Pin {
+    /// What it costs: `pinned by gather(A): 1.90x of the best, which is 4.00 us with AllGather_X(B[J_X, K])`.
+    pub(super) fn words(&self) -> String {
+        let (best, moves) = (self.best_time_s, moves(&self.best_moves));
+        let beside = if self.time_s.time <= best.time {
+            "no other way is faster".to_owned()
+        } else if best.is_next_to_nothing() {
+            format!("the best takes no time, with {moves}")
+        } else {
+            format!("{:.2}x of the best, which is {best} with {moves}", self.time_s.ratio(best))
+        };
+        format!("pinned {}: {beside}", self.pin)
+    }
+}
+
+fn moves(moves: &[String]) -> String {
+    if moves.is_empty() { "no move".to_owned() } else { moves.join(", ") }
+}
+
+/// The name of the array in whose expression a product stands.
 fn made(plan: &Plan, product: ValueId) -> String {
     let program = &plan.program;
     let mut value = product;
@@ -41,70 +252,12 @@ fn made(plan: &Plan, product: ValueId) -> String {
     program.name(value)
 }
 
-/// One product: the way that was chosen, then the others with what they lose.
-pub fn text(plan: &Plan, choice: &Choice, topology: &Topology) -> String {
-    let Some((chosen, others)) = choice.alternatives.split_first() else { return String::new() };
-    let mut text = format!("why {}, case {}\n", plan.program.name(choice.value), choice.case);
-    text.push_str(&way("chosen", chosen, topology));
-    for other in others {
-        text.push_str(&way("instead", other, topology));
-        writeln!(text, "      {}", lost(chosen, other, topology)).expect("a string");
-    }
-    if others.is_empty() {
-        text.push_str("  there is no other way\n");
-    }
-    text
-}
-
-/// The plan with the way that was asked for, beside the plan that was chosen.
-pub fn asked(plan: &Plan, choice: &Choice, asked: &Asked, topology: &Topology) -> String {
-    let show = |time| topology.scale.show(time);
-    let (ours, theirs) = (plan.totals(), asked.plan.totals());
-    let name = plan.program.name(choice.value);
-    let (time, than) = (show(theirs.time()), show(ours.time()));
-    let ratio = theirs.time().ratio(ours.time());
-    let mut text = format!("{name} {}: the plan takes {time}, {ratio:.2}x of {than}\n", asked.text);
-    let rows = [
-        ("communication", show(theirs.communication), show(ours.communication)),
-        ("compute", show(theirs.compute), show(ours.compute)),
-        ("received", theirs.received().to_string(), ours.received().to_string()),
-        ("held", theirs.peak().to_string(), ours.peak().to_string()),
-    ];
-    for (what, theirs, ours) in rows {
-        writeln!(text, "  {what:<13} {theirs:>9}, chosen {ours}").expect("a string");
-    }
-    if let Some(way) = choices(&asked.plan, &name).first().and_then(|choice| choice.alternatives.first()) {
-        writeln!(text, "  it goes {}", moves(way)).expect("a string");
-    }
-    text
-}
-
-fn moves(way: &Alternative) -> String {
-    if way.moves.is_empty() { "no move".to_owned() } else { way.moves.join(", ") }
-}
-
-fn way(sign: &str, way: &Alternative, topology: &Topology) -> String {
-    let show = |time| topology.scale.show(time);
-    let bound = if way.is_bound { ">= " } else { "" };
-    let compute = Time::from_ticks(way.time.ticks().saturating_sub(way.communication.ticks()));
-    format!(
-        "  {sign:<7} {:>9}  {}\n      communication {} + compute {}, receives {}, holds {} for one step\n",
-        format!("{bound}{}", show(way.time)),
-        moves(way),
-        show(way.communication),
-        show(compute),
-        way.received,
-        way.held,
-    )
-}
-
 /// The term in which a way is worst against the chosen one, and what limits it there.
 fn lost(chosen: &Alternative, other: &Alternative, topology: &Topology) -> String {
     let show = |time| topology.scale.show(time);
-    let more = |a: Time, b: Time| Time::from_ticks(a.ticks().saturating_sub(b.ticks()));
-    let compute = |way: &Alternative| more(way.time, way.communication);
-    let (communication, computing) =
-        (more(other.communication, chosen.communication), more(compute(other), compute(chosen)));
+    let compute = |way: &Alternative| way.time.saturating_sub(way.communication);
+    let communication = other.communication.saturating_sub(chosen.communication);
+    let computing = compute(other).saturating_sub(compute(chosen));
     if communication == Time::ZERO && computing == Time::ZERO {
         return if other.received > chosen.received {
             format!("loses by bytes: {} more are received", Bytes(other.received.0 - chosen.received.0))
@@ -129,66 +282,4 @@ fn lost(chosen: &Alternative, other: &Alternative, topology: &Topology) -> Strin
         format!("; {name} takes {}{limit}", show(cost.time))
     });
     format!("loses by communication: {} more{slowest}", show(communication))
-}
-
-/// A product with its ways, for scripts.
-#[derive(Debug, Serialize)]
-pub struct WhyDocument {
-    result: String,
-    case: u8,
-    ways: Vec<WayDocument>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<AskedDocument>,
-}
-
-#[derive(Debug, Serialize)]
-struct WayDocument {
-    chosen: bool,
-    moves: Vec<String>,
-    time_s: f64,
-    communication_s: f64,
-    bytes_received_per_device: u64,
-    flops_per_device: u128,
-    held_bytes_per_device: u64,
-    /// Whether the times are bounds.
-    at_least: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lost: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct AskedDocument {
-    pin: String,
-    time_s: f64,
-    communication_s: f64,
-    bytes_received_per_device: u64,
-    peak_bytes_per_device: u64,
-}
-
-/// The same as [`text`] and [`asked`].
-pub fn document(plan: &Plan, choice: &Choice, other: Option<&Asked>, topology: &Topology) -> WhyDocument {
-    let seconds = |time| topology.scale.seconds(time);
-    let first = choice.alternatives.first();
-    let ways = choice.alternatives.iter().enumerate().map(|(place, way)| WayDocument {
-        chosen: place == 0,
-        moves: way.moves.clone(),
-        time_s: seconds(way.time),
-        communication_s: seconds(way.communication),
-        bytes_received_per_device: way.received.0,
-        flops_per_device: way.flops,
-        held_bytes_per_device: way.held.0,
-        at_least: way.is_bound,
-        lost: first.filter(|_| place > 0).map(|chosen| lost(chosen, way, topology)),
-    });
-    let asked = other.map(|other| {
-        let totals = other.plan.totals();
-        AskedDocument {
-            pin: other.text.clone(),
-            time_s: seconds(totals.time()),
-            communication_s: seconds(totals.communication),
-            bytes_received_per_device: totals.received().0,
-            peak_bytes_per_device: totals.peak().0,
-        }
-    });
-    WhyDocument { result: plan.program.name(choice.value), case: choice.case, ways: ways.collect(), asked }
 }

@@ -4,7 +4,7 @@ use crate::common::{compile, first_collective, programs};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
 use shardc::recipe::Lowering;
-use shardc::report::{plan_bound, step_bound};
+use shardc::report::{Findings, step_bound};
 use shardc::sim::clock;
 use shardc::topology::Hardware;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ fn ratio(kind: &str, wiring: &str, n: u64, rows: u64) -> f64 {
     let source = format!("mesh {{X: {n} {wiring}}} on tpu_v5e\ndims {{I: {i}, J: {j}}}\n{input}\n{line}");
     let compiled = compile(&source);
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
     assert!(timing.makespan >= bound, "{kind} on a {wiring} of {n} beats its bound");
     timing.makespan.ratio(bound)
 }
@@ -79,7 +79,7 @@ fn ratio_over_several(kind: &str, mesh: &str, rows: u64) -> f64 {
     let source = format!("mesh {{{mesh}}} on tpu_v5p\ndims {{I: {rows}, J: {j}}}\n{input}\n{line}");
     let compiled = compile(&source);
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
     assert!(timing.makespan >= bound, "{kind} on {mesh} beats its bound");
     timing.makespan.ratio(bound)
 }
@@ -166,11 +166,11 @@ fn engines_keep_to_the_bounds() {
             let options = Options { lowering, ..options.clone() };
             let compiled = compiler::compile(&program, &options).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
             let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-            assert!(timing.makespan >= plan_bound(&compiled.plan, &compiled.topology), "{source}");
+            assert!(timing.makespan >= Findings::new(&compiled.plan, &compiled.topology).bound.time, "{source}");
             assert_eq!(timing.engines.len(), compiled.topology.hardware.engines.names().len());
             assert!(timing.makespan >= timing.busiest_engine_time(), "{source}");
             for step in compiled.plan.ids() {
-                let bound = step_bound(&compiled.plan, step, &compiled.topology);
+                let bound = step_bound(&compiled.plan, step, &compiled.topology).bound;
                 assert!(timing.makespan >= bound.time(), "{source}\n{keep_all_gather}");
             }
         }

@@ -9,9 +9,9 @@ use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::recipe::Lowering;
-use shardc::report::document;
-use shardc::report::given::{Findings, Given};
-use shardc::report::why::{self, Asked};
+use shardc::report::given::{Given, Outcome};
+use shardc::report::why::Product;
+use shardc::report::{Findings, document};
 use shardc::schedule::{DocumentError, from_json, from_text, to_json};
 use shardc::sim::{clock, values};
 use std::collections::BTreeSet;
@@ -129,15 +129,18 @@ fn reports() {
         let compiled = compile(&source);
         let (plan, topology) = (&compiled.plan, &compiled.topology);
         let (_, found) = compiler::check(&source);
-        let document = || document::plan(&name, &source, plan, topology, &found);
+        let findings = Findings::new(plan, topology);
+        let timed =
+            |timing| document::plan(&name, &source, &findings, &found).timed(&findings, timing, &compiled.proof);
+        let with_methods = Findings::new(plan, topology).with_methods(Lowering::default());
         let timing = clock::run(&compiled.schedule, topology).expect("a time");
-        let planned = assert_valid(&schema, &name, &document().with_methods(plan, topology, Lowering::default()));
-        assert_valid(&schema, &name, &document().timed(&compiled, &timing));
+        let planned = assert_valid(&schema, &name, &document::plan(&name, &source, &with_methods, &found));
+        assert_valid(&schema, &name, &timed(&timing));
         let inputs = values::inputs(&compiled.schedule, 0).expect("small");
         let dense = values::dense(&compiled.schedule, &inputs).expect("small");
         let run = values::run(&compiled.schedule, &inputs).expect("small");
         let numerics = values::compare(&compiled.schedule, &inputs, &dense, &run).expect("comparable");
-        let ran = assert_valid(&schema, &name, &document().timed(&compiled, &timing).ran(&numerics));
+        let ran = assert_valid(&schema, &name, &timed(&timing).ran(&numerics));
         if name.ends_with("case2") {
             samples.extend([(format!("{name} planned"), planned), (format!("{name} run"), ran)]);
         }
@@ -157,13 +160,13 @@ fn reports() {
         let topology = compiler::machine_of(&given.schedule, &Options::default()).expect("a machine");
         let proof = compiler::prove(&given.schedule, &topology);
         let timing = clock::run(&given.schedule, &topology).expect("a time");
-        let findings = Findings {
+        let outcome = Outcome {
             proof: proof.as_ref().ok(),
             timing: Some(&timing),
             numerics: None,
             diagnostics: proof.as_ref().err().map(|flaw| given.flaw(flaw)).unwrap_or_default(),
         };
-        let document = assert_valid(&schema, &name, &given.document(&name, &source, &topology, &findings));
+        let document = assert_valid(&schema, &name, &given.document(&name, &source, &topology, &outcome));
         samples.push((name, document));
     }
     assert!(samples.len() >= 7, "{}", samples.len());
@@ -185,13 +188,12 @@ fn why_a_product_is_done_so() {
     for costs in [CostModel::Book, CostModel::Exact, CostModel::Bytes] {
         let compiled = crate::common::compile_with(source, costs);
         let (plan, topology) = (&compiled.plan, &compiled.topology);
-        let asked = Asked { text: "by reduce".to_owned(), plan: plan.clone() };
-        let why = plan
-            .choices
-            .iter()
-            .flat_map(|choice| [None, Some(&asked)].map(|asked| why::document(plan, choice, asked, topology)));
-        let report = document::plan("why", source, plan, topology, &Diagnostics::default());
-        let document = assert_valid(&schema, "why", &report.with_why(why.collect()));
+        let findings = Findings::new(plan, topology);
+        let products = findings.products.iter();
+        let why: Vec<Product> =
+            products.flat_map(|product| [product.clone(), product.clone().asked("by reduce", &findings)]).collect();
+        let report = document::plan("why", source, &findings, &Diagnostics::default());
+        let document = assert_valid(&schema, "why", &report.with_why(&why));
         assert!(document["why"].as_array().is_some_and(|why| why.len() >= 2), "{document}");
     }
 }

@@ -17,7 +17,7 @@ use shardc::picture::trace;
 use shardc::plan::{Plan, StepId, StepOp, unroll};
 use shardc::program::Program;
 use shardc::recipe::Lowering;
-use shardc::report;
+use shardc::report::{self, Findings};
 use shardc::schedule::{Schedule, from_json, from_text, to_json};
 use shardc::sim::clock::{self, ClockError, Order};
 use shardc::sim::values::{self, Run};
@@ -154,7 +154,7 @@ fn numbers(stage: &str, schedule: &Schedule) -> Checked<Run> {
 fn clocks(case: &Case, compiled: &Compiled) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
-    let bound = report::plan_bound(plan, topology);
+    let bound = Findings::new(plan, topology).bound.time;
     if timing.makespan < bound {
         return failure("time: below the bound", format!("{:?} < {bound:?}", timing.makespan));
     }
@@ -211,22 +211,24 @@ fn read_back(case: &Case, compiled: &Compiled, numbers: &Run) -> Checked {
 fn reports(case: &Case, compiled: &Compiled) -> Checked {
     let Compiled { topology, plan, schedule, .. } = compiled;
     let timing = clock::run(schedule, topology).or_else(|error| failure("time", error.to_string()))?;
+    let findings = Findings::new(plan, topology);
     let texts = [
         report::text::machine(topology, false),
-        report::text::steps(plan, topology),
-        report::text::proof(compiled),
-        report::text::timing(compiled, &timing),
+        report::text::steps(&findings),
+        report::run::proof(&compiled.proof, &topology.mesh),
+        report::text::timing(&findings, &timing),
         plan.to_string(),
         plan.program.to_string(),
     ];
     if let Some(place) = texts.iter().position(String::is_empty) {
         return failure("report: nothing", format!("{place}"));
     }
-    let document = report::document::plan("t.shard", &case.source, plan, topology, &Diagnostics::default());
-    let document = document.timed(compiled, &timing);
+    let document = report::document::plan("t.shard", &case.source, &findings, &Diagnostics::default());
+    let document = document.timed(&findings, &timing, &compiled.proof);
     serde_json::to_string(&document).or_else(|error| failure("plan: json", error.to_string()))?;
     if case.thorough {
-        let _ = report::text::methods(plan, topology, case.modes.options().lowering);
+        let findings = findings.with_methods(case.modes.options().lowering);
+        let _ = report::text::methods(&findings);
         let _ = costs::floor(plan, topology);
     }
     Ok(())

@@ -10,7 +10,7 @@ use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::expect;
 use shardc::explain::PAGES;
-use shardc::report::text;
+use shardc::report::{Findings, text};
 use shardc::sim::values;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn findings(source: &str) -> (Diagnostics, String) {
         }
         Ok(compiled) => {
             diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None));
-            let plan = text::plan(&compiled.plan, &compiled.topology);
+            let plan = text::plan(&Findings::new(&compiled.plan, &compiled.topology));
             let table = plan.trim_start_matches('\n').split("\n\n").next().unwrap_or_default();
             (diagnostics, table.lines().map(|line| format!("{}\n", line.trim_end())).collect())
         }

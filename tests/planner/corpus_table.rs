@@ -9,7 +9,7 @@ use serde::Deserialize;
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
-use shardc::report::plan_bound;
+use shardc::report::Findings;
 use shardc::sim::clock;
 use shardc::units::{Bytes, show_seconds};
 use std::fmt::Write as _;
@@ -134,7 +134,7 @@ fn row(row: &Row) -> (String, f64) {
         bytes(fewest.totals().received().0),
         scale.show(exact.plan.totals().time()),
         scale.show(makespan),
-        scale.show(plan_bound(&exact.plan, &exact.topology)),
+        Findings::new(&exact.plan, &exact.topology).bound,
     );
     (text, ratio)
 }

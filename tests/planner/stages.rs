@@ -4,7 +4,7 @@
 use crate::common::{compile, programs, short_name};
 use shardc::compiler;
 use shardc::expect;
-use shardc::report::text;
+use shardc::report::{Findings, run, text};
 use shardc::schedule::from_text;
 use shardc::sim::{clock, proof};
 
@@ -37,11 +37,12 @@ fn every_example_through_every_stage() {
         assert_eq!(proof::prove(&again), Ok(compiled.proof), "{name}");
         let breaches = expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
         assert!(breaches.is_empty(), "{name}: {breaches:?}");
+        let findings = Findings::new(&compiled.plan, &compiled.topology);
         let report = [
             text::machine(&compiled.topology, false),
-            text::plan(&compiled.plan, &compiled.topology),
-            text::proof(&compiled),
-            text::timing(&compiled, &timing),
+            text::plan(&findings),
+            run::proof(&compiled.proof, &compiled.topology.mesh),
+            text::timing(&findings, &timing),
         ];
         snapshot("time", name, &report.concat());
     }

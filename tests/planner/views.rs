@@ -69,7 +69,8 @@ fn every_collective_over_a_part_is_right_and_does_not_beat_its_bound() {
                         assert_eq!(timing.makespan, Time::ZERO, "{source}");
                         continue;
                     }
-                    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+                    let bound =
+                        step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
                     assert!(timing.makespan >= bound, "beats its bound: {source}");
                 }
             }
@@ -87,7 +88,8 @@ fn no_large_collective_over_a_part_beats_its_bound() {
                     let source = program(wiring, split, true, 128, &statement(kind, axes, k));
                     let compiled = compile(&source);
                     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-                    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+                    let bound =
+                        step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
                     assert!(timing.makespan >= bound, "beats its bound: {source}");
                 }
             }
@@ -108,7 +110,7 @@ fn exchanges_put_parts_down_in_any_order() {
             let compiled = compile(&source);
             equals_the_dense_result(&source, &compiled);
             let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-            let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).time();
+            let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound.time();
             assert!(timing.makespan >= bound, "beats its bound: {source}");
             assert_eq!(crate::common::collectives(&compiled).len(), 1, "{source}");
         }
@@ -126,7 +128,7 @@ fn parts_that_are_not_used_cost_nothing() {
                         let source = program(wiring, split, view, size, &statement(kind, "R", ""));
                         let compiled = compile_with(&source, CostModel::Exact);
                         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-                        let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology);
+                        let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound;
                         let seconds = |time| compiled.topology.scale.seconds(time);
                         let cost = compiled.plan.step(first_collective(&compiled)).cost.time;
                         ([timing.makespan, cost].map(seconds), seconds(bound.time()))

@@ -93,7 +93,7 @@ fn sums_that_do_not_divide_are_near_their_bound() {
         let compiled = compile(&source);
         proof::prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{source}"));
         let step = first_collective(&compiled);
-        let bound = step_bound(&compiled.plan, step, &compiled.topology).time();
+        let bound = step_bound(&compiled.plan, step, &compiled.topology).bound.time();
         let time = clock::run(&compiled.schedule, &compiled.topology).expect("a time").makespan;
         assert!(time >= bound && time.ratio(bound) < 1.05, "{}\n{source}", time.ratio(bound));
         assert!(step_methods(&compiled.schedule, step).contains(using.trim_start_matches(" using ")), "{source}");

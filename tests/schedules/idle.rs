@@ -10,7 +10,7 @@ use shardc::layout::Sharding;
 use shardc::mesh::{Axes, Axis, AxisId, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::recipe::Lowering;
-use shardc::report::{step_bound, step_method_times, text};
+use shardc::report::{Findings, step_bound, step_method_times, text};
 use shardc::schedule::methods::Borrowed;
 use shardc::schedule::{Array, ArrayId, Builder, Dense, Output, Schedule};
 use shardc::sim::{clock, proof, values};
@@ -56,7 +56,7 @@ fn borrowed_gathers_reach_the_bound() {
     for mesh in meshes {
         let compiled = program(mesh, [64 * 15, 1 << 20]);
         let step = first_collective(&compiled);
-        let bound = step_bound(&compiled.plan, step, &compiled.topology);
+        let bound = step_bound(&compiled.plan, step, &compiled.topology).bound;
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
         assert!(timing.makespan >= bound.time(), "{mesh} beats its bound");
         // Of two idle axes one is borrowed.
@@ -104,7 +104,8 @@ fn idle_axes_are_borrowed_on_request() {
     assert_eq!(times.chosen.time, compiled.plan.step(step).cost.time);
     let [first, ..] = &times.others[..] else { panic!("{times:?}") };
     assert!(first.name == "idle_axis" && first.time < times.chosen.time, "{times:?}");
-    let text = text::methods(&compiled.plan, &compiled.topology, Lowering::default());
+    let findings = Findings::new(&compiled.plan, &compiled.topology).with_methods(Lowering::default());
+    let text = text::methods(&findings);
     assert!(text.contains("idle_axis (only if asked for)"), "{text}");
 }
 

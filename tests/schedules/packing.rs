@@ -97,7 +97,7 @@ fn timed(source: &str) -> (Time, Time, Bound) {
     let compiled = compile_with(source, CostModel::Book);
     proof::prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{source}"));
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
-    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology);
+    let bound = step_bound(&compiled.plan, first_collective(&compiled), &compiled.topology).bound;
     assert!(timing.makespan >= bound.time(), "{source} beats its bound");
     (timing.makespan, timing.busiest_link_time(), bound)
 }

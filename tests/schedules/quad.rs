@@ -66,7 +66,7 @@ fn they_take_their_closed_form() {
             let name = format!("{} on {x}x{y}", collective.1);
             assert_eq!(timing.makespan, (links.hop_latency + quarter) * hops, "{name}");
             assert!(timing.links.iter().all(|link| link.busy == quarter * hops), "{name}");
-            let bound = step_bound(&compiled.plan, first_collective(&compiled), &topology);
+            let bound = step_bound(&compiled.plan, first_collective(&compiled), &topology).bound;
             assert_eq!(bound.bandwidth, quarter * hops, "{name}");
         }
     }

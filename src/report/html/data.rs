@@ -8,11 +8,13 @@ use crate::mesh::{AxisSet, Wiring};
 use crate::picture::blocks::{Blocks, Role};
 use crate::picture::graph::Graph;
 use crate::picture::timeline::{Lane, Scope, Timeline, step_names};
-use crate::plan::Choice;
 use crate::recipe::Lowering;
 use crate::report::document::{self, DiagnosticDocument};
-use crate::report::{plan_bound, step_bound, step_method_times, step_reason, text};
+use crate::report::step::{Method, Step};
+use crate::report::why::{Pin, Product, Way};
+use crate::report::{Findings, run, text};
 use crate::sim::clock::{Record, Timing};
+use crate::span::LineIndex;
 use crate::topology::{Link, LinkSide, Topology};
 use crate::units::Time;
 use itertools::Itertools;
@@ -148,7 +150,7 @@ struct StepDocument {
     bound: String,
     limit: &'static str,
     method: String,
-    case: Option<u8>,
+    case: Option<String>,
     times: u64,
     line: usize,
     /// What the bound counts.
@@ -223,20 +225,21 @@ impl Document {
         lowering: Lowering,
         assumed: bool,
     ) -> Document {
-        let Compiled { topology, plan, .. } = compiled;
+        let Compiled { topology, plan, proof, .. } = compiled;
+        let findings = Findings::new(plan, topology).with_methods(lowering);
         let summary =
-            [text::machine(topology, assumed), text::proof(compiled), text::timing(compiled, timing)].concat();
+            [text::machine(topology, assumed), run::proof(proof, &topology.mesh), text::timing(&findings, timing)];
         let arrays = plan.own_layouts().into_iter().map(|id| array(compiled, &plan.array(id), &plan.step(id).layout));
         let names = step_names(plan);
-        let (players, unplayed) = player::all(compiled, timing);
+        let (players, unplayed) = player::all(compiled, timing, &findings, &names);
         Document {
             schema: "shardc.page/1",
             program: ProgramDocument::new(source),
-            summary: summary.lines().map(str::to_owned).collect(),
+            summary: summary.concat().lines().map(str::to_owned).collect(),
             mesh: mesh(topology, timing),
             arrays: arrays.collect(),
-            steps: steps(compiled, source.text, lowering),
-            totals: totals(compiled, timing),
+            steps: steps(&findings, source.text),
+            totals: totals(&findings, timing),
             graph: Graph::of_plan(plan).into(),
             operations: operations(compiled, &names),
             timeline: timeline(compiled, (timing, record), names.clone()),
@@ -330,68 +333,55 @@ fn array(compiled: &Compiled, name: &str, layout: &Layout) -> ArrayDocument {
     }
 }
 
-fn steps(compiled: &Compiled, source: &str, lowering: Lowering) -> Vec<StepDocument> {
-    let Compiled { topology, plan, .. } = compiled;
-    let index = crate::span::LineIndex::new(source);
-    let total = plan.totals().time();
-    let show = |time| topology.scale.show(time);
-    let step = |id| {
-        let step = plan.step(id);
-        let choice = plan.choice(step.value).filter(|_| plan.case(id).is_some());
-        let methods = step_method_times(plan, id, topology, lowering);
-        let methods = methods.iter().flat_map(|times| {
-            let chosen = times.chosen.time;
-            std::iter::once(&times.chosen).chain(&times.others).map(move |way| WayDocument {
-                what: way.name.clone(),
-                time: show(way.time),
-                ratio: way.time.ratio(chosen),
-            })
-        });
+fn steps(findings: &Findings<'_>, source: &str) -> Vec<StepDocument> {
+    let index = LineIndex::new(source);
+    let total = findings.totals.time();
+    let step = |step: &Step| {
+        let product = step.case.and_then(|_| findings.product(findings.plan.step(step.id).value));
+        let part = step.time_s.time * step.times;
         StepDocument {
-            name: text::step_name(plan, id),
-            layouts: text::step_layouts(plan, id),
-            received: if step.usage.received().0 == 0 { "-".to_owned() } else { step.usage.received().to_string() },
-            time: show(step.cost.time),
-            part: if total == Time::ZERO { 0.0 } else { (step.cost.time * plan.times(id)).ratio(total) },
-            bound: show(step_bound(plan, id, topology).time()),
-            limit: step.cost.limit.name(),
-            method: plan.how(id).to_owned(),
-            case: plan.case(id),
-            times: plan.times(id),
-            line: index.line_column(source, plan.span(id).start).0,
-            reason: step_reason(plan, id, topology),
-            ways: choice.map(|choice| ways(choice, topology)).unwrap_or_default(),
-            methods: methods.collect(),
-            pinned: choice.and_then(|choice| choice.pinned.as_ref()).map(|pinned| {
-                let moves = pinned.best.moves.join(", ");
-                format!("pinned {}; the best would be {} with {moves}", pinned.text, show(pinned.best.time))
-            }),
+            name: step.name.clone(),
+            layouts: step.layouts.clone(),
+            received: step.received(),
+            time: step.time_s.to_string(),
+            part: if total == Time::ZERO { 0.0 } else { part.ratio(total) },
+            bound: step.bound_s.to_string(),
+            limit: step.limit,
+            method: step.how.clone(),
+            case: product.map(Product::case),
+            times: step.times,
+            line: index.line_column(source, findings.plan.span(step.id).start).0,
+            reason: step.bound_reason.clone(),
+            ways: product.map(ways).unwrap_or_default(),
+            methods: step.methods.as_deref().map(methods).unwrap_or_default(),
+            pinned: product.and_then(|product| product.pin.as_ref()).map(Pin::words),
         }
     };
-    plan.ids().filter(|id| plan.is_done(*id)).map(step).collect()
+    findings.steps.iter().map(step).collect()
 }
 
-fn ways(choice: &Choice, topology: &Topology) -> Vec<WayDocument> {
-    let chosen = choice.alternatives.first().map_or(Time::ZERO, |chosen| chosen.time);
-    let way = |alternative: &crate::plan::Alternative| WayDocument {
-        what: if alternative.moves.is_empty() { "no move".to_owned() } else { alternative.moves.join(", ") },
-        time: format!("{}{}", if alternative.is_bound { ">= " } else { "" }, topology.scale.show(alternative.time)),
-        ratio: if chosen == Time::ZERO { 1.0 } else { alternative.time.ratio(chosen) },
+fn ways(product: &Product) -> Vec<WayDocument> {
+    let chosen = product.ways.first().map_or(Time::ZERO, |chosen| chosen.time_s.time);
+    let ratio = |way: &Way| if chosen == Time::ZERO { 1.0 } else { way.time_s.time.ratio(chosen) };
+    product.ways.iter().map(|way| WayDocument { what: way.moves(), time: way.time(), ratio: ratio(way) }).collect()
+}
+
+fn methods(methods: &[Method]) -> Vec<WayDocument> {
+    let way = |method: &Method| WayDocument {
+        what: method.name.clone(),
+        time: method.time_s.to_string(),
+        ratio: method.time_s.ratio(methods[0].time_s),
     };
-    choice.alternatives.iter().map(way).collect()
+    methods.iter().map(way).collect()
 }
 
-fn totals(compiled: &Compiled, timing: &Timing) -> Vec<String> {
-    let Compiled { topology, plan, .. } = compiled;
-    let bound = plan_bound(plan, topology);
-    let mut lines: Vec<String> = text::totals(plan, topology).lines().map(str::to_owned).collect();
-    lines.push(format!(
-        "on the simulated links {}, where no schedule of these steps takes less than {}: {:.2}x",
-        topology.scale.show(timing.makespan),
-        topology.scale.show(bound),
-        timing.makespan.ratio(bound)
-    ));
-    lines
+fn totals(findings: &Findings<'_>, timing: &Timing) -> Vec<String> {
+    let makespan = findings.seconds(timing.makespan);
+    let (bound, ratio) = (findings.bound, makespan.ratio(findings.bound));
+    let simulated = format!(
+        "on the simulated links {makespan}, where no schedule of these steps takes less than {bound}: {ratio:.2}x"
+    );
+    findings.totals_text().lines().map(str::to_owned).chain([simulated]).collect()
 }
 
 impl From<Graph> for GraphDocument {

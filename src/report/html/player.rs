@@ -6,8 +6,8 @@
 
 use crate::compiler::Compiled;
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh};
-use crate::picture::timeline::step_names;
 use crate::plan::{StepId, StepOp};
+use crate::report::Findings;
 use crate::schedule::{OpId, OpKind, Schedule, Sources};
 use crate::sim::clock::Timing;
 use crate::sim::proof::{Contributions, Held, Holdings, holdings};
@@ -138,20 +138,28 @@ pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: 
 }
 
 /// The players of a program, and the collectives that have none because there would be too much to show.
-pub(super) fn all(compiled: &Compiled, timing: &Timing) -> (Vec<Player>, Vec<StepId>) {
+///
+/// - `names`: what steps are called, by their number.
+pub(super) fn all(
+    compiled: &Compiled,
+    timing: &Timing,
+    findings: &Findings<'_>,
+    names: &[String],
+) -> (Vec<Player>, Vec<StepId>) {
     let Compiled { topology, plan, schedule, .. } = compiled;
+    let steps = || findings.steps.iter().filter(|step| plan.communicates(step.id));
     let mut wanted = Vec::new();
     let (mut unplayed, mut followed) = (Vec::new(), 0);
-    for id in plan.ids().filter(|id| plan.communicates(*id)) {
-        let operations = operations_of(schedule, id);
-        let shown = shown(&topology.mesh, compiled, id);
+    for step in steps() {
+        let operations = operations_of(schedule, step.id);
+        let shown = shown(&topology.mesh, compiled, step.id);
         let cost = operations.len() * shown.len();
         if operations.is_empty() || wanted.len() >= MOST_PLAYERS || followed + cost > MOST_FOLLOWED {
-            unplayed.push(id);
+            unplayed.push(step.id);
             continue;
         }
         followed += cost;
-        wanted.push((id, operations, shown));
+        wanted.push((step, operations, shown));
     }
     let values: BTreeSet<OpId> = wanted
         .iter()
@@ -161,16 +169,15 @@ pub(super) fn all(compiled: &Compiled, timing: &Timing) -> (Vec<Player>, Vec<Ste
     let devices: Vec<DeviceId> = wanted.iter().flat_map(|(.., shown)| shown.iter().copied()).sorted().dedup().collect();
     // The schedule is proven already; one that is too large for it is not followed.
     let Ok(held) = holdings(schedule, &values, &devices) else {
-        return (Vec::new(), plan.ids().filter(|id| plan.communicates(*id)).collect());
+        return (Vec::new(), steps().map(|step| step.id).collect());
     };
-    let names = step_names(plan);
     let (mut players, mut numbers) = (Vec::new(), 0);
-    for (id, operations, shown) in wanted {
+    for (step, operations, shown) in wanted {
         let scene = Scene { schedule, topology, timing, operations, shown, all: &devices, held: &held };
         let played = scene.cells().and_then(|cells| Some((scene.frames(&cells)?, cells)));
         let Some(((frames, size), cells)) = played.filter(|((_, size), _)| numbers + size <= MOST_NUMBERS_IN_ALL)
         else {
-            unplayed.push(id);
+            unplayed.push(step.id);
             continue;
         };
         numbers += size;
@@ -180,11 +187,11 @@ pub(super) fn all(compiled: &Compiled, timing: &Timing) -> (Vec<Player>, Vec<Ste
             at: axes.iter().map(|axis| topology.mesh.coordinate(*device, *axis)).collect(),
         };
         players.push(Player {
-            name: names[id.index()].clone(),
-            method: plan.how(id).to_owned(),
-            layouts: format!("{} -> {}", plan.array(plan.operands(id)[0]), plan.array(id)),
-            array: plan.program.name(plan.step(id).value),
-            dims: plan.step(id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect(),
+            name: names[step.id.index()].clone(),
+            method: step.how.clone(),
+            layouts: step.layouts.clone(),
+            array: plan.program.name(plan.step(step.id).value),
+            dims: plan.step(step.id).layout.dims.iter().map(|dim| plan.program.dims.name(dim.id)).collect(),
             cuts: cells.cuts,
             devices: scene.shown.iter().map(place).collect(),
             axes: axes

@@ -97,11 +97,16 @@ pub struct LinkLoad {
 
 /// In which order links and engines serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Order {
-    /// In that of the schedule's list: a time is a longest path.
+    /// As the schedule lists what they do
+    ///
+    /// A time is a longest path.
     #[default]
     Listed,
-    /// First come, first served; of what comes at the same time, first what is listed first.
+    /// First come, first served
+    ///
+    /// Of what comes at the same time, first what is listed first.
     Arrival,
 }
 

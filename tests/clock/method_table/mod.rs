@@ -10,7 +10,7 @@ use crate::common::step_methods;
 use itertools::iproduct;
 use rows::{KINDS, Machine, SIZES, families};
 use shardc::compiler::{self, Options};
-use shardc::report::{step_bound, step_reason};
+use shardc::report::step_bound;
 use shardc::sim::clock;
 use std::fmt::Write as _;
 
@@ -34,7 +34,8 @@ fn row(machine: &Machine, kind: &str, size: usize) -> Row {
     let step = crate::common::first_collective(&compiled);
     let (plan, topology) = (&compiled.plan, &compiled.topology);
     let makespan = clock::run(&compiled.schedule, topology).expect("a time").makespan;
-    let bound = step_bound(plan, step, topology);
+    let certificate = step_bound(plan, step, topology);
+    let bound = certificate.bound;
     assert!(makespan >= bound.time(), "{kind} on {} beats its bound\n{source}", machine.name);
     let ratio = makespan.ratio(bound.time());
     let bound_by_bytes = bound.bandwidth >= bound.latency * 100;
@@ -51,7 +52,7 @@ fn row(machine: &Machine, kind: &str, size: usize) -> Row {
         step_methods(&compiled.schedule, step),
         topology.scale.show(makespan),
         topology.scale.show(bound.time()),
-        step_reason(plan, step, topology).unwrap_or_default(),
+        certificate.words().unwrap_or_default(),
     );
     Row { text, ratio }
 }

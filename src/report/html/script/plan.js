@@ -4,9 +4,6 @@ const ways = (title, list) =>
   list.length > 0 && [el("h3", {}, title),
     table(["", "time", "of the chosen", ""], list.map((way, place) => [place === 0 ? "chosen" : "instead", way.time, `${way.ratio.toFixed(2)}x`, way.what]))];
 
-const CASES = ["", "local blocks can be multiplied as they are", "a dim on which the operands meet is sharded in one of them only",
-  "a contracted dim is sharded alike in both", "an axis shards different dims of the result in both operands"];
-
 const showPlan = () => {
   const step = (step) => {
     const details = el("details", { class: "step" },
@@ -18,7 +15,7 @@ const showPlan = () => {
         el("p", {}, `line ${step.line}; limited by ${step.limit}; no schedule of it takes less than ${step.bound}`),
         step.reason && el("p", {}, `the bound: ${step.reason}`),
         step.method && el("p", {}, `done by ${step.method}`),
-        step.case && el("p", {}, `case ${step.case}: ${CASES[step.case]}`),
+        step.case && el("p", {}, step.case),
         step.pinned && el("p", {}, step.pinned),
         ways("Ways to do it", step.ways), ways("Methods", step.methods)));
     return details;

@@ -1,0 +1,127 @@
+//! What is found of a plan, each figure once. Text, JSON and the page of a report only write it.
+
+use super::step::Step;
+use super::why::Product;
+use crate::costs::{self, Floor};
+use crate::function::Function;
+use crate::plan::{Plan, StepOp, Totals};
+use crate::program::ValueId;
+use crate::recipe::Lowering;
+use crate::topology::{Topology, Work};
+use crate::units::{Time, TimeScale};
+use serde::{Serialize, Serializer};
+use std::cell::OnceCell;
+use std::fmt;
+
+/// All that reports say of a plan.
+#[derive(Debug)]
+pub struct Findings<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The machine, as the plan speaks of it.
+    pub topology: &'a Topology,
+    /// What is done, in order: inputs and carried values are there without being done.
+    pub steps: Vec<Step>,
+    /// The products and the ways to do them.
+    pub products: Vec<Product>,
+    /// Sums over the steps.
+    pub totals: Totals,
+    /// A time that no schedule of the plan beats: the computation of one engine of a device, or the slowest
+    /// collective, however well they overlap.
+    pub bound: Seconds,
+    floor: OnceCell<Option<Floor>>,
+}
+
+impl<'a> Findings<'a> {
+    /// What is found of a plan on its machine.
+    pub fn new(plan: &'a Plan, topology: &'a Topology) -> Findings<'a> {
+        let steps: Vec<Step> =
+            plan.ids().filter(|id| plan.is_done(*id)).map(|id| Step::new(plan, id, topology)).collect();
+        let collectives = steps.iter().filter(|step| matches!(plan.step(step.id).op, StepOp::Collective(_)));
+        let slowest = collectives.map(|step| step.bound_s.time).max().unwrap_or_default();
+        let bound = Seconds::new(busiest_engine(plan, topology).max(slowest), topology);
+        let products = plan.choices.iter().map(|choice| Product::new(plan, choice, topology)).collect();
+        Findings { plan, topology, steps, products, totals: plan.totals(), bound, floor: OnceCell::new() }
+    }
+
+    /// The same with the methods that could do each collective; each of them is simulated.
+    pub fn with_methods(mut self, lowering: Lowering) -> Findings<'a> {
+        for step in &mut self.steps {
+            step.find_methods(self.plan, self.topology, lowering);
+        }
+        self
+    }
+
+    /// A time that no plan of the program beats. It takes a search, which is made when it is first asked for.
+    pub fn floor(&self) -> Option<Floor> {
+        *self.floor.get_or_init(|| costs::floor(self.plan, self.topology))
+    }
+
+    /// A time on the clock of the machine.
+    pub fn seconds(&self, time: Time) -> Seconds {
+        Seconds::new(time, self.topology)
+    }
+
+    /// The ways to do the product that makes a value.
+    pub fn product(&self, value: ValueId) -> Option<&Product> {
+        self.products.iter().find(|product| product.value == value)
+    }
+}
+
+/// The computation of the engine that has most to do, on one device.
+fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
+    let engines = &topology.hardware.engines;
+    let mut busy = vec![Time::ZERO; engines.names().len()];
+    for id in plan.ids() {
+        let step = plan.step(id);
+        let work = match &step.op {
+            StepOp::Product { .. } => Work::MatMul,
+            StepOp::Reduce { .. } => Work::Reduce,
+            StepOp::Map { function: Function::Fill { .. }, .. } => Work::Fill,
+            StepOp::Map { .. } => Work::Map,
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => continue,
+        };
+        if let Some(engine) = engines.of(work) {
+            busy[engine.index()] += step.cost.time * plan.times(id);
+        }
+    }
+    busy.into_iter().max().unwrap_or_default()
+}
+
+/// A time on the clock of a machine: a number of seconds in documents, `4.32 us` for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Seconds {
+    /// In ticks of the machine.
+    pub time: Time,
+    scale: TimeScale,
+}
+
+impl Seconds {
+    /// A time on the clock of this machine.
+    pub fn new(time: Time, topology: &Topology) -> Seconds {
+        Seconds { time, scale: topology.scale }
+    }
+
+    /// How many times another time it is.
+    pub fn ratio(self, other: Seconds) -> f64 {
+        self.time.ratio(other.time)
+    }
+
+    /// Whether it is shown as `0.00 ns` or zero: a multiple of it says nothing.
+    pub fn is_next_to_nothing(self) -> bool {
+        const LEAST_SHOWN: f64 = 0.005e-9;
+        self.scale.seconds(self.time) < LEAST_SHOWN
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.scale.show(self.time))
+    }
+}
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.scale.seconds(self.time))
+    }
+}

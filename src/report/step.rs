@@ -1,0 +1,196 @@
+//! One step of a plan: what it does, what it costs, and what no schedule of it can beat.
+
+use super::findings::Seconds;
+use super::run::Traffic;
+use crate::bounds::{self, Bound, Certificate, Reason};
+use crate::collective::Collective;
+use crate::plan::{Plan, StepId, StepOp};
+use crate::recipe::{self, Lowering, MethodTime, MethodTimes};
+use crate::topology::Topology;
+use crate::units::{Bytes, Time};
+use itertools::Itertools;
+use serde::Serialize;
+
+/// A step as it is in documents, and in words.
+#[derive(Debug, Serialize)]
+pub struct Step {
+    /// Which one.
+    #[serde(skip)]
+    pub id: StepId,
+    /// `product`, `AllGather_X x 3`
+    #[serde(skip)]
+    pub name: String,
+    /// `A[I, J] * B[J, K_X] -> C[I, K_X]`
+    #[serde(skip)]
+    pub layouts: String,
+    /// The methods of a collective; `fused` for what runs in the kernel of a step before it.
+    #[serde(skip)]
+    pub how: String,
+    /// What limits its time.
+    #[serde(skip)]
+    pub limit: &'static str,
+    op: &'static str,
+    axes: Vec<String>,
+    dim: Option<String>,
+    operands: Vec<String>,
+    result: String,
+    /// The book's case of a product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<u8>,
+    method: Option<String>,
+    /// The first step of the kernel that it is in, by its place in the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<usize>,
+    /// How often it is done.
+    pub times: u64,
+    span: [u32; 2],
+    #[serde(flatten)]
+    traffic: Traffic,
+    /// Beside its operands.
+    working_bytes_per_device: u64,
+    flops_per_device: u128,
+    /// Its time by itself.
+    pub time_s: Seconds,
+    /// A time that no schedule of it beats.
+    pub bound_s: Seconds,
+    /// What the bound of a collective counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bound_reason: Option<String>,
+    /// The methods that could do it, the chosen one first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub methods: Option<Vec<Method>>,
+}
+
+/// A method that could do a collective.
+#[derive(Debug, Serialize)]
+pub struct Method {
+    /// What it is called.
+    pub name: String,
+    /// Whether it is the one that does it.
+    pub chosen: bool,
+    /// The time of the collective by itself.
+    pub time_s: Seconds,
+    /// As a multiple of the bound.
+    pub ratio: f64,
+}
+
+impl Step {
+    pub(super) fn new(plan: &Plan, id: StepId, topology: &Topology) -> Step {
+        let step = plan.step(id);
+        let usage = step.usage.whole(&plan.program.mesh);
+        let certificate = step_bound(plan, id, topology);
+        let (op, axes, dim) = operation(plan, id);
+        let operands: Vec<String> = plan.operands(id).into_iter().map(|operand| plan.array(operand)).collect();
+        let (result, how) = (plan.array(id), plan.how(id).to_owned());
+        let (name, sign) = match step.op {
+            StepOp::Product { .. } => ("product".to_owned(), " * "),
+            StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } | StepOp::Map { .. } => {
+                (plan.op_name(id), ", ")
+            }
+        };
+        let is_before = |first| plan.ids().filter(|id| plan.is_done(*id)).take_while(|id| *id != first).count();
+        Step {
+            id,
+            name: if plan.times(id) == 1 { name } else { format!("{name} x {}", plan.times(id)) },
+            layouts: format!("{} -> {result}", operands.join(sign)),
+            limit: step.cost.limit.name(),
+            op,
+            axes,
+            dim,
+            operands,
+            result,
+            case: plan.case(id),
+            method: Some(how.clone()).filter(|how| !how.is_empty() && plan.kernel(id).is_none()),
+            how,
+            kernel: plan.kernel(id).map(is_before),
+            times: plan.times(id),
+            span: [plan.span(id).start, plan.span(id).end],
+            traffic: Traffic::new(&usage),
+            working_bytes_per_device: usage.peak.0,
+            flops_per_device: step.flops,
+            time_s: Seconds::new(step.cost.time, topology),
+            bound_s: Seconds::new(certificate.bound.time(), topology),
+            bound_reason: certificate.words(),
+            methods: None,
+        }
+    }
+
+    /// Tries the methods that could do it.
+    pub(super) fn find_methods(&mut self, plan: &Plan, topology: &Topology, lowering: Lowering) {
+        let method = |way: MethodTime, chosen| Method {
+            name: way.name,
+            chosen,
+            time_s: Seconds::new(way.time, topology),
+            ratio: way.time.ratio(self.bound_s.time),
+        };
+        self.methods = step_method_times(plan, self.id, topology, lowering).map(|MethodTimes { chosen, others }| {
+            let others = others.into_iter().map(|other| method(other, false));
+            std::iter::once(method(chosen, true)).chain(others).collect()
+        });
+    }
+
+    /// What the fullest device receives.
+    pub fn bytes_received(&self) -> Bytes {
+        Bytes(self.traffic.bytes_received_per_device)
+    }
+
+    /// The same for people; `-` if nothing.
+    pub fn received(&self) -> String {
+        match self.bytes_received() {
+            Bytes(0) => "-".to_owned(),
+            bytes => bytes.to_string(),
+        }
+    }
+}
+
+/// What a step does, along which axes, and on which dim.
+fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<String>) {
+    let (step, mesh) = (plan.step(id), &plan.program.mesh);
+    let collective = match &step.op {
+        StepOp::Input => return ("Input", Vec::new(), None),
+        StepOp::Carry => return ("Carry", Vec::new(), None),
+        StepOp::Product { .. } => return ("MatMul", Vec::new(), None),
+        StepOp::Reduce { .. } => return ("Reduce", Vec::new(), None),
+        StepOp::Map { .. } => return ("Map", Vec::new(), None),
+        StepOp::Collective(collective) => collective,
+    };
+    let from = &plan.step(plan.operands(id)[0]).layout.sharding;
+    let name = |dim: usize| plan.program.dims.name(step.layout.dims[dim].id);
+    let dim = match collective {
+        Collective::AllGather { axes } => {
+            from.dims.iter().position(|on| !on.set().intersection(*axes).is_empty()).map(name)
+        }
+        Collective::ReduceScatter { dims } => {
+            let gaining = dims.iter().enumerate().filter(|(_, axes)| !axes.is_empty());
+            Some(gaining.map(|(dim, _)| name(dim)).join(","))
+        }
+        Collective::Slice { dim, .. } => Some(name(*dim)),
+        Collective::AllToAll { to, .. } => Some(name(*to)),
+        Collective::AllReduce { .. }
+        | Collective::Permute { .. }
+        | Collective::Broadcast { .. }
+        | Collective::Open { .. } => None,
+    };
+    let axes = collective.axes(from, mesh).iter().map(|axis| mesh.axis(axis).name.clone()).collect();
+    (collective.kind().name(), axes, dim)
+}
+
+/// The bound of one step, which no schedule of it can beat, and what it counts.
+pub fn step_bound(plan: &Plan, id: StepId, topology: &Topology) -> Certificate {
+    let bandwidth = match &plan.step(id).op {
+        StepOp::Collective(collective) => {
+            return bounds::certificate(collective, &plan.step(plan.operands(id)[0]).layout, topology);
+        }
+        StepOp::Input | StepOp::Carry => Time::ZERO,
+        StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => plan.step(id).cost.time,
+    };
+    Certificate { bound: Bound { latency: Time::ZERO, bandwidth }, reason: Reason::Nothing, largest: true }
+}
+
+/// The ways in which the collective of a step can be done; `None` for other steps, and where nothing is sent.
+pub fn step_method_times(plan: &Plan, id: StepId, topology: &Topology, lowering: Lowering) -> Option<MethodTimes> {
+    let step = plan.step(id);
+    let StepOp::Collective(collective) = &step.op else { return None };
+    let from = &plan.step(plan.operands(id)[0]).layout;
+    recipe::method_times(collective, from, topology, lowering, plan.program.value(step.user).method)
+}
