@@ -180,6 +180,15 @@ impl Plan {
         self.kernels.iter().find(|kernel| kernel.contains(&id)).and_then(|kernel| kernel.first().copied())
     }
 
+    /// How often a step is done at the cost that it has in a body. The first iteration may begin with an array that its
+    /// kernel reads anyway.
+    pub fn times_at_the_least(&self, id: StepId) -> u64 {
+        let begins = |id: &StepId| self.operands(*id).iter().any(|operand| self.step(*operand).op == StepOp::Carry);
+        let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id));
+        let is_first_cheaper = kernel.is_some_and(|kernel| kernel.iter().any(begins));
+        self.times(id) - u64::from(is_first_cheaper)
+    }
+
     /// For each step, the last one of its kernel; itself if it is none.
     pub(super) fn ends(&self) -> Vec<StepId> {
         let mut ends: Vec<StepId> = self.ids().collect();

@@ -82,7 +82,7 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
             StepOp::Input | StepOp::Carry | StepOp::Collective(_) => continue,
         };
         if let Some(engine) = engines.of(work) {
-            busy[engine.index()] += step.cost.time * plan.times(id);
+            busy[engine.index()] += step.cost.time * plan.times_at_the_least(id);
         }
     }
     busy.into_iter().max().unwrap_or_default()

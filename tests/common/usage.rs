@@ -249,7 +249,9 @@ pub fn count(json: &str) -> Counted {
     let kernels: Vec<Vec<usize>> = match schedule.get("kernels").and_then(Value::as_array) {
         Some(kernels) => kernels
             .iter()
-            .map(|kernel| kernel.as_array().unwrap().iter().map(|at| at.as_u64().unwrap() as usize).collect())
+            .map(|kernel| {
+                kernel.as_array().unwrap().iter().map(|at| usize::try_from(at.as_u64().unwrap()).unwrap()).collect()
+            })
             .collect(),
         None => Vec::new(),
     };
