@@ -183,10 +183,16 @@ impl Plan {
     /// How often a step is done at the cost that it has in a body. The first iteration may begin with an array that its
     /// kernel reads anyway.
     pub fn times_at_the_least(&self, id: StepId) -> u64 {
-        let begins = |id: &StepId| self.operands(*id).iter().any(|operand| self.step(*operand).op == StepOp::Carry);
+        let begins_with = |id: &StepId| match self.step(*id).op {
+            StepOp::Carry => self.operands(*id)[0],
+            _ => *id,
+        };
+        let is_first_cheaper = |kernel: &Vec<StepId>| {
+            let read: BTreeSet<StepId> = kernel.iter().flat_map(|id| self.operands(*id)).collect();
+            read.iter().map(begins_with).collect::<BTreeSet<StepId>>().len() < read.len()
+        };
         let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id));
-        let is_first_cheaper = kernel.is_some_and(|kernel| kernel.iter().any(begins));
-        self.times(id) - u64::from(is_first_cheaper)
+        self.times(id) - u64::from(kernel.is_some_and(is_first_cheaper))
     }
 
     /// For each step, the last one of its kernel; itself if it is none.
