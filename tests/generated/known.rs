@@ -5,7 +5,7 @@ use super::properties::Failure;
 
 type Known = (&'static str, fn(&Case, &Failure) -> bool);
 
-const DEFECTS: [Known; 5] = [
+const DEFECTS: [Known; 6] = [
     ("strict lines of axes that the plan cuts in parts", |case, failure| {
         failure.class == "strict: no lines" && case.modes.costs == shardc::costs::CostModel::Bytes
     }),
@@ -14,6 +14,11 @@ const DEFECTS: [Known; 5] = [
     }),
     ("strict lines of a padded sum whose operand is given another name", |case, failure| {
         failure.class == "strict: no lines" && case.source.contains("_T(rename_{K->T}(")
+    }),
+    ("strict lines beside an axis of one device", |case, failure| {
+        let mesh = case.source.lines().next().unwrap_or_default();
+        failure.class == "strict: no lines"
+            && mesh.split([',', '}']).any(|axis| axis.contains(": 1") && !axis.contains(": 1x"))
     }),
     ("sums that are asked for open over an axis of one device, beside a sum of squares over it", |case, failure| {
         failure.class == "compile: no-plan" && case.source.contains("SQUARE_ADD_") && case.source.contains(": 1")
