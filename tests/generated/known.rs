@@ -17,8 +17,8 @@ const DEFECTS: [Known; 6] = [
     }),
     ("strict lines beside an axis of one device", |case, failure| {
         let mesh = case.source.lines().next().unwrap_or_default();
-        failure.class == "strict: no lines"
-            && mesh.split([',', '}']).any(|axis| axis.contains(": 1") && !axis.contains(": 1x"))
+        let is_one = |axis: &str| axis.split(": ").nth(1).is_some_and(|size| size.split(' ').next() == Some("1"));
+        failure.class == "strict: no lines" && mesh.split([',', '}']).any(is_one)
     }),
     ("sums that are asked for open over an axis of one device, beside a sum of squares over it", |case, failure| {
         failure.class == "compile: no-plan" && case.source.contains("SQUARE_ADD_") && case.source.contains(": 1")
