@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether nobody has named the hardware of a program, so that the default is assumed.
+    /// Whether a program names no hardware, so that the default is assumed.
     pub fn assumes_hardware(&self, program: &Program) -> bool {
         program.hardware.is_none() && self.hardware.is_none()
     }

@@ -68,7 +68,7 @@ pub struct Node {
     pub mark: usize,
 }
 
-/// What is further apart than this from what it is computed from is not in its kernel.
+/// Members of a kernel are no further apart than this, so that finding kernels takes no longer than the graph is long.
 const MOST_SPAN: usize = 1024;
 
 /// The kernels of a graph, each with at least two members in order.
@@ -84,12 +84,13 @@ pub fn kernels(nodes: &[Node], fusion: Fusion) -> Vec<Vec<usize>> {
         }
         for operand in &node.operands {
             let (first, second) = (head[*operand], head[at]);
-            if first == second || nodes[*operand].role.is_none() || nodes[*operand].mark != node.mark {
+            let is_far = at - first.min(second) > MOST_SPAN;
+            if first == second || is_far || nodes[*operand].role.is_none() || nodes[*operand].mark != node.mark {
                 continue;
             }
             let merged: BTreeSet<usize> = kernels[&first].iter().chain(&kernels[&second]).copied().collect();
             let roles: Vec<Role> = merged.iter().filter_map(|member| nodes[*member].role).collect();
-            if at - operand <= MOST_SPAN && fusion.takes(&roles) && is_convex(nodes, &merged) {
+            if fusion.takes(&roles) && is_convex(nodes, &merged) {
                 merged.iter().for_each(|member| head[*member] = first.min(second));
                 kernels.remove(&first.max(second));
                 kernels.insert(first.min(second), merged.into_iter().collect());

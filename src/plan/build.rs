@@ -6,7 +6,7 @@ use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, usage};
+use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, operands, usage};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
@@ -16,7 +16,6 @@ use crate::sim::usage::StepUsage;
 use crate::units::Time;
 use petgraph::Direction;
 use petgraph::graph::DiGraph;
-use petgraph::visit::EdgeRef;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -273,10 +272,8 @@ impl Builder<'_> {
     /// What a step in a kernel costs.
     fn local_cost(&self, id: StepId, access: &Access) -> Cost {
         let (mesh, step) = (&self.program.mesh, &self.steps[id]);
-        let mut operands: Vec<(u32, StepId)> =
-            self.steps.edges_directed(id, Direction::Incoming).map(|edge| (*edge.weight(), edge.source())).collect();
-        operands.sort_unstable();
-        let layouts: Vec<Layout> = operands.iter().map(|(_, operand)| self.steps[*operand].layout.clone()).collect();
+        let layouts: Vec<Layout> =
+            operands(&self.steps, id).into_iter().map(|operand| self.steps[operand].layout.clone()).collect();
         let paid = |product: usize| self.steps[StepId::new(product)].layout.local_bytes(mesh).0;
         let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
         match &step.op {

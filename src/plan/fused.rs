@@ -2,13 +2,11 @@
 //!
 //! A kernel of a plan is a part of one of the program: what is moved leaves it.
 
-use super::{Plan, Step, StepId, StepOp};
+use super::{Plan, Step, StepId, StepOp, operands};
 use crate::function::Function;
 use crate::fusion::{self, Access, Fusion, Node, Role, Writes};
 use crate::program::{Definition, Program, ValueId, Wanted};
-use petgraph::Direction;
 use petgraph::graph::DiGraph;
-use petgraph::visit::EdgeRef;
 use std::collections::BTreeSet;
 
 /// What a function is to fusion.
@@ -26,8 +24,8 @@ pub(super) struct Structure {
     before: Vec<BTreeSet<usize>>,
     /// How many operands each value is.
     uses: Vec<usize>,
-    /// For a product, the result behind it that is written in place of its own, with the parts of the sizes of elements.
-    replaced: Vec<Option<(ValueId, [u64; 2])>>,
+    /// For a product in whose place a result behind it is written: bytes of an element of that result, and of its own.
+    replaced: Vec<Option<[u64; 2]>>,
 }
 
 impl Structure {
@@ -76,7 +74,7 @@ impl Structure {
                 let (own, other) = (program.value(id), &program.values[product]);
                 let is_alike = own.dims.len() == other.dims.len()
                     && own.dims.iter().all(|dim| other.dims.iter().any(|other| other.id == dim.id));
-                replaced[product] = is_alike.then(|| (id, [own.dtype.size(), other.dtype.size()]));
+                replaced[product] = is_alike.then(|| [own.dtype.size(), other.dtype.size()]);
             }
         }
         Structure { kernels, access, before, uses, replaced }
@@ -110,7 +108,7 @@ impl Structure {
     /// Of a result of so many bytes that is written in place of that of a product, the bytes of the latter at the most.
     pub(super) fn paid(&self, product: usize, bytes: u64) -> u64 {
         match self.replaced[product] {
-            Some((_, [own, other])) => bytes / own * other,
+            Some([own, other]) => bytes / own * other,
             None => bytes,
         }
     }
@@ -118,7 +116,7 @@ impl Structure {
     /// Of a product of so many bytes, those that another result is written with if that is not in its kernel.
     pub(super) fn written_apart(&self, product: ValueId, bytes: u64) -> u64 {
         match self.replaced[product.index()] {
-            Some((_, [other, own])) => (bytes / own * other).min(bytes),
+            Some([other, own]) => (bytes / own * other).min(bytes),
             None => 0,
         }
     }
@@ -152,12 +150,9 @@ fn nodes(
             StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
         };
         let mark = mark(step.value);
-        let mut operands: Vec<(u32, usize)> =
-            steps.edges_directed(id, Direction::Incoming).map(|edge| (*edge.weight(), edge.source().index())).collect();
-        operands.sort_unstable();
         Node {
             role: role.filter(|_| mark.is_some()),
-            operands: operands.into_iter().map(|(_, operand)| operand).collect(),
+            operands: operands(steps, id).into_iter().map(StepId::index).collect(),
             leaves: leaving(id),
             mark: mark.unwrap_or_default(),
         }

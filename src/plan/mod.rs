@@ -395,10 +395,7 @@ impl Plan {
 
     /// The operands of a step, by their place.
     pub fn operands(&self, id: StepId) -> Vec<StepId> {
-        let edges = self.steps.edges_directed(id, Direction::Incoming);
-        let mut operands: Vec<(u32, StepId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
-        operands.sort_unstable();
-        operands.into_iter().map(|(_, operand)| operand).collect()
+        operands(&self.steps, id)
     }
 
     /// The layout of each named array that its own statement leaves it in: the step that makes it.
@@ -491,6 +488,14 @@ impl Plan {
         }
         totals
     }
+}
+
+/// The operands of a step, by their place.
+fn operands(steps: &DiGraph<Step, u32>, id: StepId) -> Vec<StepId> {
+    let edges = steps.edges_directed(id, Direction::Incoming);
+    let mut operands: Vec<(u32, StepId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();
+    operands.sort_unstable();
+    operands.into_iter().map(|(_, operand)| operand).collect()
 }
 
 /// The sums over the steps of a plan.
