@@ -3,6 +3,7 @@
 use crate::collective::Collective;
 use crate::layout::{Dim, Layout, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::sim::clock::AxisLoad;
 use crate::topology::Topology;
 
 /// The machine with only some of its axes, and how their ids change. All groups that share its links are in it.
@@ -10,12 +11,15 @@ use crate::topology::Topology;
 pub(crate) struct Part {
     pub(crate) topology: Topology,
     kept: Vec<AxisId>,
+    /// The axes of the whole machine that its machine has, in order.
+    wired: AxisSet,
 }
 
 impl Part {
     pub(crate) fn new(topology: &Topology, axes: AxisSet) -> Part {
-        let (topology, kept) = topology.only(axes);
-        Part { topology, kept }
+        let (part, kept) = topology.only(axes);
+        let wired = kept.iter().map(|axis| topology.mesh.physical(*axis)).collect();
+        Part { topology: part, kept, wired }
     }
 
     /// An axis of the whole machine in the part, if it is there.
@@ -26,6 +30,13 @@ impl Part {
     /// An axis of the part in the whole machine.
     pub(crate) fn whole(&self, axis: AxisId) -> AxisId {
         self.kept[axis.index()]
+    }
+
+    /// What links carry, by axis of the whole machine.
+    pub(crate) fn on_whole(&self, mut loads: Vec<AxisLoad>) -> Vec<AxisLoad> {
+        let wired: Vec<AxisId> = self.wired.iter().collect();
+        loads.iter_mut().for_each(|load| load.axis = wired[load.axis.index()]);
+        loads
     }
 
     /// An axis that takes part.

@@ -3,7 +3,8 @@
 use crate::dtype::DType;
 use crate::layout::Sharding;
 use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Schedule, Verified, verify};
-use crate::sim::{clock, proof};
+use crate::sim::clock::{self, AxisLoad};
+use crate::sim::proof;
 use crate::span::Span;
 use crate::topology::Topology;
 use crate::units::Time;
@@ -28,12 +29,14 @@ pub(super) fn work(schedule: &Schedule) -> usize {
 }
 
 /// What the clock says of the operations of one collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Trial {
     /// When the last device has its value.
     pub(super) time: Time,
     /// How long the busiest link is busy: in however many chunks, it takes no less.
     pub(super) load: Time,
+    /// What the links carry, by axis of the machine that it was tried on.
+    pub(super) links: Vec<AxisLoad>,
 }
 
 /// A schedule of one array of these local extents, which all devices have.
@@ -81,5 +84,6 @@ pub(super) fn timed(schedule: &Schedule, topology: &Topology, limit: Time) -> Op
         return None;
     }
     let timing = clock::run_below(verified, topology, limit).ok()??;
-    Some(Trial { time: timing.makespan, load: timing.busiest_link_time() })
+    let (time, load) = (timing.makespan, timing.busiest_link_time());
+    Some(Trial { time, load, links: timing.axis_loads(topology) })
 }

@@ -13,7 +13,8 @@ use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
-use crate::schedule::Verified;
+use crate::schedule::{Schedule, Verified};
+use crate::sim::clock::AxisLoad;
 use crate::sim::usage::{self, StepUsage, Working};
 use crate::topology::Topology;
 use crate::units::Time;
@@ -63,6 +64,8 @@ pub struct Chosen {
     pub methods: String,
     /// Its time on the simulated links, nothing else being on them; `None` if it has too many operations to be tried.
     pub time: Option<Time>,
+    /// What it puts on the links of each axis; nothing either where it cannot be tried.
+    pub links: Vec<AxisLoad>,
     /// Operations and operands.
     pub work: usize,
 }
@@ -160,7 +163,7 @@ impl<'a> Tuner<'a> {
             None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
         };
         let mut stages = choice.stages.clone();
-        let mut trial = choice.trial;
+        let mut trial = choice.trial.clone();
         if matches!(collective, Collective::AllReduce { .. } | Collective::ReduceScatter { .. }) {
             let group = axes.group_size(mesh);
             let before = (operator == Operator::SquareAdd).then_some(Function::Unary(Unary::Square));
@@ -179,8 +182,9 @@ impl<'a> Tuner<'a> {
             methods = builder.methods().into_iter().unique().join(" + ");
             value
         });
-        let trial = trial.or_else(|| trial::timed(&schedule, &part.topology, Time::MAX));
-        Ok(Chosen { recipe, methods, time: trial.map(|trial| trial.time), work: trial::work(&schedule) })
+        let trial = trial.or_else(|| part_trial(&part, &schedule, Time::MAX));
+        let (time, links) = trial.map(|trial| (trial.time, trial.links)).unzip();
+        Ok(Chosen { recipe, methods, time, links: links.unwrap_or_default(), work: trial::work(&schedule) })
     }
 
     /// What a recipe comes to, on an array of this layout.
@@ -340,7 +344,7 @@ impl<'a> Tuner<'a> {
         let there = recipe.renumbered(&|axis| part.axis(axis));
         let (dtype, extents) = (problem.dtype, &problem.extents);
         let schedule = trial::of_block(&part.topology, dtype, extents, |builder, input| there.emit(builder, input));
-        let trial = trial::timed(&schedule, &part.topology, limit)?;
+        let trial = part_trial(&part, &schedule, limit)?;
         let received = match self.objective {
             Objective::Time => 0,
             Objective::Bytes => usage::of(Verified::emitted(&schedule)).received.most,
@@ -353,6 +357,12 @@ impl<'a> Tuner<'a> {
         let mut parts = self.parts.borrow_mut();
         Rc::clone(parts.entry(axes).or_insert_with(|| Rc::new(Part::new(&self.topology, axes))))
     }
+}
+
+/// The time of a schedule on a part of the machine; its links are those of the whole.
+fn part_trial(part: &Part, schedule: &Schedule, limit: Time) -> Option<Trial> {
+    let trial = trial::timed(schedule, &part.topology, limit)?;
+    Some(Trial { links: part.on_whole(trial.links), ..trial })
 }
 
 /// Stages that have been tried.

@@ -2,7 +2,7 @@
 
 use super::findings::Seconds;
 use crate::mesh::Mesh;
-use crate::sim::clock::{Order, Timing};
+use crate::sim::clock::{AxisLoad, Order, Timing};
 use crate::sim::proof::Proof;
 use crate::sim::usage::Usage;
 use crate::sim::values::Numerics;
@@ -53,6 +53,7 @@ pub(super) struct Makespan {
     pub(super) bound_s: Seconds,
     pub(super) ratio: f64,
     busiest_link: Option<String>,
+    links: Vec<LinksDocument>,
     engines: Vec<Engine>,
     /// In which order links serve, unless it is that of the list.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,6 +61,30 @@ pub(super) struct Makespan {
     /// How long the busiest link is busy.
     #[serde(skip)]
     link_s: Seconds,
+}
+
+/// What the links along an axis of the machine carry.
+#[derive(Debug, Serialize)]
+pub(super) struct LinksDocument {
+    axis: String,
+    /// On the link that carries most.
+    bytes_per_link: u64,
+    mean_bytes_per_link: f64,
+    /// Links that the messages of a device pass, on average; a switch counts once.
+    mean_hops_per_device: f64,
+    /// Of the link that is busy longest.
+    busy_s: Seconds,
+}
+
+pub(super) fn links(loads: &[AxisLoad], topology: &Topology) -> Vec<LinksDocument> {
+    let of = |load: &AxisLoad| LinksDocument {
+        axis: topology.machine.axis(load.axis).name.clone(),
+        bytes_per_link: load.most.0,
+        mean_bytes_per_link: load.mean(),
+        mean_hops_per_device: load.mean_hops(),
+        busy_s: Seconds::new(load.busy, topology),
+    };
+    loads.iter().map(of).collect()
 }
 
 /// An engine on the device where it is busy longest.
@@ -83,6 +108,7 @@ impl Makespan {
             bound_s: seconds(bound),
             ratio: timing.makespan.ratio(bound),
             busiest_link: timing.busiest.map(|link| topology.show_link(link).to_string()),
+            links: links(&timing.axis_loads(topology), topology),
             engines: topology.hardware.engines.names().iter().zip(&timing.engines).map(engine).collect(),
             order: match timing.order {
                 Order::Listed => None,

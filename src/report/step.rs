@@ -1,7 +1,7 @@
 //! One step of a plan: what it does, what it costs, and what no schedule of it can beat.
 
 use super::findings::Seconds;
-use super::run::Traffic;
+use super::run::{LinksDocument, Traffic, links};
 use crate::bounds::{self, Bound, Certificate, Reason};
 use crate::collective::Collective;
 use crate::plan::{Plan, StepId, StepOp};
@@ -46,6 +46,9 @@ pub struct Step {
     span: [u32; 2],
     #[serde(flatten)]
     traffic: Traffic,
+    /// What it puts on the links by itself, once; none for what sends nothing or is too large to be simulated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    links: Vec<LinksDocument>,
     /// Beside its operands.
     working_bytes_per_device: u64,
     flops_per_device: u128,
@@ -106,6 +109,7 @@ impl Step {
             times: plan.times(id),
             span: [plan.span(id).start, plan.span(id).end],
             traffic: Traffic::new(&usage),
+            links: step.recipe.iter().flatten().flat_map(|chosen| links(&chosen.links, topology)).collect(),
             working_bytes_per_device: usage.peak.0,
             flops_per_device: step.flops,
             time_s: Seconds::new(step.cost.time, topology),

@@ -290,6 +290,12 @@ impl Topology {
         if links.per_node { links.sharers * self.machine.group_size(self.inside()) } else { links.sharers }
     }
 
+    /// In a part of a machine: how many devices share a link of this axis of [`Topology::machine`] and do alike, of which
+    /// the part has one. In a whole machine 1.
+    pub fn sharers_left_out(&self, axis: AxisId) -> u64 {
+        self.axes[axis.index()].sharers
+    }
+
     /// The axes of the machine over the network inside a node: the devices of a node differ along them only.
     pub(super) fn inside(&self) -> impl Iterator<Item = AxisId> + '_ {
         self.machine.axis_ids().filter(|axis| self.axes[axis.index()].network == 0)

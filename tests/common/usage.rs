@@ -6,8 +6,10 @@ use shardc::compiler::Compiled;
 use shardc::costs::CostModel;
 use shardc::function::Function;
 use shardc::plan::{StepId, StepOp};
-use shardc::schedule::{self, Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
-use shardc::sim::{clock, usage};
+use shardc::mesh::{AxisId, DeviceId, Wiring};
+use shardc::schedule::{self, Array, ArrayId, Builder, Dense, OpId, OpKind, Output, Schedule};
+use shardc::sim::clock::{self, AxisLoad};
+use shardc::sim::usage;
 use shardc::span::Span;
 use shardc::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,6 +136,91 @@ pub struct Counted {
     pub steps: BTreeMap<u64, Vec<[u64; 3]>>,
     /// The most bytes that each device holds at once.
     pub peaks: Vec<u64>,
+    /// All messages.
+    messages: Vec<Message>,
+}
+
+/// A message of a step.
+struct Message {
+    step: u64,
+    from: DeviceId,
+    to: DeviceId,
+    bytes: u64,
+    /// Along the axis in which they differ; none where it goes the shortest way.
+    hops: Option<u64>,
+}
+
+/// What passes links: bytes, on a switch in and out of its ports, and hops.
+type Passed = [u128; 2];
+
+/// Where a plan or the clock says something else of the links than the messages of the schedule; none if all is right.
+/// Nothing is said of axes in parts, of degraded links, and of gathers that are kept as one operation.
+pub fn other_links(compiled: &Compiled) -> Option<String> {
+    let Compiled { plan, topology, schedule, .. } = compiled;
+    let mesh = &schedule.mesh;
+    let is_kept = |id: OpId| matches!(schedule.operation(id).kind, OpKind::AllGather { .. });
+    if mesh.views().next().is_some() || topology.is_degraded() || schedule.ids().any(is_kept) {
+        return None;
+    }
+    // All axes on one switch are one.
+    let wires = |axis: AxisId| -> String {
+        let links = topology.links(axis);
+        if links.wiring == Wiring::Switch { topology.network(axis).name.clone() } else { mesh.axis(axis).name.clone() }
+    };
+    let mut steps: BTreeMap<u64, BTreeMap<String, Passed>> = BTreeMap::new();
+    for Message { step, from, to, bytes, hops } in count(&schedule::to_json(schedule)).messages {
+        let passed = steps.entry(step).or_default();
+        let mut switches: BTreeSet<String> = BTreeSet::new();
+        for axis in mesh.axis_ids() {
+            let apart = u64::from(mesh.coordinate(from, axis).abs_diff(mesh.coordinate(to, axis)));
+            let shortest = match topology.links(axis).wiring {
+                Wiring::Ring => apart.min(mesh.size(axis) - apart),
+                Wiring::Line => apart,
+                // However many axes of a switch it takes, it passes it once.
+                Wiring::Switch => u64::from(apart > 0 && switches.insert(wires(axis))),
+            };
+            let is_switch = topology.links(axis).wiring == Wiring::Switch;
+            let hops = u128::from(hops.filter(|_| apart > 0 && !is_switch).unwrap_or(shortest));
+            let sum = passed.entry(wires(axis)).or_default();
+            sum[0] += u128::from(bytes) * hops * if is_switch { 2 } else { 1 };
+            sum[1] += hops;
+        }
+    }
+    // On a part of the machine: on each link, and of each device, as much as on the whole.
+    let differs = |told: &[AxisLoad], counted: &BTreeMap<String, Passed>, times: u64| {
+        let mut left = counted.clone();
+        left.retain(|_, passed| *passed != [0; 2]);
+        for load in told {
+            let name = wires(load.axis);
+            let [bytes, hops] = left.remove(&name).unwrap_or_default();
+            let links = topology.all_links().filter(|link| wires(topology.link(*link).axis) == name).count() as u128;
+            let devices = mesh.device_count() as u128;
+            let all_bytes = load.total * links * u128::from(times) == bytes * u128::from(load.links);
+            let all_hops = load.hops * devices * u128::from(times) == hops * u128::from(load.devices);
+            let is_most = u128::from(load.most.0) * u128::from(load.links) >= load.total;
+            if !(all_bytes && all_hops && is_most) {
+                return Some(format!("{load:?}, counted {bytes} bytes and {hops} hops"));
+            }
+        }
+        left.pop_first().map(|left| format!("{left:?} is not told"))
+    };
+    for id in plan.ids() {
+        let Some(Ok(chosen)) = &plan.step(id).recipe else { continue };
+        let none = BTreeMap::new();
+        let counted = steps.get(&(id.index() as u64)).unwrap_or(&none);
+        if chosen.time.is_some()
+            && let Some(how) = differs(&chosen.links, counted, plan.times(id))
+        {
+            return Some(format!("{}: {how}", plan.op_name(id)));
+        }
+    }
+    let mut whole: BTreeMap<String, Passed> = BTreeMap::new();
+    for (name, passed) in steps.into_values().flatten() {
+        let sum = whole.entry(name).or_default();
+        (0..2).for_each(|place| sum[place] += passed[place]);
+    }
+    let timing = clock::run(schedule, topology).expect("it has a time");
+    differs(&timing.axis_loads(topology), &whole, 1)
 }
 
 impl Counted {
@@ -246,6 +333,7 @@ pub fn count(json: &str) -> Counted {
     // In which allocation each value lies, for each device.
     let mut lies: Vec<Vec<Option<usize>>> = Vec::new();
     let mut steps: BTreeMap<u64, Vec<[u64; 3]>> = BTreeMap::new();
+    let mut messages = Vec::new();
     let kernels: Vec<Vec<usize>> = match schedule.get("kernels").and_then(Value::as_array) {
         Some(kernels) => kernels
             .iter()
@@ -302,6 +390,14 @@ pub fn count(json: &str) -> Counted {
                             step[place][1] += size(at);
                             step[place][2] += 1;
                             step[usize::try_from(source).unwrap()][0] += size(at);
+                            let id = |device: u64| DeviceId(u32::try_from(device).unwrap());
+                            messages.push(Message {
+                                step: operation["step"].as_u64().unwrap(),
+                                from: id(source),
+                                to: id(device),
+                                bytes: size(at),
+                                hops: shuffle["route"].get("hops").map(|hops| hops.as_i64().unwrap().unsigned_abs()),
+                            });
                         }
                         Some(at)
                     }
@@ -326,7 +422,7 @@ pub fn count(json: &str) -> Counted {
     let peaks = (0..devices)
         .map(|device| peak(device, &lies, &operands, &outputs, (arrays, operations), &ends, &size))
         .collect();
-    Counted { steps, peaks }
+    Counted { steps, peaks, messages }
 }
 
 /// Allocates and frees along the list. Inputs are there before anything is done; only those that are donated are freed,

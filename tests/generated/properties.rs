@@ -105,6 +105,9 @@ pub(crate) fn hold(case: &Case) -> Checked<Outcome> {
     if let Some(wrong) = usage::other_time(&compiled) {
         return failure("figures: another time", wrong);
     }
+    if let Some(wrong) = usage::other_links(&compiled) {
+        return failure("figures: other links", wrong);
+    }
     stage("read back");
     read_back(case, &compiled, &numbers)?;
     stage("reports");

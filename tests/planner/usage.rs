@@ -1,7 +1,7 @@
 //! Bytes, messages, memory and times of a plan are those of its schedule: counted anew on its JSON, and timed step by
 //! step. Random programs are held to the same in `tests/generated`.
 
-use crate::common::usage::{disagreement, other_time};
+use crate::common::usage::{disagreement, other_links, other_time};
 use crate::common::{programs, short_name};
 use shardc::compiler::{self, Options};
 use shardc::costs::CostModel;
@@ -18,6 +18,7 @@ fn examples_and_corpus() {
         // Counted device by device.
         if compiled.schedule.mesh.device_count() * compiled.schedule.operations.node_count() < 1 << 19 {
             assert_eq!(disagreement(&compiled), None, "{}", short_name(path));
+            assert_eq!(other_links(&compiled), None, "{}", short_name(path));
             checked += 1;
         }
     }

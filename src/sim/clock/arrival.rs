@@ -334,9 +334,7 @@ impl<'a> Arrival<'a> {
         for resource in job.needs.clone() {
             match resource {
                 Resource::Link(link) => {
-                    let load = &mut self.links[link.index()];
-                    load.busy += busy;
-                    load.bytes.0 = load.bytes.0.saturating_add(bytes.0);
+                    self.links[link.index()].add(busy, bytes, 1);
                 }
                 Resource::Engine(device, engine) => {
                     let engine = self.engine_of(device, engine);

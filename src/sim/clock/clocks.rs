@@ -134,9 +134,9 @@ impl Clocks {
         self.classes.meet(hop.link, hop.link);
         hop.port_in.into_iter().for_each(|port| self.classes.meet(port, port));
         let start = ready.max(free);
-        self.occupy(hop.link, start, busy, bytes);
+        self.occupy(hop.link, start, busy, bytes, 1);
         if let Some(port) = hop.port_in {
-            self.occupy(port, start, busy, bytes);
+            self.occupy(port, start, busy, bytes, 1);
         }
         if let Some(engine) = engine {
             self.occupy_engine(engine, start, busy);
@@ -145,12 +145,12 @@ impl Clocks {
     }
 
     /// Keeps a link busy.
-    pub(super) fn occupy(&mut self, link: LinkId, start: Time, busy: Time, bytes: Bytes) {
+    ///
+    /// - `messages`: how many pass it.
+    pub(super) fn occupy(&mut self, link: LinkId, start: Time, busy: Time, bytes: Bytes, messages: u64) {
         let place = self.classes.link(link);
         self.link_free[place] = start + busy;
-        let load = &mut self.links[place];
-        load.busy += busy;
-        load.bytes.0 = load.bytes.0.saturating_add(bytes.0);
+        self.links[place].add(busy, bytes, messages);
         if let Some(log) = &mut self.log {
             log.link(place, start, busy);
         }

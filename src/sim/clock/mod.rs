@@ -29,9 +29,9 @@ mod tests;
 pub(super) use orbit::alike;
 pub use record::{MOST_USES, Record, Resource, Use};
 
-use crate::mesh::{AxisSet, Mesh};
+use crate::mesh::{AxisId, AxisSet, Mesh};
 use crate::schedule::{Malformed, OpId, Schedule, Verified, verify};
-use crate::topology::{LinkId, RouteError, Topology};
+use crate::topology::{LinkId, LinkSide, RouteError, Topology};
 use crate::units::{Bytes, Time};
 use arrival::Arrival;
 use miette::Diagnostic;
@@ -66,6 +66,28 @@ impl Timing {
         self.links[id.index()]
     }
 
+    /// What the links along each axis carry, of those that carry anything.
+    ///
+    /// - `topology`: the machine that was timed.
+    pub fn axis_loads(&self, topology: &Topology) -> Vec<AxisLoad> {
+        let devices = topology.machine.device_count() as u64;
+        let none = |axis| AxisLoad { axis, links: 0, devices, most: Bytes(0), total: 0, hops: 0, busy: Time::ZERO };
+        let mut loads: Vec<AxisLoad> = topology.machine.axis_ids().map(none).collect();
+        for id in topology.all_links() {
+            let (link, of) = (topology.link(id), self.link(id));
+            // Devices that share a link and are alike all send as much.
+            let bytes = of.bytes.0.saturating_mul(topology.sharers_left_out(link.axis));
+            let load = &mut loads[link.axis.index()];
+            load.links += 1;
+            load.most = load.most.max(Bytes(bytes));
+            load.total += u128::from(bytes);
+            load.busy = load.busy.max(of.busy);
+            load.hops += if link.side == LinkSide::In { 0 } else { u128::from(of.messages) };
+        }
+        loads.retain(|load| load.total > 0);
+        loads
+    }
+
     /// How long the busiest engine is busy.
     pub fn busiest_engine_time(&self) -> Time {
         self.engines.iter().copied().max().unwrap_or_default()
@@ -93,6 +115,50 @@ pub struct LinkLoad {
     pub busy: Time,
     /// What passes it. Of a kept AllGather, an equal share of what its group receives.
     pub bytes: Bytes,
+    /// Messages that pass it; of a kept AllGather none, as it has no messages.
+    pub messages: u64,
+}
+
+impl LinkLoad {
+    /// Adds a message, or a share of a kept gather.
+    fn add(&mut self, busy: Time, bytes: Bytes, messages: u64) {
+        self.busy += busy;
+        self.bytes.0 = self.bytes.0.saturating_add(bytes.0);
+        self.messages = self.messages.saturating_add(messages);
+    }
+}
+
+/// What the links along one axis of a machine carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AxisLoad {
+    /// The axis of [`Topology::machine`].
+    pub axis: AxisId,
+    /// How many links there are; of a switch, its ports.
+    pub links: u64,
+    /// Devices of the machine.
+    pub devices: u64,
+    /// Bytes on the link that carries most.
+    pub most: Bytes,
+    /// Bytes on all links together.
+    pub total: u128,
+    /// Links that messages pass, each counted for each message; a switch is passed once.
+    pub hops: u128,
+    /// How long the link is busy that is busy longest.
+    pub busy: Time,
+}
+
+impl AxisLoad {
+    /// Bytes on a link, on average.
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub fn mean(&self) -> f64 {
+        self.total as f64 / self.links.max(1) as f64
+    }
+
+    /// Hops of the messages of a device, on average.
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    pub fn mean_hops(&self) -> f64 {
+        self.hops as f64 / self.devices.max(1) as f64
+    }
 }
 
 /// In which order links and engines serve.

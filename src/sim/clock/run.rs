@@ -390,7 +390,7 @@ impl<'a> Run<'a> {
         let own = links.iter().copied().min();
         for link in links.into_iter().unique_by(|link| self.clocks.classes.link(*link)).collect::<Vec<_>>() {
             self.clocks.classes.meet(link, own.unwrap_or(link));
-            self.clocks.occupy(link, start, busy, share);
+            self.clocks.occupy(link, start, busy, share, 0);
         }
         start
     }
