@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// What a plan says of itself: that it is the best, or how far the best could be below it.
 pub fn proven(plan: &Plan) -> String {
-    if plan.exact {
+    if plan.is_optimal() {
         return "proven".to_owned();
     }
     let gap = plan.totals().time().ratio(plan.lower_bound);

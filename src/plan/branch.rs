@@ -5,10 +5,10 @@
 //! on which they differ is decided. The ways to `k` users part at `k - 1` shardings at most; those are decided one
 //! after the other. What is decided is looked into as long as its bound is below the best plan.
 
-use super::PlanError;
 use super::build::{Built, build};
 use super::reshard::{Node, Score};
 use super::search::{Found, Places, Search, Settled, most_taken};
+use super::{Budget, PlanError, Stop};
 use crate::layout::Sharding;
 use crate::program::ValueId;
 use itertools::Itertools;
@@ -16,14 +16,13 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-/// So many moves are looked at before the search gives up.
-const MOST_WORK: u64 = 4_000_000;
-
 /// The cheapest plan that was found, and what no plan is below.
 pub(super) struct Solved<'a> {
     pub(super) built: Built<'a>,
     /// By the figure that plans are chosen by; that of the plan itself if none is cheaper.
     pub(super) least: u128,
+    /// Why it may not be the cheapest.
+    pub(super) stop: Stop,
 }
 
 /// Solves the program of a search.
@@ -33,16 +32,17 @@ pub(super) struct Solved<'a> {
 pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     let (program, most) = (search.program, search.terms.most);
     let mut tree = Tree {
-        most_work: search.work().saturating_add(MOST_WORK),
+        most_work: search.work().saturating_add(Budget::MOST_WORK),
         search,
         best: None,
         waiting: BinaryHeap::new(),
         branches: Vec::new(),
         unsolved: None,
+        stop: Stop::Gap,
         failure: None,
     };
     let mut least = tree.grow()?;
-    let Tree { mut search, best, failure, .. } = tree;
+    let Tree { mut search, best, mut stop, failure, .. } = tree;
     let Some(Best { settled, found, .. }) = best else {
         let error = failure.or_else(|| program.value_ids().last().map(|id| search.unreachable(id)));
         return Err(error.expect("a program has a value"));
@@ -50,6 +50,7 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     search.terms.most = most;
     if program.values.iter().any(|value| value.pin.is_some()) {
         // What a pin asks for is seen on the ways that are found, so the bound is that of any way.
+        stop = Stop::Pins;
         search.heeds_pins = false;
         search.run(&Settled::new(), true, &[])?;
         least = search.total().first();
@@ -59,7 +60,7 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
         Some(found) => search.found = found,
         None => search.run(&settled, false, &[])?,
     }
-    Ok(Solved { built: build(search), least })
+    Ok(Solved { built: build(search), least, stop })
 }
 
 /// Decisions that are still to be looked into.
@@ -90,6 +91,8 @@ struct Tree<'a> {
     branches: Vec<Option<Branch>>,
     /// The least bound of what was not looked into.
     unsolved: Option<Score>,
+    /// Why something may be left.
+    stop: Stop,
     failure: Option<PlanError>,
 }
 
@@ -102,6 +105,7 @@ impl Tree<'_> {
             let may_stop = self.best.is_some() || self.search.terms.most < u128::MAX;
             if (self.search.work() > self.most_work || self.search.budget.is_over()) && may_stop {
                 self.unsolved = self.unsolved.into_iter().chain([bound]).min();
+                self.stop = Stop::Work;
                 break;
             }
             if let Err(error) = self.look_into(branch) {

@@ -1,5 +1,6 @@
 //! How much a search may look at: moves, which are memory, and time.
 
+use super::Stop;
 use crate::units::Bytes;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -26,6 +27,16 @@ impl Default for Budget {
 }
 
 impl Budget {
+    /// Moves that branch and bound looks at before it ends with the best plan that it has.
+    pub const MOST_WORK: u64 = 4_000_000;
+    /// Times that a program is planned while the prices that its plans use are found. Then the plan is the best of moves
+    /// whose prices are known, and the bound stays below it.
+    pub const MOST_ROUNDS: usize = 96;
+    /// Plans that are made for a program whose inputs have layouts to be filled and whose memory is limited.
+    pub const MOST_PLANS: usize = 400;
+    /// Parts of axes that are searched together: the layouts of an array grow as their factorial.
+    pub const MOST_PARTS: usize = 4;
+
     /// The moves that fit into this memory.
     #[must_use]
     pub fn within_memory(self, memory: Bytes) -> Budget {
@@ -83,6 +94,12 @@ impl MoveBudget {
             self.restrict();
         }
         self.count.get() > self.budget.moves
+    }
+
+    /// The limit by which the search is restricted, if it is.
+    pub(super) fn met(&self) -> Option<Stop> {
+        let limit = if self.budget.passed(0) { Stop::Time } else { Stop::Memory };
+        self.is_restricted().then_some(limit)
     }
 
     /// Whether only what leads to a written layout is made from now on.

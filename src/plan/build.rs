@@ -6,7 +6,7 @@ use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, operands, usage};
+use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, Stop, operands, usage};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
@@ -117,8 +117,9 @@ impl<'a> Built<'a> {
     /// The plan, with what was not chosen.
     ///
     /// - `least`: what no plan is below, by the figure that plans are chosen by.
+    /// - `stop`: why it may be below the plan.
     /// - `known_prices`: the prices that the plan was made by.
-    pub(super) fn finish(self, least: u128, known_prices: &Prices<'_>) -> Plan {
+    pub(super) fn finish(self, least: u128, stop: Stop, known_prices: &Prices<'_>) -> Plan {
         let score = self.score();
         let Built { mut builder, outputs, carried, kernels } = self;
         let chosen = std::mem::take(&mut builder.chosen);
@@ -126,11 +127,12 @@ impl<'a> Built<'a> {
         let costs = builder.search.costs;
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
         // Where not all moves are looked at, what is found is a plan, and no bound.
-        let is_restricted = builder.search.budget.is_restricted();
+        let met = builder.search.budget.met();
         let lower_bound = match costs.objective() {
-            Objective::Time if !is_restricted => Time::from_ticks(least).max(computing),
+            Objective::Time if met.is_none() => Time::from_ticks(least).max(computing),
             Objective::Time | Objective::Bytes => computing,
         };
+        let stop = met.unwrap_or(if least >= score.first() { Stop::Optimal } else { stop });
         Plan {
             program: builder.program,
             steps: builder.steps,
@@ -141,7 +143,7 @@ impl<'a> Built<'a> {
             origins: Vec::new(),
             filled: Vec::new(),
             costs: costs.name(),
-            exact: least >= score.first() && !is_restricted,
+            stop,
             in_parts: false,
             lower_bound,
             budget: builder.search.terms.budget,

@@ -6,15 +6,12 @@
 use super::layouts::layouts;
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Costs, Objective, Plan, PlanError, StepOp, limits};
+use super::{Budget, Costs, Objective, Plan, PlanError, StepOp, Stop, limits};
 use crate::layout::Sharding;
 use crate::program::{Program, ValueId, Wanted};
 use crate::syntax::Measure;
 use crate::units::Time;
 use itertools::Itertools;
-
-/// So many plans are made.
-const MOST_PLANS: usize = 400;
 
 /// Plans a program, and fills the holes of its inputs.
 ///
@@ -31,18 +28,18 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         }
     }
     let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
-    if let (true, Some((id, _))) = (count.is_none_or(|count| count > MOST_PLANS), tried.last()) {
+    if let (true, Some((id, _))) = (count.is_none_or(|count| count > Budget::MOST_PLANS), tried.last()) {
         return Err(too_many(program, *id));
     }
     if tried.is_empty() {
         return Ok(filled(program, limits::plan(program, costs, terms)?));
     }
     let mut best: Option<Plan> = None;
-    let (mut bound, mut failure, mut all_exact) = (None, None, true);
+    let (mut bound, mut failure, mut stop) = (None, None, Stop::Optimal);
     let mut all_tried = true;
     for choice in tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
         if terms.budget.is_over() && best.is_some() {
-            all_tried = false;
+            (all_tried, stop) = (false, Stop::Time);
             break;
         }
         let mut chosen = program.clone();
@@ -52,7 +49,8 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         match limits::plan(&chosen, costs, terms) {
             Ok(plan) => {
                 bound = bound.into_iter().chain([plan.lower_bound]).min();
-                all_exact &= plan.exact && limits::over(&plan) == 0;
+                let fits = limits::over(&plan) == 0;
+                stop = stop.unless_optimal(if fits { plan.stop } else { plan.stop.unless_optimal(Stop::Limits) });
                 let score = |plan: &Plan| (limits::over(plan), score(plan, costs.objective()));
                 if best.as_ref().is_none_or(|best| score(&plan) < score(best)) {
                     best = Some(plan);
@@ -67,8 +65,8 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
             let lower_bound = bound.filter(|_| all_tried).unwrap_or(Time::ZERO);
             // By time, a plan is the best if none of the others can be below it.
             let by_bound = costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
-            let exact = all_tried && all_exact || by_bound && limits::over(&plan) == 0;
-            Ok(filled(program, Plan { exact, lower_bound, ..plan }))
+            let stop = if by_bound && limits::over(&plan) == 0 { Stop::Optimal } else { stop };
+            Ok(filled(program, Plan { stop, lower_bound, ..plan }))
         }
         (None, Some(error)) => Err(error),
         (None, None) => unreachable!("every input has the layout in which its holes are whole, and that was tried"),
@@ -101,5 +99,5 @@ fn memory_limit(program: &Program) -> Option<u128> {
 fn too_many(program: &Program, id: ValueId) -> PlanError {
     let value = program.value(id);
     let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
-    PlanError::Holes { name, most: MOST_PLANS, span: value.span.into() }
+    PlanError::Holes { name, most: Budget::MOST_PLANS, span: value.span.into() }
 }

@@ -7,12 +7,8 @@
 use super::prices::Prices;
 use super::reshard::SearchOptions;
 use super::search::Search;
-use super::{Costs, Plan, PlanError, branch};
+use super::{Budget, Costs, Plan, PlanError, Stop, branch};
 use crate::program::Program;
-
-/// So many times a program is planned; then the plan is the best of moves whose prices are known, and the bound stays
-/// below it.
-const MOST_ROUNDS: usize = 96;
 
 /// The cheapest plan on some terms.
 ///
@@ -26,22 +22,22 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) 
     let mut round = 0;
     loop {
         round += 1;
-        let branch::Solved { built, least } = branch::solve(search)?;
+        let branch::Solved { built, least, stop } = branch::solve(search)?;
         let wanted: Vec<_> = built.moves().filter(|(moved, from)| prices.at_least(moved, from).is_some()).collect();
         if wanted.is_empty() {
-            return Ok(built.finish(least, &prices));
+            return Ok(built.finish(least, stop, &prices));
         }
         wanted.iter().for_each(|(moved, from)| {
             prices.learn(moved, from);
         });
-        if round == MOST_ROUNDS || terms.budget.is_over() {
+        if round == Budget::MOST_ROUNDS || terms.budget.is_over() {
             let known = prices.only_known();
             let last = built.repriced();
             let again = || branch::solve(Search::new(program, &known, terms)).ok();
             let best = if terms.budget.is_over() { None } else { again() };
             return Ok(match best.map(|solved| solved.built).filter(|best| best.score() < last.score()) {
-                Some(best) => best.finish(least, &prices),
-                None => last.finish(least, &prices),
+                Some(best) => best.finish(least, Stop::Work, &prices),
+                None => last.finish(least, Stop::Work, &prices),
             });
         }
         search = built.into_search();

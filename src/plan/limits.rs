@@ -7,7 +7,7 @@
 use super::beside::beside;
 use super::reshard::SearchOptions;
 use super::score::figure;
-use super::{Costs, Plan, PlanError, StepOp, lazy};
+use super::{Costs, Plan, PlanError, StepOp, Stop, lazy};
 use crate::program::Program;
 use crate::recipe::Tuner;
 use crate::syntax::Measure;
@@ -57,7 +57,8 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         };
         // What all plans within the limits do is all that the first round asks for.
         let lower_bound = *bound.get_or_insert(found.lower_bound);
-        let found = Plan { exact: found.exact && round == 0, lower_bound, ..found };
+        let stop = if round == 0 { found.stop } else { found.stop.unless_optimal(Stop::Limits) };
+        let found = Plan { stop, lower_bound, ..found };
         let totals = found.totals();
         let counted = costs.tuner().map_or(0, Tuner::counted);
         let has_learned = std::mem::replace(&mut known, counted) < counted && learned < MOST_LEARNED;
@@ -66,7 +67,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
             if has_learned {
                 learned += 1;
                 if limits.over(&found) < limits.over(&best) {
-                    best = Plan { exact: false, ..found };
+                    best = Plan { stop: found.stop.unless_optimal(Stop::Limits), ..found };
                 }
                 continue;
             }
@@ -140,7 +141,7 @@ impl Limits {
             let Some(found) = solved(terms) else { break };
             terms.held = fullest_step(&found).saturating_sub(1);
             if self.over(&found) < self.over(&best) {
-                best = Plan { exact: false, ..found };
+                best = Plan { stop: found.stop.unless_optimal(Stop::Limits), ..found };
             }
             if u128::from(best.totals().peak().0) <= u128::from(self.memory) {
                 break;

@@ -24,6 +24,7 @@ mod print;
 mod reshard;
 mod score;
 mod search;
+mod stop;
 mod unit_axes;
 pub mod unroll;
 mod usage;
@@ -32,6 +33,7 @@ pub use crate::recipe::Objective;
 pub use budget::Budget;
 pub use floor::{Least, least};
 pub use print::collective_name;
+pub use stop::Stop;
 
 use crate::collective::Collective;
 use crate::dtype::DType;
@@ -323,10 +325,10 @@ pub struct Plan {
     pub filled: Vec<StepId>,
     /// The name of the cost model.
     pub costs: &'static str,
-    /// Whether no plan of these axes and the moves of [`Collective`] is better under the cost model; of more than six
-    /// axes that go to one dim at once only two orders are moves here.
-    pub exact: bool,
-    /// Whether plans were looked at in which axes are cut in parts; [`Plan::exact`] speaks of them, too.
+    /// Whether the plan is optimal, else why the search ended without saying so. Of more than six axes that go to one
+    /// dim at once only two orders are moves here.
+    pub stop: Stop,
+    /// Whether plans were looked at in which axes are cut in parts; [`Plan::stop`] speaks of them, too.
     pub in_parts: bool,
     /// A time that no plan takes less than under the cost model. Where a plan is chosen by its time and is exact, its
     /// own; where it is chosen by bytes, or not all layouts were looked at, that of the computation.
@@ -449,7 +451,9 @@ impl Plan {
                 next.recipe = Some(recipe);
             }
             let (before, time) = (step.cost.time, next.cost.time);
-            self.exact &= time <= before;
+            if time > before {
+                self.stop = self.stop.unless_optimal(Stop::Methods);
+            }
             // What is asked for may even be faster.
             self.lower_bound = self.lower_bound.saturating_sub(before.saturating_sub(time) * self.times(id));
             self.steps[id] = next;
@@ -462,14 +466,9 @@ impl Plan {
         self.operands(id).first().map(|operand| &self.step(*operand).layout)
     }
 
-    /// Whether a method is asked for that is slower than the usual one.
-    pub fn is_slowed(&self) -> bool {
-        !self.exact && self.ids().any(|id| self.is_by_method(id))
-    }
-
-    fn is_by_method(&self, id: StepId) -> bool {
-        let step = self.step(id);
-        matches!(step.op, StepOp::Collective(_)) && self.program.value(step.user).method.is_some()
+    /// Whether no plan of its axes and moves is better under the cost model.
+    pub fn is_optimal(&self) -> bool {
+        self.stop == Stop::Optimal
     }
 
     /// The sums over all steps.

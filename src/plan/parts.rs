@@ -10,14 +10,11 @@
 
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Costs, Plan, PlanError, holes, limits};
+use super::{Budget, Costs, Plan, PlanError, holes, limits};
 use crate::collective::Collective;
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::program::{Definition, ExpectationKind, Program, Wanted};
-
-/// So many parts are looked at together: the layouts of an array grow as their factorial.
-const MOST_PARTS: usize = 4;
 
 /// Plans a program; axes are cut where that makes it cheaper.
 ///
@@ -38,7 +35,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     match holes::plan(&program, costs.as_ref(), SearchOptions { most, ..terms }) {
         Ok(found) if figure(&found) < figure(&whole) => Ok(Plan { in_parts: true, ..found }),
         // Nothing is below the plan of whole axes, if all was looked at.
-        Ok(found) => Ok(Plan { in_parts: found.exact, ..whole }),
+        Ok(found) => Ok(Plan { in_parts: found.is_optimal(), ..whole }),
         Err(error) => Ok(Plan { in_parts: !matches!(error, PlanError::TooLarge { .. }), ..whole }),
     }
 }
@@ -56,7 +53,7 @@ fn parts(program: &Program) -> Option<Vec<Vec<u32>>> {
     let count: usize =
         mesh.axes().iter().zip(&primes).filter(|(axis, _)| axis.size > 1).map(|(_, parts)| parts.len()).sum();
     let is_cut = primes.iter().any(|parts| parts.len() > 1);
-    (is_cut && count <= MOST_PARTS).then_some(primes)
+    (is_cut && count <= Budget::MOST_PARTS).then_some(primes)
 }
 
 /// The prime factors of a size, the smallest first; of 1 it is itself.

@@ -190,6 +190,8 @@ struct TotalsDocument {
 #[derive(Debug, Serialize)]
 struct OptimalDocument {
     proven: bool,
+    /// Why the search ended.
+    stop: &'static str,
     lower_bound_s: Seconds,
     /// By which costs: `book`, `bytes` or `exact`.
     model: &'static str,
@@ -225,7 +227,8 @@ pub fn plan<'a>(
         pinned: findings.products.iter().filter_map(|product| product.pin.as_ref()).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
         optimal: OptimalDocument {
-            proven: plan.exact,
+            proven: plan.is_optimal(),
+            stop: plan.stop.name(),
             lower_bound_s: findings.seconds(plan.lower_bound),
             model: plan.costs,
             axes_in_parts: plan.in_parts,

@@ -3,7 +3,7 @@
 use super::findings::Findings;
 use super::run;
 use crate::costs::Unit;
-use crate::plan::{StepId, StepOp};
+use crate::plan::{StepId, StepOp, Stop};
 use crate::units::Time;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ impl Findings<'_> {
     /// Whether a cheaper plan exists.
     fn optimality(&self) -> String {
         let plan = self.plan;
-        if plan.exact {
+        if plan.is_optimal() {
             let axes = if plan.in_parts { "axes in parts included" } else { "on whole axes" };
             return match plan.costs {
                 "bytes" => format!("no plan of these moves, {axes}, receives fewer bytes"),
@@ -33,10 +33,14 @@ impl Findings<'_> {
                 _ => format!("no plan of these moves, {axes}, takes less simulated time step by step"),
             };
         }
-        let why = match self.products.iter().any(|product| product.pin.is_some()) {
-            true => "products were done as they were pinned",
-            false if plan.is_slowed() => "collectives are done by the methods that are asked for",
-            false => "no cheaper one was found",
+        let why = match plan.stop {
+            Stop::Pins => "products were done as they were pinned",
+            Stop::Methods => "collectives are done by the methods that are asked for",
+            Stop::Limits => "within the limits no cheaper one was found",
+            Stop::Memory => "only some moves were searched, as `--max-memory` bounds the search",
+            Stop::Time => "the search ended at its time limit, which `--time-limit` sets",
+            Stop::Work => "the search ended at its limit on work",
+            Stop::Gap | Stop::Optimal => "no cheaper one was found",
         };
         let bound = self.seconds(plan.lower_bound);
         if bound.is_next_to_nothing() {
@@ -92,6 +96,7 @@ mod tests {
     use super::Findings;
     use crate::compiler::{self, Options};
     use crate::costs::CostModel;
+    use crate::plan::Stop;
     use crate::units::Time;
 
     /// By the book an AllReduce of little is eight hops; the fastest method takes four. The default says nothing of it.
@@ -114,7 +119,7 @@ mod tests {
         let (program, found) = compiler::check("mesh {X: 2} on tpu_v5e\nA: f32[4_X]\nC = AllGather_X(A)\n");
         let program = program.unwrap_or_else(|| panic!("{found:?}"));
         let mut compiled = compiler::preview(&program, &Options::default()).expect("a plan");
-        compiled.plan.exact = false;
+        compiled.plan.stop = Stop::Gap;
         // A tick of the machine is far below what is shown.
         for bound in [Time::ZERO, Time::from_ticks(1)] {
             compiled.plan.lower_bound = bound;

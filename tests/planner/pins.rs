@@ -113,7 +113,7 @@ fn every_pin_is_obeyed_at_the_least_cost_or_refused() {
                     let least = time(&plan);
                     let pinned = plan.choices[0].pinned.as_ref().expect("it is told");
                     assert_eq!((pinned.text.as_str(), pinned.best.time), (&*format!("by {pin}"), time(&free)));
-                    assert_eq!(plan.exact, least == time(&free), "{source}{plan}");
+                    assert_eq!(plan.is_optimal(), least == time(&free), "{source}{plan}");
                     assert!(plan.lower_bound <= least);
                     obeyed += 1;
                 }

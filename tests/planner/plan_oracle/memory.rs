@@ -138,11 +138,11 @@ fn limits_on_memory() {
                 // What a move takes beside its operand is learned from plans that take too much, so that now and then a
                 // plan that takes less is not found.
                 assert!(held > limit || price.0 >= least.0, "{}{plan}", text(limit));
-                assert!(!plan.exact || price.0 == least.0, "{}{plan}", text(limit));
+                assert!(!plan.is_optimal() || price.0 == least.0, "{}{plan}", text(limit));
                 fits += usize::from(held <= limit);
                 best += usize::from(held <= limit && price.0 == least.0);
                 count += 1;
-                proven += usize::from(plan.exact);
+                proven += usize::from(plan.is_optimal());
             }
         }
     }

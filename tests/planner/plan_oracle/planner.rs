@@ -68,7 +68,7 @@ impl Planner<'_> {
     pub fn agrees(&self, source: &str, least: Price) {
         let plan = self.plan(source);
         assert_eq!(self.price(&plan), least, "\n{source}\n{plan}");
-        assert!(plan.exact, "\n{source}\n{plan}");
+        assert!(plan.is_optimal(), "\n{source}\n{plan}");
         // The bound is on the time, which is not what bytes are saved for.
         let time = plan.totals().time();
         match self.model {
