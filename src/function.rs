@@ -210,6 +210,8 @@ pub enum Binary {
     Add,
     /// `a - b`
     Sub,
+    /// `a * b`; of integers it wraps
+    Mul,
     /// `a / b`
     Div,
     /// The larger of two
@@ -220,13 +222,14 @@ pub enum Binary {
 
 impl Binary {
     /// All of them.
-    pub const ALL: [Binary; 5] = [Binary::Add, Binary::Sub, Binary::Div, Binary::Larger, Binary::Smaller];
+    pub const ALL: [Binary; 6] = [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div, Binary::Larger, Binary::Smaller];
 
     /// A row for each.
     pub const fn facts(self) -> Facts {
         match self {
             Binary::Add => of_numbers("add").keeps_zero(),
             Binary::Sub => of_numbers("sub").keeps_zero(),
+            Binary::Mul => of_numbers("mul").keeps_zero(),
             Binary::Div => of_floats("div").partial(),
             Binary::Larger => of_numbers("larger").keeps_zero().rises().selects(),
             Binary::Smaller => of_numbers("smaller").keeps_zero().rises().selects(),

@@ -5,7 +5,7 @@
 //!
 //! | open | passes |
 //! | --- | --- |
-//! | `U` | neg, scale, a sum or difference of two, a quotient or product with a closed partner, a closed choice of two or of one and 0 |
+//! | `U` | neg, scale, a sum or difference of two, a quotient or product (of elements too) with a closed partner, a closed choice of two or of one and 0 |
 //! | `MEAN` | the same, and adding a closed value or a number |
 //! | `MAX`, `MIN` | what never falls: relu, exp, tanh, sigmoid, + c, × c >= 0, a cast to a wider type, the larger (smaller) of two, the larger or smaller of one and a closed one, a bound, a closed choice; neg swaps them |
 //! | `MUL` | products of two, abs, a closed choice of two |
@@ -57,6 +57,9 @@ pub fn map(function: Function, operator: Operator, from: &[DType], to: DType) ->
         }
         (Operator::Sum | Operator::Mean, Function::Binary(Binary::Div)) if is_exact(from[0], to) => {
             passage(ONE, operator)
+        }
+        (_, Function::Binary(Binary::Mul)) if !matches!(operator, Operator::Max | Operator::Min) => {
+            product(operator, [from[0], from[1]], to, false)
         }
         (Operator::Sum, Function::Binary(Binary::Add | Binary::Sub)) if exact => passage(BOTH, operator),
         (Operator::Mean, Function::Binary(Binary::Add | Binary::Sub)) => passage(ANY, operator),
@@ -111,7 +114,7 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         Function::ByNumber(ByNumber::Shift | ByNumber::Scale, _) => (float && rises, ONE, operator),
         Function::Unary(_) if function.facts().trend == Trend::Falls => (float, ONE, swapped),
         Function::Unary(_) | Function::ByNumber(..) => (rises, ONE, operator),
-        Function::Binary(Binary::Add | Binary::Sub | Binary::Div)
+        Function::Binary(Binary::Add | Binary::Sub | Binary::Mul | Binary::Div)
         | Function::Over(_)
         | Function::Fill { .. }
         | Function::Where

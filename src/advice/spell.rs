@@ -618,6 +618,7 @@ impl<'a> Speller<'a> {
             (Definition::Map { function, .. }, [a, b]) => match function {
                 Function::Binary(Binary::Add) => format!("{a} + {b}"),
                 Function::Binary(Binary::Sub) => format!("{a} - {b}"),
+                Function::Binary(Binary::Mul) => format!("{a} .* {b}"),
                 Function::Binary(Binary::Div) => format!("{a} / {b}"),
                 Function::Binary(Binary::Larger) if truths => format!("or({a}, {b})"),
                 Function::Binary(Binary::Smaller) if truths => format!("and({a}, {b})"),

@@ -144,6 +144,7 @@ impl Checker {
         let id = match (op, left, right) {
             (BinaryOp::Add, Number(a), Number(b)) => return Ok(Number(a + b)),
             (BinaryOp::Sub, Number(a), Number(b)) => return Ok(Number(a - b)),
+            (BinaryOp::Mul, Number(a), Number(b)) => return Ok(Number(a * b)),
             (BinaryOp::Div, _, Number(0.0)) => {
                 return Err(CheckError::BadDivision { at: span }.into());
             }
@@ -155,6 +156,9 @@ impl Checker {
             (BinaryOp::Sub, Number(c), Array(a)) => {
                 let negative = self.map(Function::Unary(Unary::Neg), &[a], wishes, span)?;
                 self.map(shift(c), &[negative], wishes, span)?
+            }
+            (BinaryOp::Mul, Array(a), Number(c)) | (BinaryOp::Mul, Number(c), Array(a)) => {
+                self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[a], wishes, span)?
             }
             (BinaryOp::Div, Array(a), Number(c)) => {
                 self.needs_float(Function::Binary(Binary::Div), a)?;
@@ -170,6 +174,7 @@ impl Checker {
             }
             (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Binary(Binary::Add), &[a, b], wishes, span)?,
             (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Binary(Binary::Sub), &[a, b], wishes, span)?,
+            (BinaryOp::Mul, Array(a), Array(b)) => self.map(Function::Binary(Binary::Mul), &[a, b], wishes, span)?,
             (BinaryOp::Div, Array(a), Array(b)) => self.map(Function::Binary(Binary::Div), &[a, b], wishes, span)?,
         };
         Ok(Array(id))
@@ -375,6 +380,7 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Unary(unary) => unary.facts().word,
         Function::Binary(Binary::Add) | Function::ByNumber(ByNumber::Shift, _) => "+",
         Function::Binary(Binary::Sub) => "-",
+        Function::Binary(Binary::Mul) => ".*",
         Function::Binary(Binary::Div) | Function::Over(_) => "/",
         Function::ByNumber(ByNumber::Scale, _) => "*",
         Function::Binary(Binary::Larger) | Function::ByNumber(ByNumber::AtLeast, _) => "max",

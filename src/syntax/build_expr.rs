@@ -38,6 +38,14 @@ impl Tall {
     }
 }
 
+/// What stands between two factors.
+enum Sign {
+    /// `.*` or `/`
+    Elementwise(BinaryOp),
+    /// `*`, `*_J`
+    Product(Contraction),
+}
+
 impl Builder {
     /// A whole expression.
     pub(super) fn expr(&self, pair: Pair<'_, Rule>) -> Result<Expr> {
@@ -63,13 +71,13 @@ impl Builder {
             let right = self.factor(right)?;
             let span = left.expr.span.join(right.expr.span);
             let height = left.height.max(right.height);
-            let contraction = match self.contraction(sign) {
-                None => {
+            let contraction = match self.sign(sign) {
+                Sign::Elementwise(op) => {
                     chain = false;
-                    left = binary(BinaryOp::Div, left, right)?;
+                    left = binary(op, left, right)?;
                     continue;
                 }
-                Some(contraction) => contraction,
+                Sign::Product(contraction) => contraction,
             };
             let implied = contraction == Contraction::Implied;
             if let (true, true, ExprKind::Product { factors, .. }) = (chain, implied, &mut left.expr.kind) {
@@ -88,16 +96,17 @@ impl Builder {
         Ok(left)
     }
 
-    /// How a sign contracts; `None` for `/`.
-    fn contraction(&self, sign: Pair<'_, Rule>) -> Option<Contraction> {
+    fn sign(&self, sign: Pair<'_, Rule>) -> Sign {
         let whole = self.span(&sign);
         let mut parts = sign.into_inner();
-        if parts.next()?.as_rule() == Rule::slash {
-            return None;
+        match parts.next().map(|part| part.as_rule()) {
+            Some(Rule::slash) => return Sign::Elementwise(BinaryOp::Div),
+            Some(Rule::dot_star) => return Sign::Elementwise(BinaryOp::Mul),
+            _ => {}
         }
-        let Some(subscript) = parts.next() else { return Some(Contraction::Implied) };
-        let names = self.items(subscript);
-        Some(match names.as_slice() {
+        let names = parts.next().map(|subscript| self.items(subscript)).unwrap_or_default();
+        Sign::Product(match names.as_slice() {
+            [] => Contraction::Implied,
             [only] if only.node == "LOCAL" => Contraction::Local(whole),
             _ => Contraction::Named(names),
         })

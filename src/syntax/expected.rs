@@ -55,7 +55,7 @@ fn after_blanks(text: &str, mut at: usize) -> usize {
 
 /// The word or the sign at the start: what a reader sees as one thing, at most 40 characters.
 fn token(text: &str) -> &str {
-    let arrows = ["->", "\\rightarrow", "\\longrightarrow", "\\to", "\\cdot"];
+    let arrows = ["->", "\\rightarrow", "\\longrightarrow", "\\to", "\\cdot", "\\odot", ".*"];
     if let Some(arrow) = arrows.into_iter().find(|arrow| text.starts_with(arrow)) {
         return &text[..arrow.len()];
     }
@@ -120,7 +120,9 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
     if is_latex(text, at) {
         return Some("this is LaTeX: `--lenient` reads the notation in it".to_owned());
     }
-    if at == 0 && ["*", "·", "⋅", "•", "∙", "@", "+", "/", "->", "→", "⟶", "\\to", "\\cdot"].contains(&found)
+    if at == 0
+        && ["*", ".*", "⊙", "\\odot", "·", "⋅", "•", "∙", "@", "+", "/", "->", "→", "⟶", "\\to", "\\cdot"]
+            .contains(&found)
     {
         return Some(format!("a statement goes on after a newline if the line before ends with `{found}`"));
     }
@@ -219,7 +221,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
-        Rule::product_sign | Rule::sum_sign | Rule::star | Rule::slash | Rule::minus => (2, "an operator"),
+        Rule::product_sign | Rule::sum_sign | Rule::star | Rule::dot_star | Rule::slash | Rule::minus => {
+            (2, "an operator")
+        }
         Rule::comma => (3, "`,`"),
         Rule::close_paren => (3, "`)`"),
         Rule::close_bracket => (3, "`]`"),

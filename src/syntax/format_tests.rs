@@ -32,6 +32,7 @@ fn each_form_has_one_spelling() {
         ("A[I_X,J]@B[J,K]\\rightarrow C[ I_{X} , K ]", "A[I_X, J] * B[J, K] -> C[I_X, K]"),
         ("C[I,K]=A*B", "C[I, K] = A * B"),
         ("C=A\\cdot_{LOCAL}B", "C = A *_LOCAL B"),
+        ("C=2.*A⊙B\\odot D", "C = 2 .* A .* B .* D"),
         ("C = A ·_{ N , H } B *_{J} D", "C = A *_{N,H} B *_J D"),
         ("A[I_{XY},J_{X, Y},K_{data},L_{ data , model }]->B", "A[I_XY, J_{X,Y}, K_data, L_{data,model}] -> B"),
         ("A[I] {U.X} + B[I]{ MAX_{X} } -> C[I]{U_{X,Y}}", "A[I]{U_X} + B[I]{MAX_X} -> C[I]{U_{X,Y}}"),
@@ -166,7 +167,9 @@ fn scribble(text: &str, pick: &mut impl FnMut() -> u8, out: &mut String) {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let arrow = rest.starts_with("->");
+        let elements = rest.starts_with(".*");
         let shown = match (c, arrow) {
+            ('.', _) if elements => [".*", "⊙", "\\odot "][usize::from(pick() % 3)],
             ('-', true) => ["->", "→", "⟶", "\\to "][usize::from(pick() % 4)],
             ('*', _) => ["*", "·", "@", "\\cdot", "⋅"][usize::from(pick() % 5)],
             ('\'', _) => ["'", "’", "′"][usize::from(pick() % 3)],
@@ -176,7 +179,7 @@ fn scribble(text: &str, pick: &mut impl FnMut() -> u8, out: &mut String) {
         let in_name = out.ends_with(|c: char| c == '_' || c.is_alphanumeric());
         out.push_str(if before % 3 == 1 && in_name { " " } else { "" });
         out.push_str(shown);
-        rest = &rest[if arrow { 2 } else { c.len_utf8() }..];
+        rest = &rest[if arrow || elements { 2 } else { c.len_utf8() }..];
         match c {
             '(' | '[' | '{' => depth.push(c),
             ')' | ']' | '}' => drop(depth.pop()),

@@ -147,6 +147,7 @@ fn leaf(pair: &Pair<'_, Rule>) -> (Kind, String) {
     match pair.as_rule() {
         Rule::arrow => (Kind::Sign, "->".to_owned()),
         Rule::star => (Kind::Sign, "*".to_owned()),
+        Rule::dot_star => (Kind::Sign, ".*".to_owned()),
         Rule::equals | Rule::sum_sign | Rule::slash => (Kind::Sign, pair.as_str().to_owned()),
         Rule::comma => (Kind::Comma, ",".to_owned()),
         Rule::colon => (Kind::Colon, ":".to_owned()),
@@ -203,11 +204,12 @@ fn joined(pair: Pair<'_, Rule>) -> String {
     }
 }
 
-/// `*`, `*_J`, `*_{N,H}`, `/`
+/// `*`, `*_J`, `*_{N,H}`, `.*`, `/`
 fn product_sign(pair: Pair<'_, Rule>) -> String {
     let mut parts = pair.into_inner();
     let sign = match parts.next() {
         Some(sign) if sign.as_rule() == Rule::slash => "/",
+        Some(sign) if sign.as_rule() == Rule::dot_star => ".*",
         _ => "*",
     };
     sign.to_owned() + &parts.next().map(|part| subscript(part, true)).unwrap_or_default()

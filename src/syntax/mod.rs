@@ -317,13 +317,15 @@ impl CollectiveName {
     }
 }
 
-/// `+` or `-`, `/`
+/// `+`, `-`, `.*` or `/`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOp {
     /// `+`
     Add,
     /// `-`
     Sub,
+    /// `.*`: element by element
+    Mul,
     /// `/`
     Div,
 }
@@ -351,7 +353,7 @@ pub enum ExprKind {
         /// How the contraction is named.
         contraction: Contraction,
     },
-    /// `A + B`, `A - B`, `A / B`
+    /// `A + B`, `A - B`, `A .* B`, `A / B`
     Binary {
         /// Which.
         op: BinaryOp,

@@ -162,6 +162,7 @@ impl Display for Expr {
                 let (sign, least) = match op {
                     BinaryOp::Add => ("+", Strength::Sum),
                     BinaryOp::Sub => ("-", Strength::Sum),
+                    BinaryOp::Mul => (".*", Strength::Term),
                     BinaryOp::Div => ("/", Strength::Term),
                 };
                 let right_least = if least == Strength::Sum { Strength::Term } else { Strength::Factor };
@@ -217,7 +218,7 @@ impl Display for At<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let strength = match &self.1.kind {
             ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Sub, .. } => Strength::Sum,
-            ExprKind::Binary { op: BinaryOp::Div, .. } | ExprKind::Product { .. } => Strength::Term,
+            ExprKind::Binary { op: BinaryOp::Mul | BinaryOp::Div, .. } | ExprKind::Product { .. } => Strength::Term,
             ExprKind::Array(_)
             | ExprKind::Number(_)
             | ExprKind::Neg(_)

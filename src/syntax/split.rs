@@ -161,7 +161,7 @@ impl Cutter<'_> {
             ')' => self.close('('),
             ']' => self.close('['),
             '}' => self.close('{'),
-            '+' | '-' | '/' | ',' | '=' | ':' | '→' | '⟶' => self.open_ended = true,
+            '+' | '-' | '/' | ',' | '=' | ':' | '→' | '⟶' | '⊙' => self.open_ended = true,
             '>' => self.open_ended = after_minus,
             '*' | '·' | '⋅' | '•' | '∙' | '@' => self.product_sign(),
             '\\' => {
@@ -169,7 +169,7 @@ impl Cutter<'_> {
                 self.at += word.len();
                 match word {
                     "cdot" => self.product_sign(),
-                    "to" | "rightarrow" | "longrightarrow" => self.open_ended = true,
+                    "to" | "rightarrow" | "longrightarrow" | "odot" => self.open_ended = true,
                     _ => {}
                 }
             }
@@ -341,8 +341,10 @@ mod tests {
 
     #[test]
     fn operators_commas_and_arrows_ask_for_more() {
-        for sign in ["*", "+", "-", "/", "·", "*_J", "*_LOCAL", "·_{N,H}", "\\cdot_J", ",", "->", "→", "\\to", "="]
-        {
+        for sign in [
+            "*", "+", "-", "/", "·", "*_J", "*_LOCAL", "·_{N,H}", "\\cdot_J", ",", "->", "→", "\\to", "=", ".*", "⊙",
+            "\\odot",
+        ] {
             let source = format!("A {sign} # rest\n\n B -> C\nD = E");
             assert_eq!(cut(&source).len(), 2, "{source}");
         }

@@ -299,7 +299,7 @@ pub(super) mod properties {
         leaf.prop_recursive(5, 24, 3, |inner| {
             let names = || prop::collection::vec(plain(), 1..3);
             let few = || prop::collection::vec(plain(), 0..3);
-            let op = prop::sample::select(vec![BinaryOp::Add, BinaryOp::Sub, BinaryOp::Div]);
+            let op = prop::sample::select(vec![BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div]);
             let kinds = vec![
                 CollectiveName::AllGather,
                 CollectiveName::ReduceScatter,

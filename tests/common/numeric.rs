@@ -335,6 +335,7 @@ fn apply(function: Function, x: &[i64]) -> i64 {
         Function::Identity | Function::Cast(_) | Function::Fill { .. } => x[0],
         Function::Binary(Binary::Add) => x[0].wrapping_add(x[1]),
         Function::Binary(Binary::Sub) => x[0].wrapping_sub(x[1]),
+        Function::Binary(Binary::Mul) => x[0].wrapping_mul(x[1]),
         Function::Binary(Binary::Div) => scramble(x[1]).wrapping_mul(x[0]),
         Function::Unary(Unary::Neg) => x[0].wrapping_neg(),
         Function::ByNumber(ByNumber::Scale, Scalar(by)) => x[0].wrapping_mul(factor(by)),

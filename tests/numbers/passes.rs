@@ -38,6 +38,7 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Binary(Binary::Add) => x[0] + x[1],
         Function::Binary(Binary::Sub) => x[0] - x[1],
         // Nothing is promised of a division by zero.
+        Function::Binary(Binary::Mul) => x[0] * x[1],
         Function::Binary(Binary::Div) if x[1] == 0.0 => f64::NAN,
         Function::Binary(Binary::Div) => x[0] / x[1],
         Function::Unary(Unary::Neg) => -x[0],

@@ -79,6 +79,7 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
         Function::Binary(binary) => match binary {
             Binary::Add => format!("{a} + {b}"),
             Binary::Sub => format!("{a} - {b}"),
+            Binary::Mul => format!("{a} * {b}"),
             Binary::Div => format!("{a} / {b}"),
             Binary::Larger => format!("jnp.maximum({a}, {b})"),
             Binary::Smaller => format!("jnp.minimum({a}, {b})"),

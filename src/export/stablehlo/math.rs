@@ -127,6 +127,7 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
             let operation = match binary {
                 Binary::Add => "add",
                 Binary::Sub => "subtract",
+                Binary::Mul => "multiply",
                 Binary::Div => "divide",
                 Binary::Larger => "maximum",
                 Binary::Smaller => "minimum",

@@ -309,7 +309,8 @@ fn index_length(einsum: &Einsum, operands: &[Operand], index: u8, terms: &Terms)
     found.unwrap_or(1)
 }
 
-/// An elementwise function of closed values, or of the pieces of what it passes.
+/// An elementwise function of closed values, or of the pieces of what it passes. A product of elements is a product that
+/// contracts nothing.
 pub(super) fn map(
     run: &mut Run<'_>,
     id: OpId,
@@ -318,6 +319,9 @@ pub(super) fn map(
     einsum: &Einsum,
     blocks: &[&Rc<Block>],
 ) -> Result<Rc<Block>, Flaw> {
+    if function == Function::Binary(Binary::Mul) {
+        return product(run, id, device, einsum, blocks);
+    }
     let mut operands = operands(run, id, device, blocks)?;
     if let [only] = operands.as_slice()
         && let Some((term, parts)) = only.done(function, einsum, &mut run.terms)

@@ -218,6 +218,9 @@ impl Terms {
         operands: &[TermId],
         dtype: DType,
     ) -> Option<(TermId, Canonical)> {
+        if let (Function::Binary(Binary::Mul), [left, right]) = (function, operands) {
+            return self.product(einsum, [*left, *right], dtype);
+        }
         let canonical = Canonical::new(einsum, operands, function == Function::Binary(Binary::Add));
         let mut operands = operands.to_vec();
         if canonical.swapped {

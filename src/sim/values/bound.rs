@@ -355,6 +355,7 @@ impl Each {
         let all: f64 = terms.iter().map(|term| term.most()).sum();
         match self.function {
             Function::Unary(Unary::Square) => all * all,
+            Function::Binary(Binary::Mul) => terms[0].most() * terms[1].most(),
             Function::ByNumber(ByNumber::Scale, Scalar(c)) => c.abs() * all + 1.0,
             Function::ByNumber(ByNumber::Shift, Scalar(c)) => c.abs() + all + 1.0,
             // A float is cut and saturates.
@@ -398,6 +399,11 @@ impl Each {
             },
             Function::Binary(binary) => match binary {
                 Binary::Add | Binary::Sub => all,
+                Binary::Mul => {
+                    // An infinite partner of what is exact is no reason to doubt it.
+                    let part = |bound: f64, most: f64| if bound == 0.0 { 0.0 } else { bound * most };
+                    part(terms[0].bound, terms[1].most()) + part(terms[1].bound, first.value.abs())
+                }
                 Binary::Larger | Binary::Smaller => terms.iter().map(|term| term.bound).fold(0.0, f64::max),
                 Binary::Div => {
                     let least = terms[1].value.abs() - 2.0 * terms[1].bound;

@@ -52,6 +52,7 @@ macro_rules! float {
                 match function {
                     Binary::Add => |a, b| a + b,
                     Binary::Sub => |a, b| a - b,
+                    Binary::Mul => |a, b| a * b,
                     Binary::Div => |a, b| a / b,
                     Binary::Larger => Element::largest,
                     Binary::Smaller => Element::smallest,
@@ -110,6 +111,7 @@ impl Compute for i64 {
         match function {
             Binary::Add => i64::wrapping_add,
             Binary::Sub => i64::wrapping_sub,
+            Binary::Mul => i64::wrapping_mul,
             Binary::Larger => i64::max,
             Binary::Smaller => i64::min,
             Binary::Div => unreachable!("of floats alone"),
