@@ -11,8 +11,10 @@
 //! through the checker and, for the bytes, through the planner.
 
 mod spell;
+mod waste;
 mod written;
 
+pub use waste::wasted;
 pub use written::{apply_all, spelled_out, unwritten, word};
 
 use crate::costs::CostModel;

@@ -3,6 +3,7 @@
 use super::input::{self, Source};
 use super::progress::during;
 use super::{Common, Failure, Format};
+use crate::advice;
 use crate::compiler::{self, Compiled, Options};
 use crate::diag::Diagnostics;
 use crate::expect;
@@ -20,6 +21,8 @@ pub(super) struct Checked {
     /// What the checker says of it, and which expectations do not hold.
     pub(super) diagnostics: Diagnostics,
     pub(super) format: Format,
+    /// What the plan is found to waste.
+    wasted: Diagnostics,
     breaches: Diagnostics,
 }
 
@@ -35,7 +38,15 @@ impl Checked {
         let format = common.output.format;
         let source = common.read(source);
         let (program, diagnostics) = input::checked(&source, &options, format)?;
-        Ok(Checked { source, program, options, diagnostics, format, breaches: Diagnostics::default() })
+        Ok(Checked {
+            source,
+            program,
+            options,
+            diagnostics,
+            format,
+            wasted: Diagnostics::default(),
+            breaches: Diagnostics::default(),
+        })
     }
 
     /// Says why the program cannot be compiled.
@@ -64,14 +75,19 @@ impl Checked {
         text::machine(topology, self.options.assumes_hardware(&self.program))
     }
 
-    /// Finds which expectations do not hold.
+    /// Finds what the plan wastes, and which expectations do not hold.
     pub(super) fn judge(&mut self, compiled: &Compiled, makespan: Option<Time>) {
         self.breaches = expect::judge(&compiled.plan, &compiled.topology, makespan);
+        self.wasted = advice::wasted(&compiled.plan);
+        self.diagnostics.extend(self.wasted.clone());
         self.diagnostics.extend(self.breaches.clone());
     }
 
-    /// Tells which expectations do not hold, after the report.
+    /// Tells what is wasted and which expectations do not hold, after the report.
     pub(super) fn judged(&self) -> Result<(), Failure> {
+        if self.format == Format::Text {
+            input::tell(&self.wasted, &self.source);
+        }
         input::judged(&self.source, &self.breaches, self.format)
     }
 }

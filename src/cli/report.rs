@@ -39,6 +39,7 @@ impl Report {
         let (timing, record) = recorded.map_err(|error| Failure::Call(error.to_string()))?;
         let breaches = crate::expect::judge(&compiled.plan, &compiled.topology, Some(timing.makespan));
         let mut all = diagnostics;
+        all.extend(crate::advice::wasted(&compiled.plan));
         all.extend(breaches.clone());
         let assumed = options.assumes_hardware(&program);
         let text = Source { name: &source.name, text: &source.text, diagnostics: &all };

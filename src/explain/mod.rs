@@ -53,6 +53,7 @@ pub const PAGES: &[Page] = pages![
     "function-arguments",
     "function-subscript",
     "gather-major",
+    "gathered-then-cut",
     "hardware-profile",
     "implicit-input",
     "input-hole",

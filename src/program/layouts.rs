@@ -55,7 +55,7 @@ impl Checker {
             self.diagnostics.push(&CheckError::DimsLeftOut { at });
         }
         let (wishes, places) = self.wishes(brackets, array)?;
-        let holes = brackets.dims.iter().filter(|dim| matches!(dim.subscript, Some(Subscript::Hole(_)))).count();
+        let holes = brackets.dims.iter().filter(|dim| brackets.hole(dim).is_some()).count();
         if let Some(open) = brackets.open.as_ref().filter(|_| holes > 0) {
             return Err(CheckError::HoleBesideOpenSum { array: quoted(array), at: open.span }.into());
         }
@@ -92,7 +92,7 @@ impl Checker {
     fn partly(&mut self, brackets: &Brackets, sharding: &Sharding) -> Checked<Vec<Option<Axes>>> {
         let mut written = Vec::new();
         for item in &brackets.dims {
-            let is_hole = matches!(item.subscript, Some(Subscript::Hole(_)));
+            let is_hole = brackets.hole(item).is_some();
             for _ in self.item_wishes(&item.dim, item.span)? {
                 written.push((!is_hole).then(|| sharding.dims[written.len()]));
             }

@@ -135,15 +135,19 @@ impl Checker {
             [_, _, ..] => format!("the factors share {}", names.join(", ")),
         };
         let union: Vec<String> = self.union(&[left, right]).iter().map(|dim| self.dims.name(dim.id)).collect();
-        let keep = format!("write the dims of the result: `C[{}] = ..` keeps all", union.join(", "));
-        let help = match shared.as_slice() {
-            [] => keep,
-            [one] => format!("`*_{0}` contracts `{0}`; or {keep}", self.dims.name(one.id)),
-            many => {
-                let many: Vec<String> = many.iter().map(|dim| self.dims.name(dim.id)).collect();
-                format!("`*_{{{}}}` contracts these; or {keep}", many.join(","))
-            }
+        let keep = format!("`C[{}]_? = ..` keeps all dims, in any layout", union.join(", "));
+        let shared: Vec<String> = shared.iter().map(|dim| self.dims.name(dim.id)).collect();
+        let contracts = match shared.as_slice() {
+            [] => String::new(),
+            [one] => format!("`*_{one}` contracts `{one}`; "),
+            many => format!("`*_{{{}}}` contracts these; ", many.join(",")),
         };
+        // One has all dims of the other: of two matrices that share one dim nobody means elements.
+        let has_all =
+            |one: ValueId, other: ValueId| self.value(other).dims.iter().all(|dim| self.value(one).dims.contains(dim));
+        let is_elementwise = !shared.is_empty() && (has_all(left, right) || has_all(right, left));
+        let elementwise = if is_elementwise { "`.*` multiplies element by element; " } else { "" };
+        let help = format!("{elementwise}{contracts}{keep}");
         Err(CheckError::ContractionUnclear { why, at: span, help }.into())
     }
 

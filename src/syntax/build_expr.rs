@@ -257,16 +257,17 @@ impl Builder {
 
     pub(super) fn brackets(&self, pair: Pair<'_, Rule>) -> Result<Brackets> {
         let span = self.span(&pair);
-        let (mut dims, mut rest, mut open) = (Vec::new(), None, None);
+        let (mut dims, mut rest, mut free, mut open) = (Vec::new(), None, None, None);
         for part in pair.into_inner() {
             match part.as_rule() {
                 Rule::dim => dims.push(self.dim(part)?),
                 Rule::ellipsis => rest = Some(self.span(&part)),
+                Rule::free => free = Some(self.span(&part)),
                 Rule::open_sum => open = Some(self.open_sum(part)?),
                 _ => {}
             }
         }
-        Ok(Brackets { dims, rest, open, span })
+        Ok(Brackets { dims, rest, free, open, span })
     }
 
     fn dim(&self, pair: Pair<'_, Rule>) -> Result<DimRef> {

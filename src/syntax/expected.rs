@@ -231,6 +231,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::equals | Rule::value => (4, "`=`"),
         Rule::arrow | Rule::result => (4, "`->`"),
         Rule::hole => (5, "`?`"),
+        Rule::free => (8, "`_?`"),
         Rule::colon | Rule::typing => (6, "`:`"),
         Rule::open_bracket | Rule::brackets => (6, "`[`"),
         Rule::open_paren | Rule::group | Rule::arguments => (7, "`(`"),

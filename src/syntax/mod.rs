@@ -208,17 +208,30 @@ pub struct Target {
     pub span: Span,
 }
 
-/// `[I_X, J]{U_Y}`
+/// `[I_X, J]{U_Y}`, `[I, J]_?`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Brackets {
     /// The dims in order.
     pub dims: Vec<DimRef>,
     /// `...` behind the dims: there are others, of which nothing is said.
     pub rest: Option<Span>,
+    /// `_?` behind the brackets: a dim without a subscript has a hole.
+    pub free: Option<Span>,
     /// The open sum, if it is written.
     pub open: Option<OpenRef>,
     /// From `[` to the last bracket or brace.
     pub span: Span,
+}
+
+impl Brackets {
+    /// The place of the hole of a dim, its own or that of the brackets.
+    pub fn hole(&self, dim: &DimRef) -> Option<Span> {
+        match dim.subscript {
+            Some(Subscript::Hole(at)) => Some(at),
+            Some(Subscript::Axes(_)) => None,
+            None => self.free,
+        }
+    }
 }
 
 /// `I_X`, `128`, `I_{data,model}`, `I_?`

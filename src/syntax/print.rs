@@ -100,7 +100,8 @@ impl Display for Target {
 impl Display for Brackets {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let rest = if self.rest.is_some() { ", ..." } else { "" };
-        write!(f, "[{}{rest}]", self.dims.iter().format(", "))?;
+        let free = if self.free.is_some() { "_?" } else { "" };
+        write!(f, "[{}{rest}]{free}", self.dims.iter().format(", "))?;
         self.open.iter().try_for_each(|open| write!(f, "{open}"))
     }
 }

@@ -263,9 +263,11 @@ pub(super) mod properties {
             axes,
             span: Span::default(),
         });
-        (prop::collection::vec(dim, 0..4), prop::option::of(open)).prop_map(|(dims, open)| Brackets {
+        let free = any::<bool>().prop_map(|free| free.then(Span::default));
+        (prop::collection::vec(dim, 0..4), free, prop::option::of(open)).prop_map(|(dims, free, open)| Brackets {
             dims,
             rest: None,
+            free,
             open,
             span: Span::default(),
         })

@@ -239,14 +239,15 @@ impl Writer<'_> {
         let sum = left.range.most + right.range.most;
         let product = left.range.most * right.range.most;
         match (one, two) {
-            (None, None) => match self.choices.below(6) {
+            (None, None) => match self.choices.below(7) {
                 0 | 1 => made(format!("{} + {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
                 2 => made(format!("{} - {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
                 3 => {
                     let name = self.choices.one(&["max", "min"]);
                     made(format!("{name}({}, {})", operand.text, other.text), dtype, None, sum, exact, true)
                 }
-                4 if dtype.is_float() && right.dtype.is_float() => {
+                4 => made(format!("{} .* {}", operand.inner(), other.inner()), dtype, None, product, exact, false),
+                5 if dtype.is_float() && right.dtype.is_float() => {
                     let text = format!("{} / (square({}) + 1)", operand.inner(), other.text);
                     let most = left.range.most + right.range.most * right.range.most;
                     made(text, dtype, None, most, false, false)
@@ -299,6 +300,10 @@ impl Writer<'_> {
             }
             (None, Some(Operator::Root)) => {
                 made(format!("{} - {}", operand.inner(), other.inner()), dtype, right.open.clone(), sum, exact, false)
+            }
+            (Some(Operator::Sum), None) if dtype == left.dtype => {
+                let text = format!("{} .* {}", operand.inner(), other.inner());
+                made(text, dtype, left.open.clone(), product, exact, false)
             }
             (Some(Operator::Mean), None) if same_dims => {
                 made(format!("{} + {}", operand.inner(), other.inner()), dtype, left.open.clone(), sum, exact, false)

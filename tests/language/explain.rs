@@ -1,5 +1,6 @@
 //! Every code has a page, every page a code, and the programs on it do what it says.
 
+use shardc::advice;
 use shardc::compiler::{self, Options, Spelling};
 use shardc::diag::Diagnostics;
 use shardc::expect;
@@ -75,7 +76,10 @@ fn codes(source: &str) -> BTreeSet<String> {
     match program.map(|program| compiler::compile(&program, &options)) {
         None => {}
         Some(Err(found)) => diagnostics.extend(found),
-        Some(Ok(compiled)) => diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None)),
+        Some(Ok(compiled)) => {
+            diagnostics.extend(advice::wasted(&compiled.plan));
+            diagnostics.extend(expect::judge(&compiled.plan, &compiled.topology, None));
+        }
     }
     diagnostics.iter().map(|found| found.code.clone()).collect()
 }

@@ -256,7 +256,7 @@ fn brackets(dims: &[(&str, &str)]) -> Brackets {
         subscript: (!axes.is_empty()).then(|| Subscript::Axes(vec![name(axes)])),
         span: Span::default(),
     };
-    Brackets { dims: dims.iter().map(dim).collect(), rest: None, open: None, span: Span::default() }
+    Brackets { dims: dims.iter().map(dim).collect(), rest: None, free: None, open: None, span: Span::default() }
 }
 
 fn array(text: &str, dims: &[(&str, &str)]) -> Expr {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod elements;
 mod operators;
 mod oracle;
 mod padding;
