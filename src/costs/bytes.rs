@@ -34,7 +34,7 @@ impl Costs for ReceivedBytes<'_> {
         let Some((chosen, time)) = timed else {
             return Cost { received: collective.bytes_received(from, mesh), ..limited(Time::ZERO, Limit::Free) };
         };
-        let received = self.tuner.usage(collective, from, None, &chosen.recipe).received();
+        let received = self.tuner.usage(collective, from, None, &chosen).received();
         Cost { received, ..limited(time, Limit::Bandwidth) }
     }
 

@@ -142,6 +142,7 @@ impl<'a> Built<'a> {
             carried,
             origins: Vec::new(),
             filled: Vec::new(),
+            split: Vec::new(),
             costs: costs.name(),
             stop,
             in_parts: false,

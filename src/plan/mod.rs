@@ -24,6 +24,7 @@ mod print;
 mod reshard;
 mod score;
 mod search;
+mod splits;
 mod stop;
 mod unit_axes;
 pub mod unroll;
@@ -215,7 +216,11 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
     let Request { written, alternatives, budget } = request;
     let options = |allowed| SearchOptions { alternatives, budget, ..SearchOptions::new(allowed) };
     unit_axes::plan_without(program, |program| {
-        let plan = parts::plan(program, costs, options(Allowed::Moves))?;
+        // What a softmax in parts combines is written nowhere.
+        let plan = match written {
+            true => parts::plan(program, costs, options(Allowed::Moves))?,
+            false => splits::plan(program, costs, options(Allowed::Moves))?,
+        };
         if !written || plan.ids().all(|id| !plan.is_unwritten(id)) {
             return Ok(plan);
         }
@@ -323,6 +328,8 @@ pub struct Plan {
     pub origins: Vec<StepId>,
     /// The inputs whose layouts the plan chose.
     pub filled: Vec<StepId>,
+    /// The names of the softmaxes that the plan computes in parts: `P`.
+    pub split: Vec<String>,
     /// The name of the cost model.
     pub costs: &'static str,
     /// Whether the plan is optimal, else why the search ended without saying so. Of more than six axes that go to one
@@ -445,7 +452,7 @@ impl Plan {
                 if let Ok(chosen) = &recipe
                     && let Some(time) = chosen.time
                 {
-                    next.usage = tuner.usage(collective, from, asked, &chosen.recipe);
+                    next.usage = tuner.usage(collective, from, asked, chosen);
                     next.cost.time = if by_clock { time } else { step.cost.time };
                 }
                 next.recipe = Some(recipe);

@@ -25,6 +25,7 @@ mod product;
 mod reduce;
 mod repeat;
 mod several;
+mod softmax;
 mod statements;
 
 #[cfg(test)]
@@ -46,6 +47,7 @@ use crate::method::Method;
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{Ast, Name};
+use std::ops::Range;
 
 /// Checks a program: all that is wrong at once, and the program if nothing is; warnings and notes come with it.
 pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
@@ -114,6 +116,26 @@ impl Program {
     /// One value.
     pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.index()]
+    }
+
+    /// The same program with more values between its own.
+    ///
+    /// - `renumbered`: the new number of each value.
+    /// - `bodies`: the values of each repeat's body, among the new ones.
+    fn with_values(self, values: Vec<Value>, renumbered: &[ValueId], bodies: &[Range<usize>]) -> Program {
+        let new = |id: ValueId| renumbered[id.index()];
+        let aliases = self.aliases.iter().map(|alias| Alias { value: new(alias.value), ..alias.clone() }).collect();
+        let outputs = self.outputs.iter().map(|output| new(*output)).collect();
+        let repeats = self.repeats.iter().zip(bodies).map(|(repeat, body)| {
+            let carried = repeat.carried.iter().map(|carried| Carried {
+                entry: new(carried.entry),
+                first: new(carried.first),
+                last: new(carried.last),
+            });
+            Repeat { body: body.clone(), carried: carried.collect(), ..repeat.clone() }
+        });
+        let repeats = repeats.collect();
+        Program { values, aliases, outputs, repeats, ..self }
     }
 
     /// The ids of all values, in order.
@@ -311,6 +333,19 @@ impl Definition {
             | Definition::Map { .. }
             | Definition::Move { written: false, .. }
             | Definition::Rename { .. } => false,
+        }
+    }
+
+    /// The operands, to be given other numbers.
+    fn operands_mut(&mut self) -> &mut [ValueId] {
+        match self {
+            Definition::Input { .. } => &mut [],
+            Definition::Product { operands, .. } => operands,
+            Definition::Map { operands, .. } => operands,
+            Definition::Reduce { operand, .. }
+            | Definition::Move { operand, .. }
+            | Definition::Collective { operand, .. }
+            | Definition::Rename { operand } => std::slice::from_mut(operand),
         }
     }
 

@@ -12,7 +12,7 @@
 
 use super::checker::{Checker, quoted};
 use super::error::CheckError;
-use super::{Alias, Carried, Definition, Program, Repeat, Value, ValueId, Wanted};
+use super::{Carried, Definition, Program, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
 use crate::function::{Filler, Function};
 use crate::layout::{Dim, DimId};
@@ -131,19 +131,7 @@ impl Padder {
 
     fn run(mut self) -> Program {
         while self.copy() {}
-        let new = |id: ValueId| self.renumbered[id.index()];
-        let aliases = self.old.aliases.iter().map(|alias| Alias { value: new(alias.value), ..alias.clone() }).collect();
-        let outputs = self.old.outputs.iter().map(|output| new(*output)).collect();
-        let repeats = self.old.repeats.iter().zip(&self.bodies).map(|(repeat, body)| {
-            let carried = repeat.carried.iter().map(|Carried { entry, first, last }| Carried {
-                entry: new(*entry),
-                first: new(*first),
-                last: new(*last),
-            });
-            Repeat { body: body.clone(), carried: carried.collect(), ..repeat.clone() }
-        });
-        let repeats = repeats.collect();
-        Program { values: self.values, aliases, outputs, repeats, ..self.old }
+        self.old.with_values(self.values, &self.renumbered, &self.bodies)
     }
 
     /// Copies all values; whether a repeat hands on padding that its first iteration does not begin with, so that they
@@ -182,7 +170,7 @@ impl Padder {
         for dim in &mut value.dims {
             dim.size = self.padded.get(&dim.id).copied().unwrap_or(dim.size);
         }
-        for operand in operands_mut(&mut value.definition) {
+        for operand in value.definition.operands_mut() {
             *operand = self.renumbered[operand.index()];
         }
         self.fill_operands(&mut value);
@@ -309,16 +297,4 @@ impl Padder {
 fn without(mut dims: BTreeSet<DimId>, dim: DimId) -> BTreeSet<DimId> {
     dims.remove(&dim);
     dims
-}
-
-fn operands_mut(definition: &mut Definition) -> &mut [ValueId] {
-    match definition {
-        Definition::Input { .. } => &mut [],
-        Definition::Product { operands, .. } => operands,
-        Definition::Map { operands, .. } => operands,
-        Definition::Reduce { operand, .. }
-        | Definition::Move { operand, .. }
-        | Definition::Collective { operand, .. }
-        | Definition::Rename { operand } => std::slice::from_mut(operand),
-    }
 }

@@ -64,8 +64,8 @@ pub struct Chosen {
     pub methods: String,
     /// Its time on the simulated links, nothing else being on them; `None` if it has too many operations to be tried.
     pub time: Option<Time>,
-    /// What it puts on the links of each axis; nothing either where it cannot be tried.
-    pub links: Vec<AxisLoad>,
+    /// What it puts on the links of each axis if all devices have the operand; nothing either where it cannot be tried.
+    links: Vec<AxisLoad>,
     /// Operations and operands.
     pub work: usize,
 }
@@ -190,8 +190,8 @@ impl<'a> Tuner<'a> {
     /// What a recipe comes to, on an array of this layout.
     ///
     /// - `asked`: the method that the recipe was asked for with.
-    pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, recipe: &Recipe) -> StepUsage {
-        let mesh = &self.topology.mesh;
+    pub fn usage(&self, collective: &Collective, from: &Layout, asked: Option<Method>, chosen: &Chosen) -> StepUsage {
+        let (mesh, recipe) = (&self.topology.mesh, &chosen.recipe);
         // Where only first devices have something, the others neither send nor hold it.
         let absent = if from.sharding.operator == Operator::Root { from.sharding.open } else { AxisSet::NONE };
         let part = self.part(collective.axes(&from.sharding, mesh).union(recipe.borrowed()).union(absent));
@@ -207,6 +207,12 @@ impl<'a> Tuner<'a> {
                 there.emit(builder, input)
             });
         let usage = StepUsage::of(Verified::emitted(&schedule), result).renumbered(&|axis| part.whole(axis));
+        // The trial has all devices send.
+        let links = match absent.is_empty() {
+            true => chosen.links.clone(),
+            false => part_trial(&part, &schedule, Time::MAX).map(|trial| trial.links).unwrap_or_default(),
+        };
+        let usage = StepUsage { links, ..usage };
         self.working.borrow_mut().insert((collective.clone(), from.clone(), asked), usage.of_first());
         usage
     }

@@ -109,7 +109,7 @@ impl Step {
             times: plan.times(id),
             span: [plan.span(id).start, plan.span(id).end],
             traffic: Traffic::new(&usage),
-            links: step.recipe.iter().flatten().flat_map(|chosen| links(&chosen.links, topology)).collect(),
+            links: links(&step.usage.links, topology),
             working_bytes_per_device: usage.peak.0,
             flops_per_device: step.flops,
             time_s: Seconds::new(step.cost.time, topology),

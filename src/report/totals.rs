@@ -18,6 +18,10 @@ impl Findings<'_> {
             "total {time}: communication {communication} + compute {compute}, one step after the other ({costs} costs)\n"
         );
         text.push_str(&self.by_the_clock());
+        for name in &self.plan.split {
+            writeln!(text, "softmax `{name}` is computed in parts: its largest element, its powers and their sum")
+                .expect("a string");
+        }
         writeln!(text, "{}\n{}", run::usage(&totals.usage), self.optimality()).expect("a string");
         text + &self.whatever_the_plan()
     }

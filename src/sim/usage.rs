@@ -12,7 +12,7 @@
 //!
 //! Where devices are alike along an axis, one stands for all.
 
-use super::clock;
+use super::clock::{self, AxisLoad};
 use crate::mesh::{Axes, AxisId, AxisSet, DeviceId, Mesh, Orbits};
 use crate::schedule::presence::Presence;
 use crate::schedule::{Dense, OpId, OpKind, Operation, Schedule, Verified};
@@ -169,6 +169,8 @@ pub struct StepUsage {
     pub traffic: PerDevice<Traffic>,
     /// What each device holds.
     pub working: PerDevice<Working>,
+    /// What the links of each axis of the machine carry; nothing where that has not been simulated.
+    pub links: Vec<AxisLoad>,
 }
 
 impl StepUsage {
@@ -180,7 +182,7 @@ impl StepUsage {
             true => PerDevice::all(of(0)),
             false => PerDevice { axes: count.apart(), each: (0..count.devices().len()).map(of).collect() },
         };
-        StepUsage { traffic: count.traffic(), working }
+        StepUsage { traffic: count.traffic(), working, links: Vec::new() }
     }
 
     /// Of a step that does nothing.
@@ -191,7 +193,7 @@ impl StepUsage {
     /// Of a step in which nothing is sent, and each device makes so many bytes.
     pub fn local(bytes: PerDevice<u64>) -> StepUsage {
         let working = bytes.map(|bytes| Working { reading: *bytes, after: 0, result: *bytes, is_view: false });
-        StepUsage { traffic: PerDevice::all(Traffic::default()), working }
+        StepUsage { traffic: PerDevice::all(Traffic::default()), working, links: Vec::new() }
     }
 
     /// On all devices together; the peak is that of its own bytes.
@@ -212,7 +214,7 @@ impl StepUsage {
 
     /// The same where axes have other numbers.
     pub fn renumbered(self, axis: &dyn Fn(AxisId) -> AxisId) -> StepUsage {
-        StepUsage { traffic: self.traffic.renumbered(axis), working: self.working.renumbered(axis) }
+        StepUsage { traffic: self.traffic.renumbered(axis), working: self.working.renumbered(axis), ..self }
     }
 }
 

@@ -209,7 +209,7 @@ pub fn other_links(compiled: &Compiled) -> Option<String> {
         let none = BTreeMap::new();
         let counted = steps.get(&(id.index() as u64)).unwrap_or(&none);
         if chosen.time.is_some()
-            && let Some(how) = differs(&chosen.links, counted, plan.times(id))
+            && let Some(how) = differs(&plan.step(id).usage.links, counted, plan.times(id))
         {
             return Some(format!("{}: {how}", plan.op_name(id)));
         }
