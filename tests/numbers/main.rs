@@ -10,3 +10,4 @@ mod padding;
 mod passes;
 mod replicas;
 mod rounding;
+mod softmax;

@@ -14,6 +14,7 @@ mod pins;
 mod plan_oracle;
 mod planning;
 mod shared;
+mod softmax;
 mod stages;
 mod usage;
 mod views;
