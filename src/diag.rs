@@ -43,6 +43,8 @@ pub struct Fix {
 pub enum Edit {
     /// A line is added before the statement.
     Before,
+    /// A line is added below this statement.
+    Below(Span),
     /// This part of the source is replaced.
     Replace(Span),
     /// The statement is replaced.
@@ -57,6 +59,7 @@ impl Fix {
         let start = statement.range().start;
         let (range, text) = match self.edit {
             Edit::Before => (start..start, format!("{}\n", self.text)),
+            Edit::Below(span) => (span.range().end..span.range().end, format!("\n{}", self.text)),
             Edit::Replace(span) => (span.range(), self.text.clone()),
             Edit::Statement => (statement.range(), self.text.clone()),
         };

@@ -186,6 +186,7 @@ fn offer(tried: &Tried, source: &str) -> String {
     let text = &tried.fix.text;
     match tried.fix.edit {
         Edit::Before => format!("`{text}` first{cost}"),
+        Edit::Below(above) => format!("`{text}` below `{}`{cost}", above.text(source)),
         Edit::Statement => format!("`{text}`{cost}"),
         Edit::Replace(span) => {
             // Brackets read better behind their name.

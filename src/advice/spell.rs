@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(super) struct Speller<'a> {
     plan: &'a Plan,
     /// The statement of each value.
+    own: Vec<Span>,
+    /// The statement that is written anew for each value: its own, or the block inside of a body in which that stands.
+    /// The iterations of such a block differ in their layouts, so it is written out.
     statements: Vec<Span>,
     /// The statement in whose lines each step is: the first one that rests on it.
     places: HashMap<StepId, Span>,
@@ -25,6 +28,8 @@ pub(super) struct Speller<'a> {
     finals: BTreeMap<ValueId, StepId>,
     /// What a step has been called, and as which value.
     names: HashMap<StepId, Vec<(ValueId, String)>>,
+    /// The layouts that names of steps have in the text, where those differ from the plan's: in axes of one device.
+    written: HashMap<(String, StepId), Sharding>,
     /// What each name means at this place.
     meaning: HashMap<String, StepId>,
     /// The body that is being written, and what names mean before it.
@@ -42,20 +47,20 @@ impl<'a> Speller<'a> {
         order.sort_by_key(|value| (values[*value].span.start, std::cmp::Reverse(values[*value].span.end)));
         // Spans nest or lie apart: the outermost is the statement.
         let named: Vec<Span> = plan.program.aliases.iter().map(|alias| alias.span).collect();
-        let mut statements = vec![Span::default(); values.len()];
+        let mut own = vec![Span::default(); values.len()];
         let mut outer = Span::default();
         for value in order {
-            let own = values[value].span;
-            if own.end > outer.end {
-                outer =
-                    named.iter().copied().find(|span| span.start <= own.start && own.end <= span.end).unwrap_or(own);
+            let inner = values[value].span;
+            if inner.end > outer.end {
+                outer = around(&named, inner);
             }
-            statements[value] = outer;
+            own[value] = outer;
         }
+        let statements = own.iter().map(|own| written_anew(plan, *own)).collect();
         let names = values.iter().filter_map(|value| value.name.as_ref());
         let taken = names.chain(plan.program.aliases.iter().map(|alias| &alias.name)).cloned().collect();
-        let own = plan.ids().filter(|id| plan.step(*id).user == plan.step(*id).value);
-        let mut finals: BTreeMap<ValueId, StepId> = own.map(|id| (plan.step(id).value, id)).collect();
+        let left = plan.ids().filter(|id| plan.step(*id).user == plan.step(*id).value);
+        let mut finals: BTreeMap<ValueId, StepId> = left.map(|id| (plan.step(id).value, id)).collect();
         // An output of a free layout is closed by its own statement.
         for (value, id) in plan.program.outputs.iter().zip(&plan.outputs) {
             if plan.step(*id).value == *value && plan.program.value(*value).wanted.is_open() {
@@ -64,10 +69,12 @@ impl<'a> Speller<'a> {
         }
         let mut speller = Speller {
             plan,
+            own,
             statements,
             places: HashMap::new(),
             finals,
             names: HashMap::new(),
+            written: HashMap::new(),
             meaning: HashMap::new(),
             block: None,
             temporary: BTreeSet::new(),
@@ -141,7 +148,7 @@ impl<'a> Speller<'a> {
 
     /// All statements that make or take arrays, in order.
     pub(super) fn statements(&self) -> BTreeSet<Span> {
-        let named = self.plan.program.aliases.iter().map(|alias| alias.span);
+        let named = self.plan.program.aliases.iter().map(|alias| written_anew(self.plan, alias.span));
         self.statements.iter().copied().chain(named).collect()
     }
 
@@ -250,13 +257,17 @@ impl<'a> Speller<'a> {
     fn results(&self, statement: Span) -> impl Iterator<Item = ValueId> {
         let program = &self.plan.program;
         let is_first = move |id: ValueId| program.carried().any(|carried| carried.first == id);
-        let is_result = move |id: &ValueId| program.value(*id).name.is_some() && program.value(*id).span == statement;
+        let is_result = move |id: &ValueId| {
+            program.value(*id).name.is_some() && self.is_root(*id) && self.statements[id.index()] == statement
+        };
         program.value_ids().filter(is_result).filter(move |id| !is_first(*id))
     }
 
-    /// The further names of values that a statement gives.
+    /// The further names of values that a statement gives, each as it is at its end.
     fn aliases(&self, statement: Span) -> Vec<Alias> {
-        self.plan.program.aliases.iter().filter(|alias| alias.span == statement).cloned().collect()
+        let given = self.plan.program.aliases.iter();
+        let given = given.filter(|alias| written_anew(self.plan, alias.span) == statement);
+        given.map(|alias| (&alias.name, alias)).collect::<BTreeMap<_, _>>().into_values().cloned().collect()
     }
 
     /// Goes into the body in which a statement stands, or out of the one before.
@@ -285,6 +296,7 @@ impl<'a> Speller<'a> {
     }
 
     fn bind(&mut self, id: StepId, value: ValueId, name: String) {
+        self.written.remove(&(name.clone(), id));
         self.meaning.insert(name.clone(), id);
         self.names.entry(id).or_default().push((value, name));
     }
@@ -292,7 +304,15 @@ impl<'a> Speller<'a> {
     /// Gives a step the name that its value has in the program.
     fn bind_own(&mut self, id: StepId, value: ValueId) {
         if let Some(name) = self.plan.program.value(value).name.clone() {
-            self.bind(id, value, name);
+            self.bind_written(id, value, name);
+        }
+    }
+
+    /// Gives a step a name in the layout that is written for a value.
+    fn bind_written(&mut self, id: StepId, value: ValueId, name: String) {
+        self.bind(id, value, name.clone());
+        if let Wanted::Exact(wanted) = &self.plan.program.value(value).wanted {
+            self.written.insert((name, id), wanted.clone());
         }
     }
 
@@ -363,9 +383,24 @@ impl<'a> Speller<'a> {
         lines
     }
 
-    /// The line of a result that is another array under other dims, or moved already, which is no step.
-    fn renamed(&mut self, statement: Span) -> Option<String> {
-        let result = self.results(statement).filter(|value| self.is_alias(*value)).last()?;
+    /// The lines of results that are another array under other dims, or moved already, which is no step.
+    fn renamed(&mut self, statement: Span) -> Vec<String> {
+        let program = &self.plan.program;
+        let mut last: BTreeMap<&str, ValueId> = BTreeMap::new();
+        for value in self.results(statement) {
+            let name = program.value(value).name.as_deref().unwrap_or_default();
+            match &program.value(value).definition {
+                _ if self.is_alias(value) => drop(last.insert(name, value)),
+                // What the compiler moves to be handed on.
+                Definition::Move { written: false, .. } => {}
+                _ => drop(last.remove(name)),
+            }
+        }
+        last.into_values().filter_map(|result| self.renaming(result)).collect()
+    }
+
+    /// The line of a result that is no step.
+    fn renaming(&mut self, result: ValueId) -> Option<String> {
         let step = self.resolved(result)?;
         let text = self.name(result, step)?;
         let program = &self.plan.program;
@@ -377,7 +412,7 @@ impl<'a> Speller<'a> {
             }
             Wanted::Partly(_) | Wanted::Free => format!("{name}{} = {text}", self.brackets(result, step)),
         };
-        self.bind(step, result, name);
+        self.bind_written(step, result, name);
         Some(line)
     }
 
@@ -392,7 +427,12 @@ impl<'a> Speller<'a> {
             let value = plan.step(id).value;
             let known = plan.program.value(value).name.clone();
             let alias = self.aliases(statement).into_iter().find(|alias| alias.value == value);
-            let name = known.or(alias.map(|alias| alias.name)).unwrap_or_else(|| self.fresh("A"));
+            let name = match known.or(alias.map(|alias| alias.name)) {
+                // One of those of a block that is written out.
+                Some(name) if name.contains('.') => self.fresh(name.split('.').next().unwrap_or_default()),
+                Some(name) => name,
+                None => self.fresh("A"),
+            };
             self.bind(id, value, name.clone());
             lines.push(format!("{name}: {}{}", plan.program.value(value).dtype, self.brackets(value, id)));
         }
@@ -438,6 +478,17 @@ impl<'a> Speller<'a> {
         if name.contains('(') {
             let plain = self.fresh("T");
             lines.push(format!("{plain}{brackets} = {name}"));
+            self.bind(operand, step.value, plain.clone());
+            self.temporary.insert(operand);
+            name = plain;
+        }
+        let text = self.meaning.get(&name).and_then(|meant| self.written.get(&(name.clone(), *meant)));
+        let text = text.map(|text| self.plan.program.layout(step.value, text.clone()));
+        if let Some(text) = text.map(|text| text.brackets(&self.plan.program.mesh, &self.plan.program.dims))
+            && text != brackets
+        {
+            let plain = self.fresh(&name);
+            lines.push(format!("{name}{text} -> {plain}{brackets}"));
             self.bind(operand, step.value, plain.clone());
             self.temporary.insert(operand);
             name = plain;
@@ -513,6 +564,10 @@ impl<'a> Speller<'a> {
             }
             // The step before a collective that stands inside an expression.
             Definition::Move { operand, .. } | Definition::Collective { operand, .. } => self.name(*operand, step),
+            // The compiler fills again.
+            Definition::Map { function: Function::Fill { .. }, operands } => {
+                self.name(operands[0], self.silent_source(step).unwrap_or(step))
+            }
             Definition::Input { .. }
             | Definition::Product { .. }
             | Definition::Reduce { .. }
@@ -522,7 +577,7 @@ impl<'a> Speller<'a> {
 
     /// Whether the value is what its statement is about.
     fn is_root(&self, value: ValueId) -> bool {
-        self.plan.program.value(value).span == self.statements[value.index()]
+        self.plan.program.value(value).span == self.own[value.index()]
     }
 
     /// Whether a step is on the way of the result of a statement into its own layout.
@@ -547,7 +602,9 @@ impl<'a> Speller<'a> {
             return self.fresh("T");
         };
         let is_final = self.finals.get(&value).is_none_or(|last| *last == id);
-        let is_taken = self.uses(id).any(|user| user != statement);
+        let others = self.plan.steps.neighbors(id).map(|user| self.plan.step(user).user);
+        let is_taken_inside = others.into_iter().any(|user| self.own[user.index()] != self.own[value.index()]);
+        let is_taken = is_taken_inside || self.uses(id).any(|user| user != statement);
         if !is_final && is_taken { self.fresh(&name) } else { name }
     }
 
@@ -645,6 +702,17 @@ impl<'a> Speller<'a> {
             (_, _) => return None,
         })
     }
+}
+
+/// The span in which another one lies, or that one itself.
+fn around(spans: &[Span], inner: Span) -> Span {
+    spans.iter().copied().find(|span| span.start <= inner.start && inner.end <= span.end).unwrap_or(inner)
+}
+
+/// The statement that is written anew where one is: the block inside of a body in which it stands, or itself.
+fn written_anew(plan: &Plan, statement: Span) -> Span {
+    let bodies = plan.program.repeats.iter();
+    bodies.map(|repeat| around(&repeat.blocks, statement)).find(|block| *block != statement).unwrap_or(statement)
 }
 
 /// Whether a layout has these axes on these dims, whatever their order; dims of other names line up by place.

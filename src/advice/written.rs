@@ -12,6 +12,7 @@ use super::spell::Speller;
 use crate::diag::{Diagnostic, Diagnostics, Edit, Fix};
 use crate::plan::{Plan, StepId};
 use crate::span::Span;
+use itertools::Itertools;
 use std::collections::BTreeSet;
 use thiserror::Error;
 
@@ -60,7 +61,7 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
         statements.iter().copied().filter(|statement| !needs(&speller, *statement).is_empty()).collect();
     let holes: BTreeSet<Span> = faults.iter().flat_map(|statement| speller.holes(&speller.steps(*statement))).collect();
     let mut found: Vec<(Unwritten, Vec<Fix>)> = Vec::new();
-    let mut ahead: Vec<Fix> = Vec::new();
+    let mut ahead: Vec<Fix> = parts(plan).into_iter().collect();
     for statement in statements {
         let is_fault = faults.contains(&statement);
         speller.enter(statement);
@@ -87,6 +88,15 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
         diagnostics.push_with_fixes(&error, fixes);
     }
     diagnostics
+}
+
+/// The lines that declare the parts of the axes that the planner has cut: other lines speak of them.
+fn parts(plan: &Plan) -> Option<Fix> {
+    let mesh = &plan.program.mesh;
+    let part = |axis| format!("{}: {}", mesh.axis(axis).name, mesh.size(axis));
+    let lines = mesh.cuts().map(|(name, parts)| format!("axis {name} = {{{}}}", parts.iter().map(part).join(", ")));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    (!text.is_empty()).then_some(Fix { edit: Edit::Below(plan.program.axes), text })
 }
 
 /// Moves as they would be written, each once.
@@ -117,6 +127,7 @@ pub fn apply_all(source: &str, found: &Diagnostics) -> String {
         found.iter().flat_map(|found| found.fixes.iter().map(|fix| (found.span(), fix))).collect();
     let place = |(statement, fix): &(Span, &Fix)| match fix.edit {
         Edit::Before => statement.start,
+        Edit::Below(span) => span.end,
         Edit::Replace(span) => span.start,
         Edit::Statement => statement.start,
     };
@@ -129,19 +140,18 @@ pub fn word(found: &mut Diagnostic, source: &str) {
     let mut help = Vec::new();
     for fix in &mut found.fixes {
         let at = match fix.edit {
-            Edit::Replace(span) => span,
+            Edit::Replace(span) | Edit::Below(span) => span,
             Edit::Before | Edit::Statement => found.labels.first().map(|label| label.span).unwrap_or_default(),
         };
         let before = source.get(..at.range().start).unwrap_or_default();
         let line = before.rfind('\n').map_or(before, |newline| &before[newline + 1..]);
         let indent: String = line.chars().take_while(|c| c.is_whitespace()).collect();
         let lines = fix.text.trim_end().replace('\n', "\n  ");
+        let old = |at: Span| at.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
         help.push(match fix.edit {
             Edit::Replace(at) if at.start == at.end => format!("write before the block\n  {lines}"),
-            Edit::Replace(at) => {
-                let old = at.text(source).split_whitespace().collect::<Vec<_>>().join(" ");
-                format!("write for `{old}`\n  {lines}")
-            }
+            Edit::Replace(at) => format!("write for `{}`\n  {lines}", old(at)),
+            Edit::Below(at) => format!("write below `{}`\n  {lines}", old(at)),
             Edit::Before | Edit::Statement => format!("write\n  {lines}"),
         });
         fix.text = fix.text.replace('\n', &format!("\n{indent}"));

@@ -73,6 +73,11 @@ impl Mesh {
         !self.cut.is_empty()
     }
 
+    /// The axes that the compiler has cut, by name, with their parts, major first.
+    pub fn cuts(&self) -> impl Iterator<Item = (&str, Axes)> {
+        self.cut.iter().map(|cut| (cut.name.as_str(), cut.parts.clone().map(AxisId::new).collect()))
+    }
+
     /// The mesh with an axis in one or more parts, major first, of which each has a name and a size; parts of parts
     /// are parts of the axis.
     ///

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Checker {
     pub(super) mesh: Mesh,
     pub(super) hardware: Option<Name>,
+    /// The last statement that declares axes.
+    pub(super) axes: Span,
     /// The networks that axes lie over.
     pub(super) networks: Vec<Name>,
     /// The links that are degraded.
@@ -103,10 +105,11 @@ impl Checker {
     pub(super) const ELEMENTS: u64 = 1 << 60;
 
     pub(super) fn new(ground: Ground, ast: &Ast, diagnostics: Diagnostics) -> Checker {
-        let Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views } = ground;
+        let Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views, axes } = ground;
         Checker {
             mesh,
             hardware,
+            axes,
             networks,
             links: Vec::new(),
             dims,

@@ -27,6 +27,8 @@ pub(super) struct Ground {
     pub(super) parts: BTreeMap<String, Vec<Dim>>,
     /// Names that stand for several axes of the mesh, major first.
     pub(super) views: Views,
+    /// The last statement that declares axes.
+    pub(super) axes: Span,
 }
 
 /// Reads all `mesh` and `dims` statements; `None` if there is no mesh to go on with.
@@ -79,13 +81,14 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     if mesh.is_none() && ast.lost.is_empty() {
         diagnostics.push(&CheckError::NoMesh { at: first_array });
     }
-    let (_, grid, hardware) = mesh?;
+    let (span, grid, hardware) = mesh?;
+    let axes = views.iter().map(|(.., span)| *span).fold(span, Ord::max);
     let mut grid = grid?;
     views.into_iter().for_each(|(axis, parts, span)| grid.view(axis, parts, span, &ast.lost, diagnostics));
     let Grid { mesh, views, sound, parts_lost, .. } = grid;
     let parts_lost = parts_lost || ast.lost.contains("axis");
     let Sizes { dims, named: named_dims, parts, .. } = sizes;
-    Some(Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views })
+    Some(Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views, axes })
 }
 
 /// A size, 1 or more; `None` and a report if it has none.

@@ -356,6 +356,7 @@ impl Checker {
             return Err(error(why, names[0].span.join(names[1].span), help));
         }
         dims[place] = to;
+        self.share_splits(from.id, to.id);
         self.add(self.value(id).dtype, dims, Definition::Rename { operand: id }, span)
     }
 

@@ -79,6 +79,8 @@ impl ValueId {
 pub struct Program {
     /// The devices.
     pub mesh: Mesh,
+    /// The last statement that declares axes: `mesh`, or `axis` below it.
+    pub axes: Span,
     /// The hardware named in the `mesh` statement.
     pub hardware: Option<Name>,
     /// The networks named in the `mesh` statement, in order: `over dcn`.

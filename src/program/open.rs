@@ -5,11 +5,12 @@
 use super::checker::Checker;
 use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
+use super::pad::least_common_multiple;
 use super::{Definition, Value, ValueId, Wanted};
 use crate::diag::{Edit, Fix};
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function};
-use crate::layout::{Dim, Sharding};
+use crate::layout::{Dim, DimId, Sharding};
 use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::passes;
@@ -290,6 +291,13 @@ impl Checker {
         dim.size.checked_next_multiple_of(split).unwrap_or(dim.size)
     }
 
+    /// Two dims are padded alike, as one is the other under another name.
+    pub(super) fn share_splits(&mut self, one: DimId, other: DimId) {
+        let of = |dim| self.splits.get(&dim).copied().unwrap_or(1);
+        let both = least_common_multiple(of(one), of(other));
+        self.splits.extend([(one, both), (other, both)]);
+    }
+
     /// An open sum that is asked for is one that the value has or can have.
     pub(super) fn check_open(&self, id: ValueId, asked: &Sharding, at: Span) -> Checked<()> {
         let one = |axis| !self.can_open(id, AxisSet::one(axis), asked.operator);
@@ -300,6 +308,9 @@ impl Checker {
             Some(_) => asked.open,
             None => asked.open.iter().filter(|axis| one(*axis)).collect(),
         };
+        // On one device there is nothing to add, but a square root to be taken.
+        let is_whole = |axis: &AxisId| asked.operator != Operator::SquareAdd && self.mesh.size(*axis) == 1;
+        let invented: AxisSet = invented.iter().filter(|axis| !is_whole(axis)).collect();
         if invented.is_empty() {
             return Ok(());
         }

@@ -34,6 +34,8 @@ pub struct Repeat {
     pub times: u64,
     /// What is handed from one iteration to the next.
     pub carried: Vec<Carried>,
+    /// The outermost blocks inside of the body, which are written out in it.
+    pub blocks: Vec<Span>,
     /// The statement.
     pub span: Span,
 }
@@ -75,9 +77,11 @@ impl Checker {
         for (open, carried) in opened.iter().zip(&carried) {
             self.bind(Some(&open.name), Some(carried.last), self.place(carried.last), false);
         }
+        let is_block = |statement: &&Statement| matches!(statement.kind, StatementKind::Repeat { .. });
+        let blocks = body.iter().filter(is_block).map(|statement| statement.span).collect();
         let (body, times) = (start..self.values.len(), times?);
         if !body.is_empty() {
-            self.repeats.push(Repeat { body, times, carried, span });
+            self.repeats.push(Repeat { body, times, carried, blocks, span });
         }
         Ok(())
     }

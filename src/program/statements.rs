@@ -383,12 +383,24 @@ impl Checker {
         if self.diagnostics.has_errors() {
             return (None, self.diagnostics);
         }
-        let Checker { mesh, hardware, networks, links, dims, values, outputs, places, .. } = self;
+        let Checker { mesh, axes, hardware, networks, links, dims, values, outputs, places, .. } = self;
         let (repeats, expectations, limits) = (self.repeats, self.expectations, self.limits);
         let mut diagnostics = self.diagnostics;
         let aliases = self.aliases;
-        let program =
-            Program { mesh, hardware, networks, links, dims, values, aliases, outputs, repeats, expectations, limits };
+        let program = Program {
+            mesh,
+            axes,
+            hardware,
+            networks,
+            links,
+            dims,
+            values,
+            aliases,
+            outputs,
+            repeats,
+            expectations,
+            limits,
+        };
         let program = pad(program, &places, &mut diagnostics);
         diagnostics.sort();
         ((!diagnostics.has_errors()).then_some(program), diagnostics)

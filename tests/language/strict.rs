@@ -3,6 +3,7 @@
 use crate::common::{programs, short_name};
 use shardc::advice;
 use shardc::compiler::{self, Options, Spelling};
+use shardc::costs::CostModel;
 use shardc::plan::Plan;
 use shardc::program::Program;
 
@@ -124,6 +125,22 @@ const NAMES: &[(&str, &str)] = &[
     ("an output before a hole", "A: f32[J, K_X]\nB = A * f32[K, I]\nC[J_?, I] = B\noutput B\n"),
     ("axes of one device", "A: i32[I, J_X]{MIN_Y}\nB[I, J_X] = AllReduce_Y(A)\nC[] = B * B by reduce\noutput B, C\n"),
     ("axes of one device behind a gather", "A: f32[K_X, J]\nC[K_Y, J] = relu(A)\n"),
+    (
+        "a block inside of a body",
+        "A: f32[I_X, J]\nrepeat 2 {\n  A = relu(A)\n  repeat 2 {\n    W: f32[J_X, K]\n    B[I, K] = A * W\n    \
+         A[I_X, J] = B * f32[K_X, J]\n  }\n}\n",
+    ),
+    (
+        "a block that is left as it is",
+        "A: f32[I_X]\nrepeat 2 {\n  B[I] = tanh(A)\n  repeat 2 { A[I_X] = relu(A) }\n  A[I_X] = B + A\n}\n",
+    ),
+    (
+        "padded sums under other names",
+        "dims {S: 3, T: 3, R: 3}\nA: f32[S_X, J]\nB[J] = sum_T(rename_{S->T}(exp(A)))\nC = A *_J f32[J_X]\n\
+         D[R] = softmax_R(rename_{S->R}(C))\noutput B, D\n",
+    ),
+    ("a name that is open over one device", "A: f32[I_X]\nB[I_X]{U_Y} = open_Y(A)\nC[I] = -B\n"),
+    ("a root over one device", "A: f32[I_X]{ROOT_Y}\nB = A + A\nC[K_X]{ROOT_Y} = B * f32[I_X, K]\n"),
     ("axes of one device that are open", "A: f32[K_X]{U_Y}\nB[K, J] = A * f32[K, J]\n"),
 ];
 
@@ -142,6 +159,34 @@ fn names_mean_the_same_in_the_lines_that_are_offered() {
         let strict = planned(&checked(&changed), true).expect("strict");
         assert_eq!(communication(&strict), communication(&plan), "{what}\n{changed}");
     }
+}
+
+/// The lines speak of the parts of an axis that the plan has cut, so they declare them.
+#[test]
+fn the_parts_of_axes_are_declared() {
+    let options = Options { costs: CostModel::Bytes, ..Options::default() };
+    let body = "dims {I: 24, J: 24}\nA: bf16[I_Y, J_X]\nB[I_X, J_Y] = relu(A)\n";
+    for (mesh, lines) in [
+        ("mesh {X: 8, Y: 2} on tpu_v5e\n", "axis X = {X1: 2, X2: 2, X3: 2}"),
+        ("mesh {W: 6, Y: 2} on tpu_v5e\naxis W = {V: 1, X: 6} # V is major\n", "axis X = {X1: 2, X2: 3}"),
+    ] {
+        let source = format!("{mesh}{body}");
+        let program = checked(&source);
+        let found = compiler::check_strict(&source, &[], Spelling::Exact, &program, &options);
+        let found = found.expect_err("something communicates");
+        let help = found.iter().find_map(|found| found.help.clone()).expect("lines");
+        let last = mesh.trim_end().lines().last().and_then(|line| line.split(" #").next()).expect("a line");
+        assert!(help.contains(&format!("write below `{last}`\n  {lines}")), "{help}");
+        let changed = advice::apply_all(&source, &found);
+        compiler::check_strict(&changed, &[], Spelling::Exact, &checked(&changed), &options).expect("strict");
+    }
+}
+
+/// What is cut under one name is padded under the others as well, so a sum over any of them may be left open.
+#[test]
+fn a_padded_sum_of_another_name_is_left_open() {
+    let ground = "mesh {X: 5} on tpu_v5e\ndims {I: 8, K: 8}\n";
+    checked(&format!("{ground}A: i8[I_X]\nB[]{{MIN_X}} = min_K(rename_{{I->K}}(A))\noutput B\n"));
 }
 
 /// Other statements that change beside a finding are told with it.
