@@ -7,16 +7,15 @@
 
 use crate::collective::Collective;
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use itertools::Itertools;
 
 /// One axis at a time, or all of them; and straight to a layout that is written.
-pub(super) fn moves(from: &Sharding, mesh: &Mesh, written: &[Sharding]) -> Vec<Collective> {
+pub(super) fn moves(from: &Sharding, all: AxisSet, written: &[Sharding]) -> Vec<Collective> {
     let rank = from.dims.len();
     let one = |set: AxisSet| set.iter().map(AxisSet::one);
     let last = |axes: &Axes| axes.iter().last();
-    let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
     let on_dims = from.dim_axes();
     let minor = from.dims.iter().filter_map(last).map(AxisSet::one);
     let gathered = minor.chain(from.dims.iter().map(|axes| axes.set())).chain([on_dims]);

@@ -164,6 +164,8 @@ impl Pricing<'_> {
 pub(super) struct Space {
     dtype: DType,
     dims: Vec<Dim>,
+    /// The axes that its layouts may have.
+    axes: AxisSet,
     shardings: Vec<Sharding>,
     nodes: FxHashMap<Sharding, Node>,
     edges: Vec<Option<Vec<Edge>>>,
@@ -244,9 +246,9 @@ impl<Origin> Distances<Origin> {
 }
 
 impl Space {
-    pub(super) fn new(dtype: DType, dims: Vec<Dim>, budget: MoveBudget) -> Space {
+    pub(super) fn new(dtype: DType, dims: Vec<Dim>, axes: AxisSet, budget: MoveBudget) -> Space {
         let (shardings, nodes, edges, written) = (Vec::new(), FxHashMap::default(), Vec::new(), Vec::new());
-        Space { dtype, dims, shardings, nodes, edges, written, budget, work: 0 }
+        Space { dtype, dims, axes, shardings, nodes, edges, written, budget, work: 0 }
     }
 
     /// Takes note of a layout that is written.
@@ -353,18 +355,19 @@ impl Space {
         }
         let from = self.layout(node);
         let before = from.local_bytes(mesh).0;
-        let added = added(&from.sharding, &self.written, mesh);
-        let all = if self.budget.is_restricted() { None } else { moves(&from.sharding, &self.dims, mesh) };
+        let all = match self.budget.is_restricted() {
+            true => None,
+            false => moves(&from.sharding, &self.dims, self.axes, mesh),
+        };
         let edges = all.and_then(|moves| self.edges_of(moves, &from, before, false, mesh, costs));
-        let mut edges = edges.unwrap_or_else(|| {
+        let edges = edges.unwrap_or_else(|| {
             self.budget.restrict();
             let moves = match self.budget.is_exhausted() {
                 true => few::last(&from.sharding, &self.written),
-                false => few::moves(&from.sharding, mesh, &self.written),
+                false => few::moves(&from.sharding, self.axes, &self.written),
             };
             self.edges_of(moves, &from, before, true, mesh, costs).unwrap_or_default()
         });
-        edges.extend(self.edges_of(added, &from, before, false, mesh, costs).unwrap_or_default());
         self.budget.add(edges.len());
         self.edges[node] = Some(edges);
     }
@@ -425,21 +428,10 @@ const MOST_PERMUTES: usize = 6_000;
 /// After so many moves the clock is looked at.
 const MOVES_PER_LOOK: usize = 64;
 
-/// Slices by axes of one device, where a layout that is written has them: nothing else is won by such an axis.
-fn added(from: &Sharding, written: &[Sharding], mesh: &Mesh) -> Vec<Collective> {
-    let next = |(dim, (from, to)): (usize, (&Axes, &Axes))| {
-        let axis = to.strip_prefix(*from)?.iter().next().filter(|axis| mesh.size(*axis) == 1)?;
-        Some(Collective::Slice { axes: Axes::one(axis), dim })
-    };
-    let slices = written.iter().flat_map(|to| from.dims.iter().zip(&to.dims).enumerate().filter_map(next));
-    slices.unique().collect()
-}
-
 /// The moves out of a sharding; `None` if they are too many. Some of them cannot be applied; the caller asks
 /// [`Collective::apply`].
-fn moves(from: &Sharding, dims: &[Dim], mesh: &Mesh) -> Option<Vec<Collective>> {
+fn moves(from: &Sharding, dims: &[Dim], all: AxisSet, mesh: &Mesh) -> Option<Vec<Collective>> {
     let mut moves = Vec::new();
-    let all: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
     moves.extend(permutes(from, all, mesh)?.map(|to| Collective::Permute { to }));
     moves.extend(from.dim_axes().subsets().map(|axes| Collective::AllGather { axes }));
     if from.operator == Operator::Root {

@@ -13,7 +13,7 @@ use super::budget::MoveBudget;
 use super::fused::Structure;
 use super::layouts::layouts;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
-use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError};
+use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError, unit_axes};
 use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -127,6 +127,8 @@ pub(super) struct Search<'a> {
     pub(super) program: &'a Program,
     pub(super) costs: &'a dyn Costs,
     pub(super) terms: SearchOptions,
+    /// The axes that layouts may have.
+    axes: AxisSet,
     /// Whether products are done as they are pinned.
     pub(super) heeds_pins: bool,
     /// One for each array type.
@@ -154,6 +156,7 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     /// A search that has not begun.
     pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: SearchOptions) -> Search<'a> {
+        let axes = unit_axes::placed(program);
         let (mut spaces, budget): (Vec<Space>, MoveBudget) = (Vec::new(), MoveBudget::new(terms.budget));
         let mut types = Vec::new();
         let mut space_of = Vec::new();
@@ -161,7 +164,7 @@ impl<'a> Search<'a> {
             let kind = (value.dtype, &value.dims);
             let place = types.iter().position(|known| *known == kind).unwrap_or_else(|| {
                 types.push(kind);
-                spaces.push(Space::new(value.dtype, value.dims.clone(), budget.clone()));
+                spaces.push(Space::new(value.dtype, value.dims.clone(), axes, budget.clone()));
                 types.len() - 1
             });
             if let Wanted::Exact(sharding) = &value.wanted {
@@ -183,13 +186,13 @@ impl<'a> Search<'a> {
         let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, terms, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, beside, structure,
+            program, costs, terms, axes, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, beside, structure,
             found,
         };
         search.others = search.least_of_others();
         // Where the ways to compute a value are too many to be listed, nothing else need be looked at.
         let most = search.budget.listed();
-        if program.value_ids().any(|id| listed(search.index_count(id), &[], &program.mesh, most) == Listed::Nothing) {
+        if program.value_ids().any(|id| listed(search.index_count(id), &[], axes, most) == Listed::Nothing) {
             search.budget.exhaust();
         }
         search
@@ -781,13 +784,13 @@ impl<'a> Search<'a> {
             | Definition::Collective { .. }
             | Definition::Rename { .. } => Operator::Sum,
         };
-        let listed = listed(lengths.len(), open, &program.mesh, self.budget.listed());
+        let listed = listed(lengths.len(), open, self.axes, self.budget.listed());
         match listed {
             Listed::All => {}
             Listed::InOrder => self.budget.restrict(),
             Listed::Nothing => self.budget.exhaust(),
         }
-        let mut assignments = assignments(&einsum, &lengths, open, sums, &program.mesh, listed);
+        let mut assignments = assignments(&einsum, &lengths, open, sums, (&program.mesh, self.axes), listed);
         if let Some(dim) = whole {
             assignments.retain(|assignment| assignment.result.dims[dim].is_empty());
         }

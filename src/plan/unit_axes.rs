@@ -35,6 +35,11 @@ fn unit_axes(program: &Program) -> AxisSet {
     mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1 && !squared.contains(*axis)).collect()
 }
 
+/// The axes that the layouts of a plan may have: those of several devices, and those of one that matter.
+pub(super) fn placed(program: &Program) -> AxisSet {
+    program.mesh.axis_ids().collect::<AxisSet>().without(unit_axes(program))
+}
+
 /// The program with no axis of one device in its layouts; `None` if the mesh has none, or they matter.
 pub(super) fn without(program: &Program) -> Option<Program> {
     let units = unit_axes(program);

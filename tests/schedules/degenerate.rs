@@ -228,3 +228,20 @@ fn axes_of_one_device_are_labels() {
         assert_eq!((found.as_str(), moves.as_str()), (layout, sent), "{source}");
     }
 }
+
+/// To close a sum of squares over one device takes a root, so such an axis is one of the layouts; then other sums may be
+/// open over it as well.
+#[test]
+fn sums_stay_open_over_one_device_beside_squares() {
+    for body in [
+        "B: f32[I_Y, J]\nC[I]{U_X} = sum_J(open_X(B))\n",
+        "B: f32[I_Y, J]\nC[J]{U_XY} = sum_I(B)\n",
+        "B: f32[I, J_X]\nC[J]{U_X} = sum_I(B)\n",
+        "B: f32[I, J]\nC[J]{MAX_X} = max_I(B)\n",
+    ] {
+        let source = format!(
+            "mesh {{X: 1, Y: 4}} on tpu_v5e\ndims {{I: 4, J: 4}}\nA: f32[I]{{SQUARE_ADD_X}}\n{body}output A, C\n"
+        );
+        proof::prove(&compile(&source).schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{source}"));
+    }
+}
