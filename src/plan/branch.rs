@@ -23,6 +23,8 @@ pub(super) struct Solved<'a> {
     pub(super) least: u128,
     /// Why it may not be the cheapest.
     pub(super) stop: Stop,
+    /// How many moves the search has looked at by now, in all that it was used for.
+    pub(super) work: u64,
 }
 
 /// Solves the program of a search.
@@ -60,7 +62,8 @@ pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
         Some(found) => search.found = found,
         None => search.run(&settled, false, &[])?,
     }
-    Ok(Solved { built: build(search), least, stop })
+    let work = search.work();
+    Ok(Solved { built: build(search), least, stop, work })
 }
 
 /// Decisions that are still to be looked into.

@@ -32,6 +32,9 @@ impl Budget {
     /// Times that a program is planned while the prices that its plans use are found. Then the plan is the best of moves
     /// whose prices are known, and the bound stays below it.
     pub const MOST_ROUNDS: usize = 96;
+    /// Moves that all rounds together look at before no other begins: each may look at as many as a search for itself,
+    /// so that without this limit the time would be that of many searches.
+    pub const MOST_WORK_OF_ROUNDS: u64 = 6 * Budget::MOST_WORK;
     /// Plans that are made for a program whose inputs have layouts to be filled and whose memory is limited.
     pub const MOST_PLANS: usize = 400;
     /// Parts of axes that are searched together: the layouts of an array grow as their factorial.

@@ -22,7 +22,7 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) 
     let mut round = 0;
     loop {
         round += 1;
-        let branch::Solved { built, least, stop } = branch::solve(search)?;
+        let branch::Solved { built, least, stop, work } = branch::solve(search)?;
         let wanted: Vec<_> = built.moves().filter(|(moved, from)| prices.at_least(moved, from).is_some()).collect();
         if wanted.is_empty() {
             return Ok(built.finish(least, stop, &prices));
@@ -30,7 +30,7 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) 
         wanted.iter().for_each(|(moved, from)| {
             prices.learn(moved, from);
         });
-        if round == Budget::MOST_ROUNDS || terms.budget.is_over() {
+        if round == Budget::MOST_ROUNDS || work > Budget::MOST_WORK_OF_ROUNDS || terms.budget.is_over() {
             let known = prices.only_known();
             let last = built.repriced();
             let again = || branch::solve(Search::new(program, &known, terms)).ok();
