@@ -72,3 +72,30 @@ fn no_place_leans_on_one_below_it() {
         }
     }
 }
+
+/// Where compilers trust the code instead of checking it: a place that is added is added here as well.
+#[test]
+fn unsafe_code_is_counted() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lints = std::fs::read_to_string(manifest.join("Cargo.toml")).expect("a manifest");
+    assert!(lints.contains("\nunsafe_code = \"deny\"\n"), "without an exception beside it the code is refused");
+    let mut found = Vec::new();
+    for folder in ["src", "benches", "examples", "fuzz"] {
+        sources(&manifest.join(folder), &mut found);
+    }
+    let word = ["un", "safe"].concat();
+    let is_word = |line: &&str| line.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|part| part == word);
+    let mut counts = BTreeMap::new();
+    for path in found {
+        let text = std::fs::read_to_string(&path).expect("a source");
+        let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let count = code.filter(is_word).filter(|line| !line.contains("reason =")).count();
+        if count > 0 {
+            counts.insert(path.strip_prefix(manifest).expect("inside").display().to_string(), count);
+        }
+    }
+    // The only interface of matrixmultiply is unsafe: the library's call, which checks all bounds before, and a bench that
+    // holds the library against it.
+    let known = [("benches/values.rs", 1), ("src/sim/values/gemm.rs", 1)];
+    assert_eq!(counts, known.map(|(path, count)| (path.to_owned(), count)).into());
+}
