@@ -1,11 +1,14 @@
 //! Programs with random damage, read, checked and formatted: nothing panics, and formatting changes only the text.
 //!
-//! A few thousand take part in every test run, always the same. `SHARDC_SOAK=600 cargo test --release --test language
-//! soak -- --nocapture` goes on for ten minutes with others and prints how many survived.
+//! A few thousand take part in every test run, always the same. `SHARDC_TEXTS=10000000 cargo test --release --test language
+//! soak -- --nocapture` goes on with ten million others on all processors, from text number `SHARDC_SEED` on, and prints
+//! how many survived; `SHARDC_SOAK=600` goes on for ten minutes.
 
 use crate::common::frontend::{Reached, survive};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Programs in every test run.
@@ -106,16 +109,35 @@ fn damaged_programs_are_survived() {
     }
     // Damage that never lets a text through would test little.
     assert!(reached.iter().all(|count| *count > FIXED / 20), "{reached:?}");
-    let Ok(seconds) = std::env::var("SHARDC_SOAK") else { return };
-    let seconds = Duration::from_secs(seconds.parse().expect("SHARDC_SOAK is a number of seconds"));
-    let start = Instant::now();
-    let mut random = fastrand::Rng::new();
-    while start.elapsed() < seconds {
-        reached[holds(&damaged(&mut random, &seeds, &words)) as usize] += 1;
+    let (count, seconds) = (number("SHARDC_TEXTS"), number("SHARDC_SOAK"));
+    if count.is_none() && seconds.is_none() {
+        return;
     }
-    let [nothing, syntax, program] = reached;
-    println!(
-        "{} programs survived: {nothing} unreadable, {syntax} readable, {program} legal",
-        reached.iter().sum::<usize>()
-    );
+    // Each text is made of its number alone, so that one that fails can be made again.
+    let first = number("SHARDC_SEED").unwrap_or_else(|| if count.is_some() { 0 } else { fastrand::u64(..1 << 40) });
+    let last = count.map_or(u64::MAX, |count| first.saturating_add(count));
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let (next, reached) = (AtomicU64::new(first), reached.map(AtomicUsize::new));
+    let work = || {
+        while end.is_none_or(|end| Instant::now() < end) {
+            let text = next.fetch_add(1, Ordering::Relaxed);
+            if text >= last {
+                return;
+            }
+            let source = damaged(&mut fastrand::Rng::with_seed(text), &seeds, &words);
+            reached[holds(&source) as usize].fetch_add(1, Ordering::Relaxed);
+            if (text - first + 1).is_multiple_of(100_000) {
+                println!("{} texts", text - first + 1);
+            }
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    let [nothing, syntax, program] = reached.map(AtomicUsize::into_inner);
+    let all = nothing + syntax + program;
+    println!("{all} programs survived: {nothing} unreadable, {syntax} readable, {program} legal");
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
