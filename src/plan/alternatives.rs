@@ -98,7 +98,8 @@ impl Ranking<'_, '_> {
     fn chosen(&self) -> Option<usize> {
         let made = &self.search.found[self.id.index()].made;
         let origin = made.origin(self.target)?;
-        let is_chosen = |way: &Way| way.operands == origin.operands && made.starts_at(self.target, way.result);
+        let is_chosen =
+            |way: &Way| way.operands.iter().copied().eq(origin.nodes()) && made.starts_at(self.target, way.result);
         self.ways.iter().position(|(way, _)| is_chosen(way))
     }
 

@@ -222,8 +222,8 @@ impl Builder<'_> {
             .definition
             .operands()
             .iter()
-            .zip(&origin.operands)
-            .map(|(operand, node)| self.make(*operand, *node, id))
+            .zip(origin.nodes())
+            .map(|(operand, node)| self.make(*operand, node, id))
             .collect();
         let layout = self.search.space(id).layout(node);
         let einsum = match &value.definition {

@@ -214,18 +214,21 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 /// As for [`plan`].
 pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
     let Request { written, alternatives, budget } = request;
-    let options = |allowed| SearchOptions { alternatives, budget, ..SearchOptions::new(allowed) };
-    unit_axes::plan_without(program, |program| {
+    let options = SearchOptions { alternatives, budget, ..SearchOptions::new(Allowed::Moves) };
+    let whole = |program: &Program, options| {
+        unit_axes::plan_without(program, |program| {
+            let plan = parts::plan(program, costs, options)?;
+            if !written || plan.ids().all(|id| !plan.is_unwritten(id)) {
+                return Ok(plan);
+            }
+            holes::plan(program, costs, SearchOptions { allowed: Allowed::Slices, ..options })
+        })
+    };
+    match written {
         // What a softmax in parts combines is written nowhere.
-        let plan = match written {
-            true => parts::plan(program, costs, options(Allowed::Moves))?,
-            false => splits::plan(program, costs, options(Allowed::Moves))?,
-        };
-        if !written || plan.ids().all(|id| !plan.is_unwritten(id)) {
-            return Ok(plan);
-        }
-        holes::plan(program, costs, options(Allowed::Slices))
-    })
+        true => whole(program, options),
+        false => splits::plan(program, costs.objective(), options, whole),
+    }
 }
 
 /// The same with no axis cut in parts.

@@ -281,6 +281,11 @@ impl Space {
         Layout { dtype: self.dtype, dims: self.dims.clone(), sharding: self.shardings[node].clone() }
     }
 
+    /// Bytes of the block of one device.
+    pub(super) fn bytes(&self, node: Node, mesh: &Mesh) -> u64 {
+        self.shardings[node].local_bytes(self.dtype, &self.dims, mesh).0
+    }
+
     /// The move at a place of those out of a node that has been walked on from, and its time.
     pub(super) fn edge(&self, from: Node, place: usize) -> Option<(&Rc<Collective>, Time)> {
         let edge = self.edges[from].as_ref()?.get(place)?;

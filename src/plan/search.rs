@@ -31,17 +31,46 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The shardings in which the operands of a local computation are taken, a node in the space of each.
-#[derive(Clone, Debug)]
+///
+/// There are many, so they take no memory of their own: no computation has more than three operands, and no space 2^32
+/// nodes.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Origin {
-    pub(super) operands: Vec<Node>,
-    /// The operands that are taken as they are computed, in one kernel, though there may be a cheaper way to have them.
-    pub(super) inside: Vec<bool>,
+    operands: [u32; 3],
+    count: u8,
+    /// A bit for each operand.
+    inside: u8,
 }
 
 impl Origin {
     /// Of what is computed from nothing that has been found.
     pub(super) fn none() -> Origin {
-        Origin { operands: Vec::new(), inside: Vec::new() }
+        Origin::default()
+    }
+
+    /// Of a value that is moved.
+    fn of(node: Node) -> Origin {
+        let mut origin = Origin::none();
+        origin.push(node, false);
+        origin
+    }
+
+    /// - `inside`: whether the operand is taken as it is computed, in one kernel, though there may be a cheaper way to have
+    ///   it.
+    fn push(&mut self, node: Node, inside: bool) {
+        self.operands[usize::from(self.count)] = u32::try_from(node).expect("a space has fewer nodes");
+        self.inside |= u8::from(inside) << self.count;
+        self.count += 1;
+    }
+
+    /// The nodes of the operands.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = Node> + '_ {
+        self.operands[..usize::from(self.count)].iter().map(|node| *node as Node)
+    }
+
+    /// The same, and whether each is taken inside of a kernel.
+    fn operands(&self) -> impl Iterator<Item = (Node, bool)> + '_ {
+        self.nodes().zip(0..).map(|(node, place)| (node, self.inside >> place & 1 == 1))
     }
 }
 
@@ -487,9 +516,9 @@ impl<'a> Search<'a> {
             let origin = fresh.or_else(|| made.and_then(|made| found.made.origin(made)));
             let Some(origin) = origin else { continue };
             let operands = self.program.value(id).definition.operands().iter();
-            for ((operand, node), is_inside) in operands.zip(&origin.operands).zip(&origin.inside) {
-                taken.nodes[operand.index()].push(*node);
-                taken.inside[operand.index()] |= *is_inside && self.structure.is_used_once(*operand);
+            for (operand, (node, is_inside)) in operands.zip(origin.operands()) {
+                taken.nodes[operand.index()].push(node);
+                taken.inside[operand.index()] |= is_inside && self.structure.is_used_once(*operand);
             }
         }
         taken
@@ -527,7 +556,7 @@ impl<'a> Search<'a> {
         if self.structure.kernel(id).is_some() {
             for (node, score, origin) in sources {
                 if fresh.get(node).is_none_or(|(known, _)| score < known) {
-                    fresh.insert(*node, (*score, origin.clone()));
+                    fresh.insert(*node, (*score, *origin));
                 }
             }
         }
@@ -544,13 +573,13 @@ impl<'a> Search<'a> {
         if !self.structure.access(id).is_inside || is_product || asked == Some(node) || is_uncertain {
             return Score::default();
         }
-        self.passing(id, self.space(id).layout(node).local_bytes(&self.program.mesh).0)
+        self.passing(id, self.space(id).bytes(node, &self.program.mesh))
     }
 
     /// What it takes that an operand is not passed on inside a kernel: it is read, and the kernel that ends writes what it
     /// would not. What is uncertain counts for nothing.
     fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
-        let bytes = |node: Node| self.space(operand).layout(node).local_bytes(&self.program.mesh).0;
+        let bytes = |node: Node| self.space(operand).bytes(node, &self.program.mesh);
         // A product may have time to read it meanwhile.
         let is_product = |id: ValueId| matches!(self.program.value(id).definition, Definition::Product { .. });
         let read = if is_product(user) { 0 } else { bytes(node) };
@@ -606,11 +635,7 @@ impl<'a> Search<'a> {
                 let Some(to) = collective.apply(from, &program.mesh) else { return Vec::new() };
                 let cost = self.costs.collective(collective, &layout);
                 let own = Score::new(self.costs.objective(), cost, 0).times(program.times(id));
-                vec![(
-                    self.space_mut(id).node(&to),
-                    score + own,
-                    Origin { operands: vec![source], inside: vec![false] },
-                )]
+                vec![(self.space_mut(id).node(&to), score + own, Origin::of(source))]
             }
             Definition::Product { .. } | Definition::Reduce { .. } | Definition::Map { .. } => {
                 let ways = self.ways(id);
@@ -641,11 +666,7 @@ impl<'a> Search<'a> {
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
             let dims = einsum.result.iter().filter_map(place).map(|dim| from.dims[dim]).collect();
             let sharding = Sharding { dims, open: from.open, operator: from.operator };
-            sources.push((
-                self.space_mut(id).node(&sharding),
-                score,
-                Origin { operands: vec![node], inside: vec![false] },
-            ));
+            sources.push((self.space_mut(id).node(&sharding), score, Origin::of(node)));
         }
         sources
     }
@@ -655,8 +676,11 @@ impl<'a> Search<'a> {
         let program = self.program;
         let operands = program.value(id).definition.operands();
         let taken = |place: usize, may_fuse| self.through(operands[place], way.operands[place], (id, place), may_fuse);
-        let mut parts: Vec<(Score, bool)> =
-            (0..operands.len()).map(|place| taken(place, true)).collect::<Option<_>>()?;
+        let mut parts = [(Score::default(), false); 3];
+        let parts = &mut parts[..operands.len()];
+        for (place, part) in parts.iter_mut().enumerate() {
+            *part = taken(place, true)?;
+        }
         // What an operand that leaves the kernel is computed from has left it as well.
         for place in 0..operands.len() {
             let is_left = |other: usize| !parts[other].1 && self.structure.is_before(operands[place], operands[other]);
@@ -664,8 +688,11 @@ impl<'a> Search<'a> {
                 parts[place] = taken(place, false)?;
             }
         }
-        let score = parts.iter().fold(Score::default(), |sum, (score, _)| sum + *score);
-        let inside = parts.into_iter().map(|(_, inside)| inside).collect();
+        let (mut score, mut origin) = (Score::default(), Origin::none());
+        for (node, (part, inside)) in way.operands.iter().zip(parts) {
+            score = score + *part;
+            origin.push(*node, *inside);
+        }
         let times = u128::from(program.times(id));
         let beside = self.beside.get(id.index()).map_or(0, |beside| beside.making);
         if way.held.saturating_add(beside) > self.terms.held || way.flops.saturating_mul(times) > self.most_flops(id) {
@@ -673,7 +700,7 @@ impl<'a> Search<'a> {
         }
         let (toll, of) = self.terms.toll;
         let own = way.own.with_toll(way.flops.saturating_mul(toll) / of).times(program.times(id));
-        Some((way.result, score + own, Origin { operands: way.operands.clone(), inside }))
+        Some((way.result, score + own, origin))
     }
 
     /// The ways to compute a value: which depends on the open sums that its operands can be had in.

@@ -6,17 +6,22 @@
 
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Costs, Plan, PlanError, StepOp, limits, parts};
+use super::{Objective, Plan, PlanError, StepOp, limits};
 use crate::program::{Program, ValueId};
 use std::collections::BTreeSet;
 
-/// Plans a program; softmaxes are split where that makes it cheaper.
+/// Plans a program with `solve`; softmaxes are split where that makes it cheaper.
 ///
 /// # Errors
 /// If there is no plan.
-pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
-    let mut best = parts::plan(program, costs, terms)?;
-    let figure = |plan: &Plan| (limits::over(plan), score(plan, costs.objective()));
+pub(super) fn plan(
+    program: &Program,
+    objective: Objective,
+    terms: SearchOptions,
+    solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
+) -> Result<Plan, PlanError> {
+    let mut best = solve(program, terms)?;
+    let figure = |plan: &Plan| (limits::over(plan), score(plan, objective));
     let mut split: BTreeSet<ValueId> = BTreeSet::new();
     let softmaxes: Vec<ValueId> = program.softmaxes().take_while(|_| communicates(&best)).collect();
     for id in softmaxes {
@@ -27,7 +32,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         let (over, (first, ..)) = figure(&best);
         let most = if over > 0 { u128::MAX } else { first };
         let variant = program.with_softmaxes_split(&split);
-        match parts::plan(&variant, costs, SearchOptions { most, ..terms }) {
+        match solve(&variant, SearchOptions { most, ..terms }) {
             Ok(found) if figure(&found) < figure(&best) => {
                 best = Plan { split: split.iter().map(|id| program.name(*id)).collect(), ..found };
             }

@@ -9,7 +9,8 @@
 
 use super::{Definition, Program, Value, ValueId, Wanted};
 use crate::dtype::DType;
-use crate::function::{Binary, Function, Unary};
+use crate::function::{Binary, Filler, Function, Unary};
+use crate::layout::Dim;
 use crate::operator::Operator;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -90,13 +91,34 @@ impl Copy {
             let below = self.push(part(wide, true, map(Function::Binary(Binary::Sub), vec![operand, most])));
             self.push(part(wide, true, map(Function::Unary(Unary::Exp), vec![below])))
         });
+        // A softmax has 0 where its dim is padded, and so have its powers.
+        let fill = self.padding(operand, along).map(|valid| Function::Fill {
+            dim: u8::try_from(dim).expect("arrays have few dims"),
+            valid,
+            with: Filler::Zero,
+        });
+        let summed = match fill {
+            Some(fill) => self.push(part(wide, true, map(fill, vec![summed]))),
+            None => summed,
+        };
         let sum = self.push(part(wide, false, Definition::Reduce { operator: Operator::Sum, operand: summed }));
         let inverse = self.push(part(wide, false, map(Function::Unary(Unary::Recip), vec![sum])));
-        let scaled = map(Function::Binary(Binary::Mul), vec![inverse, scaled]);
-        if wide == own {
-            return scaled;
+        let mut last = map(Function::Binary(Binary::Mul), vec![inverse, scaled]);
+        for function in fill.into_iter().chain((wide != own).then_some(Function::Cast(own))) {
+            let before = self.push(part(wide, true, last));
+            last = map(function, vec![before]);
         }
-        let scaled = self.push(part(wide, true, scaled));
-        map(Function::Cast(own), vec![scaled])
+        last
+    }
+
+    /// Where the padding of a dim begins in what a softmax reads: it is filled there.
+    fn padding(&self, operand: ValueId, dim: Dim) -> Option<u64> {
+        let filled = &self.values[operand.index()];
+        match filled.definition {
+            Definition::Map { function: Function::Fill { dim: place, valid, with: Filler::Least }, .. } => {
+                (filled.dims[usize::from(place)] == dim).then_some(valid)
+            }
+            _ => None,
+        }
     }
 }
