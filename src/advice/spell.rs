@@ -128,6 +128,8 @@ impl<'a> Speller<'a> {
         if let Some(place) = program.outputs.iter().position(|output| *output == value) {
             return plan.outputs.get(place).copied();
         }
+        // The array under all names that it has had: what one of them was moved to, the others are there as well.
+        let mut chain = vec![value];
         let mut source = value;
         while let (
             false,
@@ -135,12 +137,13 @@ impl<'a> Speller<'a> {
         ) = (self.finals.contains_key(&source), &program.value(source).definition)
         {
             source = *operand;
+            chain.push(source);
         }
         let dims = &program.value(value).dims;
         let moved = match &program.value(value).wanted {
             Wanted::Exact(wanted) => plan
                 .ids()
-                .find(|id| plan.step(*id).value == source && is_laid_out(&plan.step(*id).layout, dims, wanted)),
+                .find(|id| chain.contains(&plan.step(*id).value) && is_laid_out(&plan.step(*id).layout, dims, wanted)),
             Wanted::Partly(_) | Wanted::Free => None,
         };
         moved.or_else(|| self.finals.get(&source).copied())

@@ -111,6 +111,10 @@ const NAMES: &[(&str, &str)] = &[
         "A: f32[J, K]{U_X}\nC[J, K]{U_X} = -A\nD[J, K] = relu(sum_J(-C) + C)\nE[J, K] = C[J, K]{U_X}\n",
     ),
     ("an array that is moved already", "A: f32[I_X]\nB[I] = relu(A)\nC[I] = tanh(A)\nD[I] = A[I_X]\noutput B, C, D\n"),
+    (
+        "an array that is moved already under a later name",
+        "A: f32[I_X]\nA -> A[I_X]\nB[I] = tanh(A)\nA[I] = A[I_X]\nD[] = A * B\noutput A, D\n",
+    ),
     ("an output that is closed, and used open", "A: i8[]{U_X}\nE = -A\nM[]{U_X} = -E\noutput E, M\n"),
     ("a pin", "A: f32[I_X]\nB[] = A * A by gather(A)\n"),
     (
