@@ -3,7 +3,7 @@
 use crate::diag::Diagnostics;
 use crate::mesh::AxisSet;
 use crate::plan::{Plan, StepId, StepOp};
-use crate::program::Wanted;
+use crate::program::{Definition, Wanted};
 use crate::units::Bytes;
 use petgraph::Direction;
 use thiserror::Error;
@@ -28,7 +28,10 @@ pub fn wasted(plan: &Plan) -> Diagnostics {
     for id in plan.ids() {
         let value = program.value(plan.step(id).value);
         let (Wanted::Exact(wanted), Some(name)) = (&value.wanted, &value.name) else { continue };
-        if plan.outputs.contains(&id) || plan.step(id).layout.sharding != *wanted {
+        // A move that is written is asked for.
+        let is_computed =
+            matches!(value.definition, Definition::Product { .. } | Definition::Map { .. } | Definition::Reduce { .. });
+        if !is_computed || plan.outputs.contains(&id) || plan.step(id).layout.sharding != *wanted {
             continue;
         }
         let Some(cut) = cut_by_all(plan, id) else { continue };
