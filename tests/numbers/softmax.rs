@@ -57,7 +57,7 @@ fn a_softmax_in_parts_is_one() {
             }
         }
     }
-    assert_eq!(count, 8 * 13);
+    assert_eq!(count, 8 * 11);
 }
 
 /// In a body that is repeated, with what is carried in it.
