@@ -14,7 +14,6 @@ use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
 use crate::syntax::{self, Ast, SetError};
 use crate::topology::{Hardware, Topology, TopologyError};
-use itertools::Itertools;
 use miette::SourceSpan;
 use std::borrow::Cow;
 use thiserror::Error;
@@ -175,9 +174,10 @@ fn wired(program: &Program, hardware: Hardware) -> Result<Topology, TopologyErro
 /// The program runs on hardware that nobody has described.
 #[derive(Clone, Debug, PartialEq, Eq, Error, miette::Diagnostic)]
 #[error("no hardware is called `{name}`")]
-#[diagnostic(code("unknown-hardware"), help("known are {}; or give a profile with `--hardware FILE.toml`", Hardware::names().join(", ")))]
+#[diagnostic(code("unknown-hardware"), help("{help}"))]
 struct UnknownHardware {
     name: String,
+    help: String,
     #[label("not a profile")]
     span: SourceSpan,
 }
@@ -188,7 +188,8 @@ fn hardware(program: &Program) -> Result<Hardware, UnknownHardware> {
         Some(name) => (name.node.as_str(), name.span),
         None => (Hardware::DEFAULT, Span::default()),
     };
-    Hardware::named(name).ok_or_else(|| UnknownHardware { name: name.to_owned(), span: span.into() })
+    let unknown = || UnknownHardware { name: name.to_owned(), help: Hardware::unknown(name), span: span.into() };
+    Hardware::named(name).ok_or_else(unknown)
 }
 
 /// Plans a program in which only what is written may communicate, for the lines that it lacks; these are tried.

@@ -116,11 +116,8 @@ pub(super) fn hardware(name: &str) -> Result<topology::Hardware, Failure> {
         return Ok(hardware);
     }
     if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
-        let names: Vec<String> = topology::Hardware::names().map(|name| name.to_string()).collect();
-        return Err(Failure::Call(format!(
-            "no hardware is called `{name}`; known are {}, or a .toml file",
-            names.join(", ")
-        )));
+        let help = topology::Hardware::unknown(name);
+        return Err(Failure::Call(format!("no hardware is called `{name}`; {help}")));
     }
     let file = source(name)?;
     topology::Hardware::from_toml(&file.text).map_err(|error| {

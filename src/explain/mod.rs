@@ -50,6 +50,7 @@ pub const PAGES: &[Page] = pages![
     "dtype-mismatch",
     "dtype-without-brackets",
     "expect-failed",
+    "foreign-syntax",
     "function-arguments",
     "function-subscript",
     "gather-major",

@@ -128,11 +128,18 @@ impl<'a> Built<'a> {
         let computing = builder.program.value_ids().map(|id| builder.search.least_product(id).1).sum();
         // Where not all moves are looked at, what is found is a plan, and no bound.
         let met = builder.search.budget.met();
+        // A kernel may turn out to take less time than the search has counted; then the search has bounded nothing.
+        let is_bound = costs.objective() == Objective::Bytes || least <= score.first();
         let lower_bound = match costs.objective() {
-            Objective::Time if met.is_none() => Time::from_ticks(least).max(computing),
+            Objective::Time if met.is_none() && is_bound => Time::from_ticks(least).max(computing),
             Objective::Time | Objective::Bytes => computing,
         };
-        let stop = met.unwrap_or(if least >= score.first() { Stop::Optimal } else { stop });
+        let stop = match met {
+            Some(limit) => limit,
+            None if !is_bound => Stop::Gap,
+            None if least >= score.first() => Stop::Optimal,
+            None => stop,
+        };
         Plan {
             program: builder.program,
             steps: builder.steps,

@@ -11,7 +11,7 @@ use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
 use crate::layout::Dim;
 use crate::span::Span;
-use crate::syntax::{ArrayRef, BinaryOp, Expr, ExprKind, Name};
+use crate::syntax::{ArrayRef, BinaryOp, CollectiveName, Expr, ExprKind, Name, call_here};
 use strsim::osa_distance;
 
 /// What an expression stands for.
@@ -272,6 +272,10 @@ impl Checker {
         span: Span,
     ) -> Checked<ValueId> {
         let (name, at) = (function.node.as_str(), function.span);
+        let dtype = name.parse::<DType>().ok();
+        if dtype.is_none() && !FUNCTIONS.contains(&name) {
+            return Err(unknown_function(function, subscript, arguments).into());
+        }
         let argument = match (name, subscript, arguments) {
             ("max" | "min" | "where" | "and" | "or", [], many) if many.len() > 1 || !matches!(name, "max" | "min") => {
                 return self.several(function, many, wishes, span);
@@ -282,7 +286,6 @@ impl Checker {
                 return Err(CheckError::Arguments { name: name.to_owned(), takes, count, at }.into());
             }
         };
-        let dtype = name.parse::<DType>().ok();
         let plain = match name {
             _ if dtype.is_some() => dtype.map(Function::Cast),
             _ => named(name),
@@ -311,7 +314,7 @@ impl Checker {
             ("open", None, []) => Err(misfit("write the axes that it is opened over: `open_X(b)`").into()),
             ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
-            (_, None, _) => Err(unknown_function(function).into()),
+            (_, None, _) => Err(unknown_function(function, subscript, arguments).into()),
         }
     }
 
@@ -393,11 +396,24 @@ pub(super) fn word(function: Function) -> &'static str {
     }
 }
 
-fn unknown_function(function: &Name) -> CheckError {
+fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> CheckError {
     let name = &function.node;
+    // `all_reduce(x)` reads as `all` with a subscript.
+    let whole = subscript.iter().fold(name.clone(), |whole, item| format!("{whole}_{}", item.node));
+    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let collective = nearest(name, CollectiveName::ALL.iter().map(|word| word.word()));
+    let here = call_here(&whole, &arguments).or_else(|| call_here(name, &arguments));
+    let items: Vec<&str> = subscript.iter().map(|item| item.node.as_str()).collect();
+    let script = match items.as_slice() {
+        [] => String::new(),
+        [only] => format!("_{only}"),
+        many => format!("_{{{}}}", many.join(",")),
+    };
+    let here = collective.map(|near| format!("did you mean `{near}{script}`?")).or(here);
     let casts = DType::ALL.iter().map(|dtype| dtype.to_string()).collect::<Vec<_>>();
     let known = FUNCTIONS.into_iter().chain(casts.iter().map(String::as_str));
     let help = match (name.as_str(), nearest(name, known)) {
+        (_, _) if here.is_some() => here.unwrap_or_default(),
         ("neg", _) => "write `-A`".to_owned(),
         (_, Some(near)) => format!("did you mean `{near}`?"),
         (_, None) => format!("the functions are {} and casts such as `f32`", FUNCTIONS.join(", ")),

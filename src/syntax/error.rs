@@ -21,6 +21,15 @@ pub enum SyntaxError {
         #[help]
         help: Option<String>,
     },
+    #[error("`{found}` is not written like this here")]
+    #[diagnostic(code("foreign-syntax"))]
+    Foreign {
+        found: String,
+        #[label(primary, "a word of another system")]
+        at: SourceSpan,
+        #[help]
+        help: String,
+    },
     #[error("the statement is not complete")]
     #[diagnostic(code("unexpected-end"))]
     UnexpectedEnd {

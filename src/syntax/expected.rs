@@ -1,6 +1,7 @@
 //! What the grammar expected, in our words and at the exact place.
 
 use super::error::SyntaxError;
+use super::foreign::{Foreign, recognise};
 use super::grammar::Rule;
 use super::latex::unwrapped;
 use super::split::is_blank;
@@ -24,6 +25,11 @@ pub(super) fn explain(error: &Error<Rule>, text: &str, start: usize) -> SyntaxEr
         // pest ran out of stack: our own cap on nesting is far below that.
         ErrorVariant::CustomError { .. } => return SyntaxError::too_deep(Span::new(start + at, start + at)),
     };
+    if let Some(Foreign { at, help }) = recognise(text) {
+        let found = text[at.clone()].to_owned();
+        let at = Span::new(start + at.start, start + at.end).into();
+        return SyntaxError::Foreign { found, at, help };
+    }
     let at = after_blanks(text, at);
     let expected = words(rules);
     let found = token(&text[at..]);

@@ -9,6 +9,7 @@ mod build_mesh;
 mod error;
 mod expect;
 mod expected;
+mod foreign;
 mod format;
 mod format_lines;
 #[cfg(test)]
@@ -27,6 +28,7 @@ mod tests;
 
 pub use error::SyntaxError;
 pub use expect::{Amount, Expectation, Measure, NamedMove, Unit};
+pub(crate) use foreign::call_here;
 pub use format::format;
 pub use lenient::parse_lenient;
 pub use set::SetError;
@@ -324,9 +326,20 @@ impl CollectiveName {
         CollectiveName::Broadcast,
     ];
 
+    /// The word itself.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            CollectiveName::AllGather => "AllGather",
+            CollectiveName::ReduceScatter => "ReduceScatter",
+            CollectiveName::AllReduce => "AllReduce",
+            CollectiveName::AllToAll => "AllToAll",
+            CollectiveName::Broadcast => "Broadcast",
+        }
+    }
+
     /// The kind that a word begins with, and the rest of it: `AllGatherX`.
     fn begins(word: &str) -> Option<(CollectiveName, &str)> {
-        CollectiveName::ALL.into_iter().find_map(|kind| Some((kind, word.strip_prefix(&kind.to_string())?)))
+        CollectiveName::ALL.into_iter().find_map(|kind| Some((kind, word.strip_prefix(kind.word())?)))
     }
 }
 

@@ -139,13 +139,7 @@ impl Display for ArrayRef {
 
 impl Display for CollectiveName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CollectiveName::AllGather => "AllGather",
-            CollectiveName::ReduceScatter => "ReduceScatter",
-            CollectiveName::AllReduce => "AllReduce",
-            CollectiveName::AllToAll => "AllToAll",
-            CollectiveName::Broadcast => "Broadcast",
-        })
+        f.write_str(self.word())
     }
 }
 

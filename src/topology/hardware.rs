@@ -211,6 +211,33 @@ impl Hardware {
         profile::SHIPPED.iter().map(|(name, _)| *name)
     }
 
+    /// The shipped profile that another spelling is likely meant to be: `TPUv5e`, `v5p`, `H100-SXM`.
+    pub fn near(name: &str) -> Option<&'static str> {
+        let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let wanted = plain(name);
+        if !(2..=64).contains(&wanted.len()) {
+            return None;
+        }
+        let alike = |known: &&str| {
+            let known = plain(known);
+            known.ends_with(&wanted) || wanted.starts_with(&known) || wanted.ends_with(&known)
+        };
+        let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1;
+        let longest = Hardware::names().filter(alike).max_by_key(|known| known.len());
+        longest.or_else(|| Hardware::names().find(typo))
+    }
+
+    /// What to say where no profile has this name.
+    pub fn unknown(name: &str) -> String {
+        match Hardware::near(name) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let known: Vec<&str> = Hardware::names().collect();
+                format!("known are {}; or give a profile with `--hardware FILE.toml`", known.join(", "))
+            }
+        }
+    }
+
     /// Reads a profile.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod common;
 mod book;
 mod checker_laws;
 mod explain;
+mod foreign;
 mod lenient;
 mod mutations;
 mod reference;
