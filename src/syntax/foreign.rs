@@ -208,7 +208,7 @@ fn calls(text: &str) -> impl Iterator<Item = (Range<usize>, Call<'_>)> {
     let target = text.split_once('=').map_or("", |(before, _)| before.trim_matches(is_blank));
     let target = if is_name(target) { target } else { "" };
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    let opens = text.match_indices(['(', '.']).filter_map(move |(at, sign)| {
+    text.match_indices(['(', '.']).filter_map(move |(at, sign)| {
         let start = text[..at]
             .rfind(|c: char| !is_part(c))
             .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
@@ -230,8 +230,7 @@ fn calls(text: &str) -> impl Iterator<Item = (Range<usize>, Call<'_>)> {
             }
         }
         (!name.is_empty()).then_some((start..end + 1, Call { path, name, positional, keywords, target }))
-    });
-    opens
+    })
 }
 
 /// The bracket that closes the one at this place.
