@@ -2,12 +2,13 @@
 //!
 //! A softmax needs its dim whole. In parts, as a largest element, a sum and a quotient, it leaves the dim sharded and
 //! combines two small arrays instead. So a program is planned again with one softmax after the other in parts; each that
-//! makes the plan cheaper stays so.
+//! makes the plan cheaper stays so. Where a softmax is spread over all devices and nothing around it is moved, none is tried.
 
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Objective, Plan, PlanError, limits};
-use crate::program::{Program, ValueId};
+use super::{Objective, Plan, PlanError, StepOp, limits};
+use crate::mesh::AxisSet;
+use crate::program::{Definition, Program, ValueId};
 use std::collections::BTreeSet;
 
 /// A split makes many steps of one, so it has to save this part of what the plan takes.
@@ -25,7 +26,8 @@ pub(super) fn plan(
 ) -> Result<Plan, PlanError> {
     let mut best = solve(program, terms)?;
     let mut split: BTreeSet<ValueId> = BTreeSet::new();
-    for id in program.softmaxes().filter(|_| program.mesh.device_count() > 1) {
+    let promising: Vec<ValueId> = program.softmaxes().filter(|id| may_save(&best, *id)).collect();
+    for id in promising {
         if terms.budget.is_over() {
             break;
         }
@@ -43,4 +45,45 @@ pub(super) fn plan(
         }
     }
     Ok(best)
+}
+
+/// Whether a softmax in parts may save anything: devices do the same as others in it, or something around it is moved.
+fn may_save(plan: &Plan, softmax: ValueId) -> bool {
+    let mesh = &plan.program.mesh;
+    let around = around(&plan.program, softmax);
+    let spread: AxisSet = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1).collect();
+    plan.ids().any(|id| {
+        let step = plan.step(id);
+        match &step.op {
+            StepOp::Collective(collective) => collective.kind().sends() && around.contains(&step.value),
+            StepOp::Map { .. } => {
+                step.value == softmax
+                    && !spread.is_subset(step.layout.sharding.dim_axes().union(step.layout.sharding.open))
+            }
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } => false,
+        }
+    })
+}
+
+/// A value, what leads to it from the nearest products on, what leads from it to the next ones, and the operands of all.
+fn around(program: &Program, softmax: ValueId) -> BTreeSet<ValueId> {
+    let is_product = |id: ValueId| matches!(program.value(id).definition, Definition::Product { .. });
+    let operands = |id: ValueId| program.value(id).definition.operands().iter().copied();
+    let mut before = vec![softmax];
+    let mut around = BTreeSet::from([softmax]);
+    while let Some(id) = before.pop() {
+        for operand in operands(id) {
+            if around.insert(operand) && !is_product(id) {
+                before.push(operand);
+            }
+        }
+    }
+    let mut behind = BTreeSet::from([softmax]);
+    for id in program.value_ids() {
+        if operands(id).any(|operand| behind.contains(&operand) && !is_product(operand)) {
+            behind.insert(id);
+            around.extend(operands(id).chain([id]));
+        }
+    }
+    around
 }
