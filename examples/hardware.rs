@@ -44,7 +44,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
 /// Bytes of a row: 512 elements of two bytes.
 const ROW: u64 = 1024;
 
-/// Seconds that it takes to add up an array of so many rows over eight devices.
+/// Seconds for an AllReduce of an array with this many rows over eight devices.
 fn time(hardware: &Hardware, rows: u64) -> Result<f64, Box<dyn Error>> {
     let source = format!(
         "mesh {{X: 8 ring}}

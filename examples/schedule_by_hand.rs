@@ -44,7 +44,7 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The sum of what all devices hold, in so many steps around the ring.
+/// An AllReduce of one array in this many steps around the ring.
 fn all_reduce(steps: u32) -> Schedule {
     let x = AxisId::new(0);
     let ring = Axis { name: "X".to_owned(), size: DEVICES, wiring: Some(Wiring::Ring), over: None };

@@ -79,7 +79,7 @@ impl Plan {
                 let operands = findings.plan.program.value(value).definition.operands().iter();
                 let names = operands.map(|operand| findings.plan.program.name(*operand)).join(" or ");
                 let known = "`by gather(..)`, `by slice(..)` or `by reduce`";
-                Failure::Call(format!("`{way}` is no way to compute `{name}`: ask for {known}, of {names}"))
+                Failure::Call(format!("`{name}` cannot be computed `{way}`: use {known}, of {names}"))
             })?;
             let text = program.pin_text(value, &pin);
             let mut pinned = program.clone();

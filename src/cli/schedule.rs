@@ -69,7 +69,7 @@ pub(super) struct Data<'a> {
     pub(super) arrays: &'a Arrays,
     /// Where it is computed.
     pub(super) place: Place<'a>,
-    /// Whether the time of each operation is told.
+    /// Whether to print the time of each operation.
     pub(super) times: bool,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Computed {
     pub(super) numerics: Numerics,
     /// What it took, where that was measured.
     pub(super) measured: Option<Measured>,
-    /// Whether the time of each operation is told.
+    /// Whether to print the time of each operation.
     pub(super) times: bool,
 }
 

@@ -44,7 +44,7 @@ pub(super) enum Listed {
     Nothing,
 }
 
-/// Which of the assignments of some axes in a space of so many indices are no more than `most`.
+/// Which assignments of `axes` are listed: at most `most` of them, in a space of this many indices.
 pub(super) fn listed(indices: usize, ways: &[OpenWay], axes: AxisSet, most: usize) -> Listed {
     let others = 1 + ways.len();
     let count = |more: &dyn Fn(usize) -> usize| {

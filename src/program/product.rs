@@ -142,7 +142,7 @@ impl Checker {
             [one] => format!("`*_{one}` contracts `{one}`; "),
             many => format!("`*_{{{}}}` contracts these; ", many.join(",")),
         };
-        // One has all dims of the other: of two matrices that share one dim nobody means elements.
+        // Only where one factor has all dims of the other: two matrices that share one dim are a product of matrices.
         let has_all =
             |one: ValueId, other: ValueId| self.value(other).dims.iter().all(|dim| self.value(one).dims.contains(dim));
         let is_elementwise = !shared.is_empty() && (has_all(left, right) || has_all(right, left));

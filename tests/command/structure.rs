@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The places of the table with their lines: `plan` of `src/plan/`.
 fn places() -> BTreeMap<String, usize> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md")).expect("it is there");
-    let begin = text.find("## Who leans on whom").expect("the section of the table");
+    let begin = text.find("## Dependency order").expect("the section of the table");
     let section = text[begin + 3..].split("\n## ").next().expect("a section");
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     let mut places = BTreeMap::new();

@@ -82,7 +82,7 @@ fn the_line_that_is_offered_is_right() {
     }
 }
 
-/// What has no line of its own is told in a sentence, and nothing of it is a wrong line.
+/// Words without a line of their own, and near misses, get a sentence of help.
 #[test]
 fn other_words_are_answered() {
     for (line, answer) in [

@@ -26,6 +26,8 @@ fn decoding_plans_itself_in_parts() {
     assert!(moved.split.is_empty(), "nothing is gained where the dim is whole");
     let [free_time, moved_time] = [&free, &moved].map(|plan| plan.totals().time());
     assert!(free_time * 4 < moved_time, "{free_time:?} {moved_time:?}");
+    let scores = 16 * 64 * (32768 / 8) * 2;
+    assert!(free.usage().received.most < scores / 8, "the scores are not moved");
     for by_hand in [
         "m = max_T(S)\ne = exp(f32(S) - m)\nP = bf16(e / sum_T(e))",
         "m = max_T(S)\nP = bf16(exp(f32(S) - m) / sum_T(exp(f32(S) - m)))",

@@ -359,7 +359,7 @@ fn thread_blocks_are_as_long_as_the_runtime_takes() {
     assert!(long > 0 && split > 0 && refused < long, "{long} {split} {refused}");
 }
 
-/// What the reader refuses, somebody may put together without it.
+/// The reader refuses these; a program in Rust can still build them.
 #[test]
 fn what_is_not_there_is_a_flaw() {
     let right = there_and_back(2, [0, 0]);
