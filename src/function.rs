@@ -237,6 +237,83 @@ impl Binary {
     }
 }
 
+/// How two elements compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+    /// `==`
+    Equal,
+    /// `!=`
+    Unequal,
+}
+
+impl Relation {
+    /// All of them.
+    pub const ALL: [Relation; 6] = [
+        Relation::Less,
+        Relation::LessOrEqual,
+        Relation::Greater,
+        Relation::GreaterOrEqual,
+        Relation::Equal,
+        Relation::Unequal,
+    ];
+
+    /// Its name: `less`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Relation::Less => "less",
+            Relation::LessOrEqual => "less_or_equal",
+            Relation::Greater => "greater",
+            Relation::GreaterOrEqual => "greater_or_equal",
+            Relation::Equal => "equal",
+            Relation::Unequal => "unequal",
+        }
+    }
+
+    /// `<`, `<=`, `>`, `>=`, `==` or `!=`
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Relation::Less => "<",
+            Relation::LessOrEqual => "<=",
+            Relation::Greater => ">",
+            Relation::GreaterOrEqual => ">=",
+            Relation::Equal => "==",
+            Relation::Unequal => "!=",
+        }
+    }
+
+    /// The one with this sign.
+    pub fn from_sign(sign: &str) -> Option<Relation> {
+        let sign = match sign {
+            "≤" => "<=",
+            "≥" => ">=",
+            "≠" => "!=",
+            plain => plain,
+        };
+        Relation::ALL.into_iter().find(|relation| relation.sign() == sign)
+    }
+
+    /// The same with the sides exchanged: `a < b` is `b > a`.
+    #[must_use]
+    pub const fn turned(self) -> Relation {
+        match self {
+            Relation::Less => Relation::Greater,
+            Relation::LessOrEqual => Relation::GreaterOrEqual,
+            Relation::Greater => Relation::Less,
+            Relation::GreaterOrEqual => Relation::LessOrEqual,
+            Relation::Equal => Relation::Equal,
+            Relation::Unequal => Relation::Unequal,
+        }
+    }
+}
+
 /// A function of an element and a number of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByNumber {
@@ -278,6 +355,10 @@ pub enum Function {
     ByNumber(ByNumber, Scalar),
     /// `a / n`, the end of a mean over n devices
     Over(u64),
+    /// Whether two elements compare like this, a bool
+    Is(Relation),
+    /// Whether an element and a number do
+    IsNumber(Relation, Scalar),
     /// Of a bool and two others: the second where it is true, the third where it is not
     Where,
     /// Of a bool and another: the other where it is true, a number where it is not
@@ -317,6 +398,7 @@ impl Function {
                 Facts { keeps_zero, trend, ..of_numbers(by.word()) }
             }
             Function::Over(_) => of_floats("over").keeps_zero(),
+            Function::Is(relation) | Function::IsNumber(relation, _) => of_numbers(relation.word()),
             Function::Where => of_numbers("where").keeps_zero(),
             Function::Masked(Scalar(c)) => Facts { keeps_zero: c == 0.0, ..of_numbers("masked") },
             Function::Softmax { .. } => of_floats("softmax"),
@@ -334,11 +416,12 @@ impl Function {
     pub fn arity(self) -> usize {
         match self {
             Function::Where => 3,
-            Function::Binary(_) | Function::Masked(_) => 2,
+            Function::Binary(_) | Function::Is(_) | Function::Masked(_) => 2,
             Function::Identity
             | Function::Unary(_)
             | Function::ByNumber(..)
             | Function::Over(_)
+            | Function::IsNumber(..)
             | Function::Softmax { .. }
             | Function::Fill { .. }
             | Function::Cast(_) => 1,
@@ -361,7 +444,13 @@ impl Function {
             Domain::Floats => dtype.is_float(),
             Domain::Bools => dtype == DType::Bool,
         };
-        has_meaning.then_some(dtype)
+        let made = if self.is_truth() { DType::Bool } else { dtype };
+        (has_meaning && !(self.is_truth() && dtype == DType::Bool)).then_some(made)
+    }
+
+    /// Whether it makes a bool of numbers.
+    pub fn is_truth(self) -> bool {
+        matches!(self, Function::Is(_) | Function::IsNumber(..))
     }
 
     /// Whether it has no meaning on integers.
@@ -372,10 +461,11 @@ impl Function {
     /// The number of the program that it computes with.
     pub fn number(self) -> Option<f64> {
         match self {
-            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) => Some(c),
+            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) | Function::IsNumber(_, Scalar(c)) => Some(c),
             Function::Identity
             | Function::Unary(_)
             | Function::Binary(_)
+            | Function::Is(_)
             | Function::Over(_)
             | Function::Where
             | Function::Softmax { .. }
@@ -388,7 +478,8 @@ impl Function {
     pub fn plain() -> impl Iterator<Item = Function> {
         let unary = Unary::ALL.into_iter().map(Function::Unary);
         let binary = Binary::ALL.into_iter().map(Function::Binary);
-        unary.chain(binary).chain([Function::Identity, Function::Where])
+        let relations = Relation::ALL.into_iter().map(Function::Is);
+        unary.chain(binary).chain(relations).chain([Function::Identity, Function::Where])
     }
 }
 
@@ -396,12 +487,16 @@ impl fmt::Display for Function {
     /// One word, with its number or dim: `relu`, `scale(0.5)`, `softmax(1)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) => write!(f, "{}({c})", self.word()),
+            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) | Function::IsNumber(_, Scalar(c)) => {
+                write!(f, "{}({c})", self.word())
+            }
             Function::Softmax { dim } => write!(f, "softmax({dim})"),
             Function::Fill { dim, valid, with } => write!(f, "fill({dim}, {valid}, {})", with.word()),
             Function::Cast(dtype) => write!(f, "cast({dtype})"),
             Function::Over(n) => write!(f, "over({n})"),
-            Function::Identity | Function::Unary(_) | Function::Binary(_) | Function::Where => f.write_str(self.word()),
+            Function::Identity | Function::Unary(_) | Function::Binary(_) | Function::Is(_) | Function::Where => {
+                f.write_str(self.word())
+            }
         }
     }
 }

@@ -66,6 +66,7 @@ mod parallel;
 pub mod passes;
 pub mod route;
 pub mod span;
+pub mod supply;
 pub mod units;
 
 pub mod advice;

@@ -117,6 +117,8 @@ fn extreme(function: Function, operator: Operator, from: &[DType], to: DType) ->
         Function::Binary(Binary::Add | Binary::Sub | Binary::Mul | Binary::Div)
         | Function::Over(_)
         | Function::Fill { .. }
+        | Function::Is(_)
+        | Function::IsNumber(..)
         | Function::Where
         | Function::Masked(_)
         | Function::Softmax { .. } => (false, ONE, operator),

@@ -167,7 +167,7 @@ fn twice(all: &[Stored]) -> Option<&str> {
 
 /// The input of this name.
 fn declared<'s>(schedule: &'s Schedule, name: &str) -> Result<(ArrayId, &'s Array), Failure> {
-    let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_input());
+    let inputs = || (0..).map(ArrayId).zip(&schedule.arrays).filter(|(_, array)| array.definition.is_given());
     inputs().find(|(_, array)| array.name == name).ok_or_else(|| {
         let known: Vec<String> = inputs().map(|(_, array)| format!("`{}`", array.name)).collect();
         Failure::Call(format!("there is no input `{name}`; the inputs are {}", known.join(", ")))

@@ -15,6 +15,7 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
+use crate::supply::Supply;
 use crate::program::{Definition, Program, ValueId};
 use itertools::Itertools;
 
@@ -130,6 +131,20 @@ pub fn words(collective: &Collective, from: &Layout, mesh: &Mesh, vocabulary: Vo
 pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
     let is_sum = !layout.sharding.open.is_empty() && layout.sharding.operator != Operator::Root;
     is_sum.then(|| layout.sharding.open.in_order())
+}
+
+/// The inputs that a caller hands in, in order.
+pub(super) fn given(plan: &Plan) -> Vec<StepId> {
+    plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && counted(&plan.program, plan.step(*id).value).is_none()).collect()
+}
+
+/// The length of an array that holds the places along its dim.
+pub(super) fn counted(program: &Program, id: ValueId) -> Option<u64> {
+    let value = program.value(id);
+    match value.definition {
+        Definition::Input { supply: Supply::Counted } => Some(program.dims.size(value.dims[0].id)),
+        _ => None,
+    }
 }
 
 /// What makes a value of whole arrays: there moves and new names change nothing, and no padding is to be filled.

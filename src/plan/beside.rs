@@ -2,6 +2,7 @@
 
 use super::StepOp;
 use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::supply::Supply;
 
 /// Bytes of a device that it holds at the least while something else is done: inputs that are not donated, which are there
 /// from the start to the end.
@@ -29,7 +30,7 @@ impl Beside {
 /// - `cautious`: a value is computed as if its operands were there as they came, too; that may be more than is held.
 pub(super) fn beside(program: &Program, cautious: bool) -> Vec<Beside> {
     let bytes = |id: ValueId| match &program.value(id).wanted {
-        Wanted::Exact(sharding) if program.value(id).definition == Definition::Input { donated: false } => {
+        Wanted::Exact(sharding) if program.value(id).definition == Definition::Input { supply: Supply::Held } => {
             let bytes = program.layout(id, sharding.clone()).local_bytes(&program.mesh).0;
             bytes.saturating_mul(program.times(id))
         }

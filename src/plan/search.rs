@@ -938,6 +938,8 @@ fn softmax_dim(function: Function) -> Option<usize> {
         | Function::Binary(_)
         | Function::ByNumber(..)
         | Function::Over(_)
+        | Function::Is(_)
+        | Function::IsNumber(..)
         | Function::Where
         | Function::Masked(_)
         | Function::Fill { .. }

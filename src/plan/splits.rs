@@ -66,6 +66,7 @@ fn may_save(plan: &Plan, softmax: ValueId) -> bool {
 }
 
 /// A value, what leads to it from the nearest products on, what leads from it to the next ones, and the operands of all.
+/// What the next products make is not among them: in parts it would be an open sum, which is no easier to move.
 fn around(program: &Program, softmax: ValueId) -> BTreeSet<ValueId> {
     let is_product = |id: ValueId| matches!(program.value(id).definition, Definition::Product { .. });
     let operands = |id: ValueId| program.value(id).definition.operands().iter().copied();
@@ -80,9 +81,12 @@ fn around(program: &Program, softmax: ValueId) -> BTreeSet<ValueId> {
     }
     let mut behind = BTreeSet::from([softmax]);
     for id in program.value_ids() {
-        if operands(id).any(|operand| behind.contains(&operand) && !is_product(operand)) {
-            behind.insert(id);
-            around.extend(operands(id).chain([id]));
+        if operands(id).any(|operand| behind.contains(&operand)) {
+            around.extend(operands(id));
+            if !is_product(id) {
+                behind.insert(id);
+                around.insert(id);
+            }
         }
     }
     around

@@ -160,7 +160,7 @@ impl Values {
     fn with_images(&self, definition: &Definition) -> Definition {
         let image = |id: &ValueId| self.last(*id);
         match definition {
-            Definition::Input { donated } => Definition::Input { donated: *donated },
+            Definition::Input { supply } => Definition::Input { supply: *supply },
             Definition::Product { operands, local } => {
                 Definition::Product { operands: operands.map(|id| image(&id)), local: *local }
             }

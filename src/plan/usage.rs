@@ -69,8 +69,10 @@ impl Plan {
     /// Whether a step is an input, and if so, whether it is donated.
     fn donated(&self, id: StepId) -> Option<bool> {
         let step = self.step(id);
-        let donated = Definition::Input { donated: true };
-        (step.op == StepOp::Input).then(|| self.program.value(step.value).definition == donated)
+        match self.program.value(step.value).definition {
+            Definition::Input { supply } if step.op == StepOp::Input => Some(supply.is_given_up()),
+            _ => None,
+        }
     }
 }
 

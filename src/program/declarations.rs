@@ -87,8 +87,27 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     views.into_iter().for_each(|(axis, parts, span)| grid.view(axis, parts, span, &ast.lost, diagnostics));
     let Grid { mesh, views, sound, parts_lost, .. } = grid;
     let parts_lost = parts_lost || ast.lost.contains("axis");
+    let known: Vec<&str> = mesh.axes().iter().map(|axis| axis.name.as_str()).chain(views.keys().map(String::as_str)).collect();
+    for (name, at) in &sizes.places {
+        if let Some((dim, axis)) = other_reading(name, &sizes.places, &known) {
+            let (name, dim, axis) = ((*name).to_owned(), dim.to_owned(), axis.to_owned());
+            diagnostics.push(&CheckError::UnderscoreInName { name, dim, axis, at: *at });
+        }
+    }
     let Sizes { dims, named: named_dims, parts, .. } = sizes;
     Some(Ground { mesh, sound, parts_lost, hardware, networks, dims, named_dims, parts, views, axes })
+}
+
+/// A dim and an axis that a name with `_` could stand for as well: `d_model` for dim `d` over axis `model`.
+fn other_reading<'n>(name: &'n str, dims: &BTreeMap<&str, Span>, axes: &[&'n str]) -> Option<(&'n str, &'n str)> {
+    let cuts = name.match_indices('_').map(|(at, _)| (&name[..at], &name[at + 1..]));
+    let of_dims = cuts.filter(|(dim, _)| dims.contains_key(dim));
+    of_dims.into_iter().find_map(|(dim, rest)| {
+        let is_run = rest.chars().all(|letter| axes.iter().any(|axis| axis.chars().eq([letter])));
+        let begins = |axis: &&&str| axis.strip_prefix(rest).is_some_and(|more| more.is_empty() || more.starts_with('_'));
+        let axis = axes.iter().find(begins).copied().or_else(|| is_run.then_some(rest))?;
+        Some((dim, axis))
+    })
 }
 
 /// A size, 1 or more; `None` and a report if it has none.

@@ -672,6 +672,33 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("`{name}` can be read in two ways: as a dim, and as dim `{dim}` over axis `{axis}`")]
+    #[diagnostic(code("underscore-in-name"), help("give the dim or the axis another name"))]
+    UnderscoreInName {
+        name: String,
+        dim: String,
+        axis: String,
+        #[label("two readings")]
+        at: Span,
+    },
+
+    #[error("the number has no value")]
+    #[diagnostic(code("number-without-value"), help("numbers are finite and below 1.8e308; `sqrt` and `log` need one above 0"))]
+    NumberWithoutValue {
+        #[label("not a number")]
+        at: Span,
+    },
+
+    #[error("this power is no function")]
+    #[diagnostic(
+        code("unknown-power"),
+        help("arrays have the powers 1, 2, 3, 4, 0.5, -0.5 and -1; `exp(log(2) * A)` is 2 to the power of A")
+    )]
+    UnknownPower {
+        #[label("not a power of an array")]
+        at: Span,
+    },
+
     #[error("nothing can be divided by zero")]
     #[diagnostic(code("bad-division"), help("divide by an array, or by a number other than 0"))]
     BadDivision {

@@ -46,9 +46,15 @@ impl Checker {
 
     fn expr_kind(&mut self, expr: &Expr, wishes: Option<&[Wish]>) -> Checked<Operand> {
         match &expr.kind {
-            ExprKind::Array(array) => self.array(array).map(Operand::Array),
+            ExprKind::Array(array) => match array.name.as_ref().filter(|_| array.brackets.is_none()) {
+                Some(name) if self.size(name).is_some() => Ok(Operand::Number(self.size(name).unwrap_or_default())),
+                Some(_) | None => self.array(array).map(Operand::Array),
+            },
             ExprKind::Number(Scalar(number)) => Ok(Operand::Number(*number)),
             ExprKind::Product { factors, contraction } => self.product(factors, contraction, wishes, expr.span),
+            ExprKind::Binary { op: BinaryOp::Power, .. } | ExprKind::Call { .. } if self.number(expr, 0).is_some() => {
+                self.finite(self.number(expr, 0).unwrap_or_default(), expr.span)
+            }
             ExprKind::Binary { op, left, right } => {
                 let (left, right) = (self.expr(left, wishes)?, self.expr(right, wishes)?);
                 self.binary(*op, left, right, wishes, expr.span)
@@ -77,7 +83,7 @@ impl Checker {
     }
 
     /// A use of an array; undeclared, with brackets, it is an input.
-    fn array(&mut self, array: &ArrayRef) -> Checked<ValueId> {
+    pub(super) fn array(&mut self, array: &ArrayRef) -> Checked<ValueId> {
         match (&array.name, &array.brackets) {
             (Some(name), Some(_)) if self.binding(&name.node).is_none() => self.implicit(array),
             (None, _) => self.implicit(array),
@@ -172,6 +178,23 @@ impl Checker {
                     self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[inverse], wishes, span)?
                 }
             }
+            (BinaryOp::Is(relation), Array(a), Array(b)) => self.map(Function::Is(relation), &[a, b], wishes, span)?,
+            (BinaryOp::Is(relation), Array(a), Number(c)) => {
+                self.map(Function::IsNumber(relation, Scalar(c)), &[a], wishes, span)?
+            }
+            (BinaryOp::Is(relation), Number(c), Array(a)) => {
+                self.map(Function::IsNumber(relation.turned(), Scalar(c)), &[a], wishes, span)?
+            }
+            (BinaryOp::Is(_), Number(_), Number(_)) => return Err(CheckError::NumberResult { at: span }.into()),
+            (BinaryOp::Power, Array(a), Number(c)) => {
+                let mut id = a;
+                for function in self.power(c, span)? {
+                    let operands = if function.arity() == 2 { vec![id, a] } else { vec![id] };
+                    id = self.map(*function, &operands, wishes, span)?;
+                }
+                id
+            }
+            (BinaryOp::Power, _, _) => return Err(CheckError::UnknownPower { at: span }.into()),
             (BinaryOp::Add, Array(a), Array(b)) => self.map(Function::Binary(Binary::Add), &[a, b], wishes, span)?,
             (BinaryOp::Sub, Array(a), Array(b)) => self.map(Function::Binary(Binary::Sub), &[a, b], wishes, span)?,
             (BinaryOp::Mul, Array(a), Array(b)) => self.map(Function::Binary(Binary::Mul), &[a, b], wishes, span)?,
@@ -260,7 +283,7 @@ impl Checker {
             };
             return Err(self.no_float(operands[masks], operation, at));
         }
-        Ok(dtype)
+        Ok(if function.is_truth() { DType::Bool } else { dtype })
     }
 
     fn call(
@@ -389,6 +412,7 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::ByNumber(ByNumber::Scale, _) => "*",
         Function::Binary(Binary::Larger) | Function::ByNumber(ByNumber::AtLeast, _) => "max",
         Function::Binary(Binary::Smaller) | Function::ByNumber(ByNumber::AtMost, _) => "min",
+        Function::Is(relation) | Function::IsNumber(relation, _) => relation.sign(),
         Function::Where | Function::Masked(_) => "where",
         Function::Softmax { .. } => "softmax",
         Function::Fill { .. } => "a filler",

@@ -51,6 +51,8 @@ struct Lists {
 impl Checker {
     /// Reads brackets of `array`; `product` if they are the result of one, where the reason for a reuse is another.
     pub(super) fn brackets(&mut self, brackets: &Brackets, array: &str, product: bool) -> Checked<Written> {
+        let resolved = self.resolved(brackets);
+        let brackets = &*resolved;
         if let Some(at) = brackets.rest {
             self.diagnostics.push(&CheckError::DimsLeftOut { at });
         }

@@ -11,10 +11,12 @@ mod error;
 mod expect;
 mod expr;
 mod grid;
+mod iota;
 mod layouts;
 mod links;
 mod local;
 mod names;
+mod number;
 mod open;
 mod opened;
 mod pad;
@@ -46,6 +48,7 @@ use crate::mesh::{Axes, Mesh};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
+use crate::supply::Supply;
 use crate::syntax::{Ast, Name};
 use std::ops::Range;
 
@@ -57,6 +60,7 @@ pub fn check(ast: &Ast) -> (Option<Program>, Diagnostics) {
         return (None, diagnostics);
     };
     let mut checker = checker::Checker::new(ground, ast, diagnostics);
+    checker.declare_iotas(ast);
     for statement in &ast.statements {
         checker.statement(statement);
     }
@@ -270,10 +274,10 @@ impl Wanted {
 /// How a value comes about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Definition {
-    /// Given from outside; where the layout is free, in one that the planner chooses.
+    /// There from the start; where the layout is free, in one that the planner chooses.
     Input {
-        /// Whether its memory may be given up after its last use; otherwise it is held to the end.
-        donated: bool,
+        /// Where its data come from.
+        supply: Supply,
     },
     /// An einsum of two operands: dims that the result lacks are contracted.
     Product {

@@ -5,10 +5,56 @@ use super::error::{CheckError, Checked, Failure};
 use crate::layout::Dim;
 use crate::mesh::AxisId;
 use crate::span::Span;
-use crate::syntax::Name;
+use crate::syntax::{Brackets, DimName, DimRef, Name, Subscript};
+use std::borrow::Cow;
 use strsim::osa_distance;
 
 impl Checker {
+    /// Brackets in which each dim and what shards it are apart: `d_model_X` is dim `d_model` over `X` if there is a dim of
+    /// that name, the longest that there is.
+    ///
+    /// Declarations see to it that there is one reading ([`declarations`](super::declarations)).
+    pub(super) fn resolved<'b>(&self, brackets: &'b Brackets) -> Cow<'b, Brackets> {
+        let mut resolved = Cow::Borrowed(brackets);
+        for (place, item) in brackets.dims.iter().enumerate() {
+            if let Some(other) = self.resolved_dim(item) {
+                resolved.to_mut().dims[place] = other;
+            }
+        }
+        resolved
+    }
+
+    fn resolved_dim(&self, item: &DimRef) -> Option<DimRef> {
+        let (DimName::Named(dim), Some(Subscript::Axes(words))) = (&item.dim, &item.subscript) else { return None };
+        let [word] = words.as_slice() else { return None };
+        let is_in_braces = word.span.start as usize > item.span.start as usize + dim.len() + 1;
+        let whole = format!("{dim}_{}", word.node);
+        let is_dim = |name: &str| self.named_dims.contains_key(name) || self.parts.contains_key(name);
+        if is_in_braces {
+            return None;
+        }
+        if is_dim(&whole) {
+            return Some(DimRef { dim: DimName::Named(whole), subscript: None, span: item.span });
+        }
+        let cuts = whole.rmatch_indices('_').map(|(at, _)| at).take_while(|at| *at > dim.len());
+        let cut = cuts.into_iter().find(|at| is_dim(&whole[..*at]));
+        if let Some(at) = cut {
+            let start = word.span.end as usize - (whole.len() - at - 1);
+            let axes = Name { node: whole[at + 1..].to_owned(), span: Span::new(start, word.span.end as usize) };
+            let dim = DimName::Named(whole[..at].to_owned());
+            return Some(DimRef { dim, subscript: Some(Subscript::Axes(vec![axes])), span: item.span });
+        }
+        // A name that is not known at all is told of as a whole, without the axes at its end.
+        let is_axes = self.axes_named(&word.node).is_some() || word.node.chars().count() < 3;
+        let near = nearest(&word.node, self.mesh.axes().iter().map(|axis| axis.name.as_str()));
+        if is_dim(dim) || is_axes || near.is_some() {
+            return None;
+        }
+        let name = whole.rsplit_once('_').filter(|(_, end)| self.axes_named(end).is_some()).map(|(name, _)| name);
+        let dim = DimName::Named(name.unwrap_or(&whole).to_owned());
+        Some(DimRef { dim, subscript: None, span: item.span })
+    }
+
     /// The axes that words of a subscript mean, in order, each with its place; repeats are kept.
     ///
     /// A word is an axis of that name or a run of single-letter axes.

@@ -9,6 +9,7 @@
 //! ```
 
 use super::{Definition, Program, Value, ValueId, Wanted};
+use crate::supply::Supply;
 use crate::collective::Collective;
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
@@ -77,7 +78,12 @@ impl Program {
     fn operation(&self, id: ValueId) -> String {
         let dim_name = |operand: ValueId, dim: usize| self.dims.name(self.value(operand).dims[dim].id);
         match &self.value(id).definition {
-            Definition::Input { donated } => if *donated { "donated input" } else { "input" }.to_owned(),
+            Definition::Input { supply } => match supply {
+                Supply::Held => "input",
+                Supply::Donated => "donated input",
+                Supply::Counted => "iota",
+            }
+            .to_owned(),
             Definition::Product { local: false, .. } => format!("product {}", self.einsum(id)),
             Definition::Product { local: true, .. } => format!("local product {}", self.einsum(id)),
             Definition::Reduce { operator, .. } => format!("{operator} {}", self.einsum(id)),

@@ -22,11 +22,15 @@ impl Checker {
         span: Span,
     ) -> Checked<Operand> {
         // A single array among numbers is all that the result's dims are about.
-        let single = factors.iter().filter(|factor| !is_number(factor, 0)).count() == 1;
+        let single = factors.iter().filter(|factor| self.number(factor, 0).is_none() || is_name(factor)).count() == 1;
         let mut scale: Option<f64> = None;
         let mut arrays: Vec<ValueId> = Vec::new();
         for factor in factors {
-            match self.expr(factor, wishes.filter(|_| single))? {
+            let factor = match &factor.kind {
+                ExprKind::Array(array) => Operand::Array(self.array(array)?),
+                _ => self.expr(factor, wishes.filter(|_| single))?,
+            };
+            match factor {
                 Operand::Number(number) => scale = Some(scale.unwrap_or(1.0) * number),
                 Operand::Array(id) => arrays.push(id),
             }
@@ -206,18 +210,9 @@ impl Checker {
     }
 }
 
-/// Whether an expression is made of numbers only.
-fn is_number(expr: &Expr, depth: usize) -> bool {
-    if depth > Checker::MOST_DEPTH {
-        return false;
-    }
-    match &expr.kind {
-        ExprKind::Number(_) => true,
-        ExprKind::Neg(inner) => is_number(inner, depth + 1),
-        ExprKind::Binary { left, right, .. } => is_number(left, depth + 1) && is_number(right, depth + 1),
-        ExprKind::Product { factors, .. } => factors.iter().all(|factor| is_number(factor, depth + 1)),
-        ExprKind::Array(_) | ExprKind::Call { .. } | ExprKind::Collective { .. } => false,
-    }
+/// Beside `*` a bare name is an array, whatever dims are called.
+pub(super) fn is_name(factor: &Expr) -> bool {
+    matches!(factor.kind, ExprKind::Array(_))
 }
 
 /// A local product and the dims it works on.

@@ -12,6 +12,7 @@ use crate::function::Function;
 use crate::layout::Dim;
 use crate::method::Method;
 use crate::span::Span;
+use crate::supply::Supply;
 use crate::syntax::{Brackets, Expr, ExprKind, Name, Statement, StatementKind, Target};
 use itertools::Itertools;
 use std::collections::BTreeSet;
@@ -184,7 +185,8 @@ impl Checker {
         };
         let dims: Vec<Dim> = written.wishes.iter().map(named).collect();
         let (text, wanted) = (name.map(|name| name.node.clone()), written.wanted);
-        let definition = Definition::Input { donated };
+        let supply = if donated { Supply::Donated } else { Supply::Held };
+        let definition = Definition::Input { supply };
         let id =
             self.add_value(Value { name: text, dtype, dims, definition, wanted, method: None, pin: None, span })?;
         self.places[id.index()] = at;

@@ -17,6 +17,7 @@ use super::text::names::{array_names, coordinate, dim_text};
 use super::{Array, CoordMap, Cut, Dense, OpId, OpKind, Operation, Output, Region, Route, Schedule, Sources};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
+use crate::supply::Supply;
 use itertools::Itertools;
 use std::fmt::{self, Display};
 
@@ -73,7 +74,9 @@ fn fmt_array(f: &mut fmt::Formatter<'_>, array: &Array, name: &str, names: &[Str
 fn definition(array: &Array, names: &[String]) -> String {
     let name = |id: &super::ArrayId| names[id.index()].as_str();
     match &array.definition {
-        Dense::Input { donated } => if *donated { "input donated" } else { "input" }.to_owned(),
+        Dense::Input { supply: Supply::Held } => "input".to_owned(),
+        Dense::Input { supply: Supply::Donated } => "input donated".to_owned(),
+        Dense::Input { supply: Supply::Counted } => "iota".to_owned(),
         Dense::Product { operands: [left, right], einsum } => format!("{} * {} by {einsum}", name(left), name(right)),
         Dense::Reduce { operator, operand, einsum } => format!("reduce {operator} {} by {einsum}", name(operand)),
         Dense::Map { function, operands, einsum } => {

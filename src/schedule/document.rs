@@ -140,6 +140,7 @@ struct ArrayDocument {
 enum DefinitionDocument {
     Input,
     DonatedInput,
+    Iota,
     Product { operands: [u32; 2], einsum: String },
     Reduce { operator: String, operand: u32, einsum: String },
     Map { function: String, operands: Vec<u32>, einsum: String },

@@ -35,6 +35,7 @@ use crate::fusion::{self, Access};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
+use crate::supply::Supply;
 pub use crate::route::{Route, Sources};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -96,10 +97,10 @@ pub struct Array {
 /// What an array is, said without any mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dense {
-    /// Given from outside.
+    /// There from the start.
     Input {
-        /// Whether its blocks may be given up after their last use; otherwise they are held to the end.
-        donated: bool,
+        /// Where its data come from.
+        supply: Supply,
     },
     /// The product of two arrays.
     Product {
@@ -130,9 +131,14 @@ pub enum Dense {
 
 impl Dense {
     /// An input that is held to the end.
-    pub const INPUT: Dense = Dense::Input { donated: false };
+    pub const INPUT: Dense = Dense::Input { supply: Supply::Held };
 
-    /// Whether it is given from outside.
+    /// Whether a caller hands it in.
+    pub fn is_given(&self) -> bool {
+        matches!(self, Dense::Input { supply } if supply.is_given())
+    }
+
+    /// Whether it is there from the start.
     pub fn is_input(&self) -> bool {
         matches!(self, Dense::Input { .. })
     }

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{ByNumber, Filler, Function, Scalar};
+use crate::function::{ByNumber, Filler, Function, Relation, Scalar};
 use crate::layout::DimId;
 use crate::operator::Operator;
 use crate::schedule::MOST_DIMS;
@@ -19,6 +19,9 @@ pub(super) fn function(word: &str) -> Option<Function> {
     let (name, argument) = word.strip_suffix(')')?.split_once('(')?;
     if let Some(by) = ByNumber::ALL.into_iter().find(|by| by.word() == name) {
         return argument.parse().ok().map(|number| Function::ByNumber(by, Scalar(number)));
+    }
+    if let Some(relation) = Relation::ALL.into_iter().find(|relation| relation.word() == name) {
+        return argument.parse().ok().map(|number| Function::IsNumber(relation, Scalar(number)));
     }
     match name {
         "masked" => argument.parse().ok().map(|number| Function::Masked(Scalar(number))),

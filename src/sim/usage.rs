@@ -391,7 +391,8 @@ impl Memory<'_> {
     /// Whether a block is that of an input, and if so, whether it is donated.
     fn donated(&self, id: OpId) -> Option<bool> {
         let OpKind::Input { array, .. } = self.schedule.operation(id).kind else { return None };
-        Some(self.schedule.array(array).definition == Dense::Input { donated: true })
+        let Dense::Input { supply } = self.schedule.array(array).definition else { return None };
+        Some(supply.is_given_up())
     }
 
     /// Bytes of the inputs, of those that are donated or of the others.

@@ -6,8 +6,9 @@ use super::{
     AxisDecl, CollectiveName, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind,
     SizeSign,
 };
-use super::{Statement, StatementKind, Target};
+use super::{BinaryOp, Statement, StatementKind, Target};
 use crate::dtype::DType;
+use crate::function::Relation;
 use crate::link::LinkState;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
@@ -155,18 +156,14 @@ impl Builder {
     pub(super) fn declared(&self, pair: Option<Pair<'_, Rule>>) -> Result<Name> {
         let named = pair.expect("a declaration begins with its name");
         let named = if named.as_rule() == Rule::quoted { only(named) } else { named };
-        let name = self.name(&named);
-        if name.node.contains('_') {
-            return Err(SyntaxError::UnderscoreInName { name: name.node, at: name.span.into() });
-        }
-        Ok(name)
+        Ok(self.name(&named))
     }
 
     /// A size: numbers, names, signs and parentheses.
     pub(super) fn size(&self, pair: Pair<'_, Rule>) -> Result<SizeExpr> {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
-            Rule::integer | Rule::size => SizeKind::Number(self.integer(&pair)?.node),
+            Rule::count | Rule::size => SizeKind::Number(self.count(&pair)?),
             Rule::declared => SizeKind::Name(self.declared(Some(pair))?.node),
             Rule::size_atom | Rule::literal_atom => {
                 let mut parts = pair.into_inner();
@@ -278,6 +275,14 @@ impl Builder {
     /// any other value wants a name.
     fn value_alone(&self, value: Expr, by: Option<PinRef>, using: Option<Name>) -> Result<StatementKind> {
         match &value.kind {
+            ExprKind::Binary { op: BinaryOp::Is(Relation::Equal), left, right } => {
+                return Err(SyntaxError::UnexpectedText {
+                    found: "==".to_owned(),
+                    expected: "`=`".to_owned(),
+                    at: Span::new(left.span.end as usize, right.span.start as usize).into(),
+                    help: Some(format!("a result is written with one `=`: `{left} = {right}`")),
+                });
+            }
             ExprKind::Collective { .. } => {}
             ExprKind::Array(array) if array.brackets.is_some() => {}
             ExprKind::Call { function, .. } if self.lenient && CollectiveName::begins(&function.node).is_some() => {}
@@ -352,6 +357,18 @@ impl Builder {
         Spanned { node: pair.as_str().replace(['’', '′'], "'"), span: self.span(pair) }
     }
 
+    /// `8192`, `8k`
+    fn count(&self, pair: &Pair<'_, Rule>) -> Result<u64> {
+        let text = pair.as_str();
+        let (digits, times) = match text.as_bytes().last() {
+            Some(b'k') => (&text[..text.len() - 1], 1 << 10),
+            Some(b'M') => (&text[..text.len() - 1], 1 << 20),
+            _ => (text, 1),
+        };
+        let number = digits.parse().ok().and_then(|number: u64| number.checked_mul(times));
+        number.ok_or_else(|| number_too_large(text, self.span(pair)))
+    }
+
     pub(super) fn integer(&self, pair: &Pair<'_, Rule>) -> Result<Spanned<u64>> {
         let span = self.span(pair);
         match pair.as_str().parse() {
@@ -367,6 +384,7 @@ fn size_sign(sign: &str) -> SizeSign {
         "+" => SizeSign::Plus,
         "-" => SizeSign::Minus,
         "/" => SizeSign::Over,
+        "**" => SizeSign::Power,
         _ => SizeSign::Times,
     }
 }

@@ -8,7 +8,7 @@ use super::{
     Subscript,
 };
 use crate::dtype::DType;
-use crate::function::Scalar;
+use crate::function::{Relation, Scalar};
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use pest::iterators::Pair;
@@ -49,7 +49,15 @@ enum Sign {
 impl Builder {
     /// A whole expression.
     pub(super) fn expr(&self, pair: Pair<'_, Rule>) -> Result<Expr> {
-        self.sum(pair).map(|tall| tall.expr)
+        self.relation(pair).map(|tall| tall.expr)
+    }
+
+    fn relation(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
+        let mut parts = pair.into_inner();
+        let left = self.sum(parts.next().expect("an expression begins with a sum"))?;
+        let (Some(sign), Some(right)) = (parts.next(), parts.next()) else { return Ok(left) };
+        let relation = Relation::from_sign(sign.as_str()).expect("the grammar knows these signs");
+        binary(BinaryOp::Is(relation), left, self.sum(right)?)
     }
 
     fn sum(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
@@ -114,14 +122,19 @@ impl Builder {
 
     fn factor(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
         let mut signs = Vec::new();
-        let mut value = None;
+        let (mut value, mut exponent) = (None, None);
         for part in pair.into_inner() {
             match part.as_rule() {
                 Rule::minus => signs.push(self.span(&part)),
+                Rule::power => {}
+                Rule::exponent => exponent = Some(self.factor(part)?),
                 _ => value = Some(self.atom(part)?),
             }
         }
-        let value = value.expect("a sign is followed by a value");
+        let mut value = value.expect("a sign is followed by a value");
+        if let Some(exponent) = exponent {
+            value = binary(BinaryOp::Power, value, exponent)?;
+        }
         signs.into_iter().rev().try_fold(value, |value, sign| {
             let span = sign.join(value.expr.span);
             Tall::above(value.height, ExprKind::Neg(Box::new(value.expr)), span)
@@ -150,7 +163,7 @@ impl Builder {
     fn group(&self, pair: Pair<'_, Rule>) -> Result<Tall> {
         let span = self.span(&pair);
         let inner = find(pair, Rule::expr).expect("parentheses hold an expression");
-        let mut inner = self.sum(inner)?;
+        let mut inner = self.relation(inner)?;
         inner.expr.span = span;
         Ok(inner)
     }
@@ -222,7 +235,7 @@ impl Builder {
         };
         let (mut arguments, mut height) = (Vec::new(), 0);
         for part in group.into_inner().filter(|part| part.as_rule() == Rule::expr) {
-            let argument = self.sum(part)?;
+            let argument = self.relation(part)?;
             height = height.max(argument.height);
             arguments.push(argument.expr);
         }

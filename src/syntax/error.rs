@@ -176,16 +176,6 @@ pub enum SyntaxError {
         #[label(primary, "not from 1 to 100")]
         at: SourceSpan,
     },
-    #[error("the name `{name}` has a `_`")]
-    #[diagnostic(
-        code("underscore-in-name"),
-        help("names of dims and axes have no `_`: the first `_` after a dim starts its sharding")
-    )]
-    UnderscoreInName {
-        name: String,
-        #[label(primary, "not the name of a dim or an axis")]
-        at: SourceSpan,
-    },
 }
 
 /// What a word is probably meant to be, by the names that other systems have.

@@ -133,9 +133,6 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
         return Some(format!("a statement goes on after a newline if the line before ends with `{found}`"));
     }
     match found {
-        "_" if text[..at].ends_with(|c: char| c.is_ascii_alphanumeric()) => {
-            Some("names of dims and axes have no `_`: the first `_` after a dim starts its sharding".to_owned())
-        }
         "by" | "using" if at > 0 => Some("`by` and then `using` stand behind the whole statement".to_owned()),
         "[" if text[..at].trim_end().ends_with([']', '}']) => {
             Some("arrays are not indexed: their brackets name their dims, once".to_owned())
@@ -179,7 +176,7 @@ const END: &str = "the end of the statement";
 /// The name of a rule for a reader, behind its rank in a list of several.
 fn name(rule: Rule) -> (u8, &'static str) {
     match rule {
-        Rule::expr | Rule::term | Rule::factor | Rule::named | Rule::collective | Rule::function => (0, "an array"),
+        Rule::expr | Rule::sum | Rule::term | Rule::factor | Rule::exponent | Rule::named | Rule::collective | Rule::function => (0, "an array"),
         Rule::operand | Rule::array_name | Rule::kind | Rule::collective_head | Rule::target => (0, "an array"),
         Rule::number | Rule::lost_collective | Rule::lost_head | Rule::collective_word => (0, "an array"),
         Rule::array_statement => (0, "a statement"),
@@ -208,7 +205,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::less => (3, "`<` or `<=`"),
         Rule::amount | Rule::quantity => (1, "an amount"),
         Rule::unit => (1, "a unit"),
-        Rule::dim | Rule::dim_name | Rule::size | Rule::literal | Rule::literal_atom => (1, "a dim"),
+        Rule::dim | Rule::dim_name | Rule::size | Rule::literal | Rule::literal_power | Rule::literal_atom => (1, "a dim"),
         Rule::axes | Rule::axis_word => (1, "axes"),
         Rule::axis => (1, "an axis with its size"),
         Rule::part => (1, "a part with its size"),
@@ -217,7 +214,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::declared | Rule::quoted | Rule::bare => (1, "a name"),
         Rule::item => (1, "a dim or an axis"),
         Rule::operator | Rule::open_word | Rule::lost_word => (1, "an operator and its axes, as in `{U_X}`"),
-        Rule::integer | Rule::size_sum | Rule::size_product | Rule::size_atom => (1, "a size"),
+        Rule::integer | Rule::count | Rule::size_sum | Rule::size_product | Rule::size_power | Rule::size_atom => {
+            (1, "a size")
+        }
         Rule::size_plus | Rule::size_times => (8, "an operator"),
         Rule::by_sign => (8, "`x`"),
         Rule::wiring => (5, "a wiring"),
@@ -227,7 +226,7 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
-        Rule::product_sign | Rule::sum_sign | Rule::star | Rule::dot_star | Rule::slash | Rule::minus => {
+        Rule::product_sign | Rule::sum_sign | Rule::star | Rule::dot_star | Rule::slash | Rule::minus | Rule::power | Rule::relation => {
             (2, "an operator")
         }
         Rule::comma => (3, "`,`"),
@@ -251,6 +250,6 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::pinned => (7, "`(`"),
         Rule::using | Rule::using_word => (8, "`using`"),
         Rule::EOI => (5, END),
-        Rule::WHITESPACE | Rule::COMMENT | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),
+        Rule::WHITESPACE | Rule::COMMENT | Rule::more | Rule::prime | Rule::quote | Rule::letter => (9, "a blank"),
     }
 }

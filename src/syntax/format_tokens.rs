@@ -7,6 +7,7 @@ use super::build::Builder;
 use super::format_lines::{Comment, Kind, Token};
 use super::grammar::Rule;
 use crate::dtype::DType;
+use crate::function::Relation;
 use itertools::Itertools;
 use pest::iterators::Pair;
 
@@ -148,7 +149,10 @@ fn leaf(pair: &Pair<'_, Rule>) -> (Kind, String) {
         Rule::arrow => (Kind::Sign, "->".to_owned()),
         Rule::star => (Kind::Sign, "*".to_owned()),
         Rule::dot_star => (Kind::Sign, ".*".to_owned()),
-        Rule::equals | Rule::sum_sign | Rule::slash => (Kind::Sign, pair.as_str().to_owned()),
+        Rule::relation => {
+            (Kind::Sign, Relation::from_sign(pair.as_str()).map_or("", Relation::sign).to_owned())
+        }
+        Rule::equals | Rule::sum_sign | Rule::slash | Rule::power => (Kind::Sign, pair.as_str().to_owned()),
         Rule::comma => (Kind::Comma, ",".to_owned()),
         Rule::colon => (Kind::Colon, ":".to_owned()),
         // Brackets of dims are one word; these are around a list of collectives.

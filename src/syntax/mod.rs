@@ -37,7 +37,7 @@ pub use size::{SizeExpr, SizeFlaw, SizeKind, SizeSign};
 pub use parse::{LARGEST_SOURCE, LONGEST_STATEMENT, MOST_ERRORS, MOST_STATEMENTS, parse};
 
 use crate::dtype::DType;
-use crate::function::Scalar;
+use crate::function::{Relation, Scalar};
 use crate::link::LinkState;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
@@ -343,7 +343,7 @@ impl CollectiveName {
     }
 }
 
-/// `+`, `-`, `.*` or `/`
+/// `+`, `-`, `.*`, `/`, `**` or `<`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOp {
     /// `+`
@@ -354,6 +354,10 @@ pub enum BinaryOp {
     Mul,
     /// `/`
     Div,
+    /// `**`, by a number
+    Power,
+    /// `<`, `==`
+    Is(Relation),
 }
 
 /// An expression.
@@ -379,7 +383,7 @@ pub enum ExprKind {
         /// How the contraction is named.
         contraction: Contraction,
     },
-    /// `A + B`, `A - B`, `A .* B`, `A / B`
+    /// `A + B`, `A - B`, `A .* B`, `A / B`, `A ** 2`, `A < B`
     Binary {
         /// Which.
         op: BinaryOp,

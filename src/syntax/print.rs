@@ -159,8 +159,14 @@ impl Display for Expr {
                     BinaryOp::Sub => ("-", Strength::Sum),
                     BinaryOp::Mul => (".*", Strength::Term),
                     BinaryOp::Div => ("/", Strength::Term),
+                    BinaryOp::Power => ("**", Strength::Atom),
+                    BinaryOp::Is(relation) => (relation.sign(), Strength::Sum),
                 };
-                let right_least = if least == Strength::Sum { Strength::Term } else { Strength::Factor };
+                let right_least = match op {
+                    BinaryOp::Is(_) => Strength::Sum,
+                    BinaryOp::Add | BinaryOp::Sub => Strength::Term,
+                    BinaryOp::Mul | BinaryOp::Div | BinaryOp::Power => Strength::Factor,
+                };
                 write!(f, "{} {sign} {}", At(least, left), At(right_least, right))
             }
             ExprKind::Neg(value) => write!(f, "-{}", At(Strength::Factor, value)),
@@ -201,9 +207,11 @@ fn write_product(f: &mut Formatter<'_>, factors: &[Expr], contraction: &Contract
 /// How strongly an expression holds together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
+    Relation,
     Sum,
     Term,
     Factor,
+    Atom,
 }
 
 /// An expression where at least this strength is needed, in parentheses if it is weaker.
@@ -212,13 +220,13 @@ struct At<'a>(Strength, &'a Expr);
 impl Display for At<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let strength = match &self.1.kind {
+            ExprKind::Binary { op: BinaryOp::Is(_), .. } => Strength::Relation,
             ExprKind::Binary { op: BinaryOp::Add | BinaryOp::Sub, .. } => Strength::Sum,
             ExprKind::Binary { op: BinaryOp::Mul | BinaryOp::Div, .. } | ExprKind::Product { .. } => Strength::Term,
-            ExprKind::Array(_)
-            | ExprKind::Number(_)
-            | ExprKind::Neg(_)
-            | ExprKind::Call { .. }
-            | ExprKind::Collective { .. } => Strength::Factor,
+            ExprKind::Binary { op: BinaryOp::Power, .. } | ExprKind::Neg(_) => Strength::Factor,
+            ExprKind::Array(_) | ExprKind::Number(_) | ExprKind::Call { .. } | ExprKind::Collective { .. } => {
+                Strength::Atom
+            }
         };
         if strength < self.0 { write!(f, "({})", self.1) } else { write!(f, "{}", self.1) }
     }

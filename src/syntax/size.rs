@@ -42,6 +42,8 @@ pub enum SizeSign {
     Times,
     /// `/`, which has to leave nothing over
     Over,
+    /// `**`
+    Power,
 }
 
 /// Why a size has no value.
@@ -106,6 +108,8 @@ impl SizeSign {
             SizeSign::Over if right == 0 => return Err("has no value"),
             SizeSign::Over if !left.is_multiple_of(right) => return Err("is not a whole number"),
             SizeSign::Over => Some(left / right),
+            // With 64 and more, only 0 and 1 fit.
+            SizeSign::Power => left.checked_pow(u32::try_from(right.min(64)).unwrap_or(64)),
         };
         value.ok_or("is more than 64 bits hold")
     }
@@ -118,6 +122,7 @@ impl Display for SizeSign {
             SizeSign::Minus => "-",
             SizeSign::Times => "*",
             SizeSign::Over => "/",
+            SizeSign::Power => "**",
         })
     }
 }
@@ -153,7 +158,7 @@ mod tests {
     #[test]
     fn products_bind_stronger_than_sums() {
         for (text, expected) in
-            [("8", 8), ("4*D", 64), ("128/(2*8)", 8), ("1+2*3", 7), ("(1+2)*3", 9), ("D - 4 - 2", 10)]
+            [("8", 8), ("4*D", 64), ("128/(2*8)", 8), ("1+2*3", 7), ("(1+2)*3", 9), ("D - 4 - 2", 10), ("8k", 8192), ("2M/D", 131_072), ("2**15", 32768), ("2*2**(3**2)", 1024), ("1**99", 1)]
         {
             assert_eq!(value(text), Ok(expected), "{text}");
         }
@@ -165,6 +170,8 @@ mod tests {
             ("7/2", "7 / 2 is not a whole number"),
             ("2-3", "2 - 3 is below zero"),
             ("D/0", "16 / 0 has no value"),
+            ("2**64", "2 ** 64 is more than 64 bits hold"),
+            ("2**(2**63)", "2 ** 9223372036854775808 is more than 64 bits hold"),
             ("1 + 9223372036854775807*3", "9223372036854775807 * 3 is more than 64 bits hold"),
         ] {
             let found = value(text);

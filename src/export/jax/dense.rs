@@ -3,7 +3,8 @@
 use super::expression::{self, Lanes, Operand, combined};
 use super::lines::Lines;
 use super::names::Names;
-use crate::export::words::of_whole;
+use super::text;
+use crate::export::words::{counted, of_whole};
 use crate::layout::Sharding;
 use crate::program::{Program, Value, ValueId};
 use itertools::Itertools;
@@ -46,6 +47,11 @@ struct Dense<'a> {
 impl Dense<'_> {
     /// The pieces of an open sum are put together first.
     fn input(&mut self, id: ValueId) {
+        if let Some(length) = counted(self.program, id) {
+            let dtype = text::dtype(self.program.value(id).dtype);
+            let name = self.named(id);
+            return self.lines.add(&format!("{name} = jnp.arange({length}, dtype={dtype})"));
+        }
         let is_in_body = self.program.body_of(id).is_some();
         let parameter = &self.parameters[&id];
         let given = if is_in_body { format!("{parameter}[layer]") } else { parameter.clone() };

@@ -5,7 +5,7 @@ use super::expression::{self, Lanes, Operand};
 use super::lines::Lines;
 use super::names::Names;
 use super::text;
-use crate::export::words::{Vocabulary, filled, pieces, words};
+use crate::export::words::{Vocabulary, counted, filled, given, padded, pieces, words};
 use crate::plan::{Plan, StepId, StepOp};
 use itertools::Itertools;
 use std::collections::{BTreeSet, HashMap};
@@ -20,7 +20,7 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
         needed: needed(plan),
         body: None,
     };
-    let inputs: Vec<StepId> = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input).collect();
+    let inputs = given(plan);
     for id in &inputs {
         // What there is several of has its name to the end.
         match plan.body(*id) {
@@ -30,6 +30,9 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
     }
     for id in inputs {
         device.input(id, &parameters[&id]);
+    }
+    for id in plan.ids().filter(|id| plan.step(*id).op == StepOp::Input) {
+        device.counted(id);
     }
     device.steps();
     device.returned();
@@ -94,6 +97,17 @@ impl Device<'_> {
             let note = format!("its piece of the open sum over {}", axes.names(&plan.program.mesh));
             self.lines.add_of(plan.span(id), &format!("{name} = {parameter}[0]"), &note);
         }
+    }
+
+    /// The places along a dim, which are whole on each device.
+    fn counted(&mut self, id: StepId) {
+        let layout = &self.plan.step(id).layout;
+        let Some(length) = counted(&self.plan.program, self.plan.step(id).value) else { return };
+        let count = format!("jnp.arange({length}, dtype={})", text::dtype(layout.dtype));
+        let padding = padded(self.plan, layout)[0] - length;
+        let value = if padding == 0 { count } else { format!("jnp.pad({count}, (0, {padding}))") };
+        let name = self.named(id);
+        self.lines.add(&format!("{name} = {value}"));
     }
 
     fn named(&mut self, id: StepId) -> String {

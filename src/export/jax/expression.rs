@@ -72,6 +72,10 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
     // A number of another dtype is read as one of the result's.
     let taken = |place: usize| aligned.get(place).map(|(name, of)| as_dtype(name, *of, dtype)).unwrap_or_default();
     let (a, b, c) = (taken(0), taken(1), taken(2));
+    // What is compared, as the dtype that both sides have.
+    let dtypes = operands.iter().map(|(_, of)| *of);
+    let compared = dtypes.reduce(|left, right| left.elementwise(right).unwrap_or(left)).unwrap_or(dtype);
+    let side = |place: usize| aligned.get(place).map(|(name, of)| as_dtype(name, *of, compared)).unwrap_or_default();
     let mask = aligned.first().map(|(name, _)| name.clone()).unwrap_or_default();
     match function {
         Function::Identity => a,
@@ -86,6 +90,10 @@ fn map(function: Function, operands: &[Operand], einsum: &Einsum, dtype: DType, 
         },
         Function::ByNumber(by, Scalar(number)) => by_number(by, &a, number, dtype),
         Function::Over(n) => format!("{a} / {n}"),
+        Function::Is(relation) => format!("{} {} {}", side(0), relation.sign(), side(1)),
+        Function::IsNumber(relation, Scalar(number)) => {
+            format!("{} {} {}", side(0), relation.sign(), constant(number, compared))
+        }
         Function::Where => format!("jnp.where({mask}, {b}, {c})"),
         Function::Masked(Scalar(number)) => format!("jnp.where({mask}, {b}, {})", constant(number, dtype)),
         Function::Softmax { dim } => format!("jax.nn.softmax({a}, axis={dim})"),

@@ -16,12 +16,12 @@ mod text;
 
 pub use constraints::constraints;
 
-use super::words::{declared, padded, pieces};
+use super::words::{declared, given, padded, pieces};
 use crate::dtype::DType;
 use crate::escape;
 use crate::function::Function;
 use crate::layout::{Layout, Sharding};
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Plan, StepId};
 use crate::program::{Definition, Program, ValueId};
 use itertools::Itertools;
 use names::Names;
@@ -68,8 +68,7 @@ struct Module<'a> {
 impl<'a> Module<'a> {
     fn new(plan: &'a Plan, name: &'a str, source: &'a str) -> Module<'a> {
         let mut names: Names<StepId> = Names::new();
-        let ids = plan.ids().filter(|id| plan.step(*id).op == StepOp::Input);
-        let inputs = ids.map(|step| {
+        let inputs = given(plan).into_iter().map(|step| {
             let value = plan.step(step).value;
             let times = plan.body(step).map(|_| plan.times(step));
             Input { step, value, name: names.fix(&plan.program.name(value)), times }

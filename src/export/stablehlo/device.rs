@@ -41,7 +41,10 @@ impl Module<'_> {
         let plan = self.plan;
         let step = plan.step(id);
         match &step.op {
-            StepOp::Input => return None,
+            StepOp::Input => {
+                let counted = self.counted(step.value)?;
+                return Some(self.pad(&counted, &step.layout));
+            }
             // Spelled out, nothing is carried.
             StepOp::Carry => return operands.first().cloned(),
             StepOp::Collective(_) | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => {}

@@ -5,7 +5,7 @@
 use super::emit::{Emitter, Number, Tensor, list};
 use crate::dtype::DType;
 use crate::einsum::{Einsum, Index};
-use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
+use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
 use crate::operator::Operator;
 use crate::plan::StepOp;
 use itertools::Itertools;
@@ -102,7 +102,10 @@ fn map(
     if let Function::Cast(to) = function {
         return cast(emit, &aligned[0], to);
     }
+    let dtypes = aligned.iter().map(|operand| operand.dtype);
+    let compared = dtypes.reduce(|left, right| left.elementwise(right).unwrap_or(left)).unwrap_or(dtype);
     let computes = match (function, dtype) {
+        (Function::Is(_) | Function::IsNumber(..), _) => compared,
         (Function::Identity | Function::Fill { .. } | Function::Where | Function::Masked(_), _) => dtype,
         (_, DType::Bf16 | DType::F16) => DType::F32,
         (_, dtype) => dtype,
@@ -135,6 +138,11 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
             emit.same(operation, &[a, &operands[1]])
         }
         Function::ByNumber(by, Scalar(number)) => by_number(emit, by, a, number),
+        Function::Is(relation) => emit.compare(direction(relation), a, &operands[1]),
+        Function::IsNumber(relation, Scalar(number)) => {
+            let number = emit.constant(Number::Is(number), &a.shape, a.dtype);
+            emit.compare(direction(relation), a, &number)
+        }
         Function::Over(n) => {
             // Groups are smaller than the whole numbers that a float has.
             let n = emit.constant(Number::Is(n as f64), &a.shape, a.dtype);
@@ -160,6 +168,18 @@ fn computed(emit: &mut Emitter, function: Function, operands: &[Tensor], start: 
             let filler = emit.constant(Number::of(with), &a.shape, a.dtype);
             emit.select(&kept, a, &filler)
         }
+    }
+}
+
+/// The word of StableHLO.
+fn direction(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Less => "LT",
+        Relation::LessOrEqual => "LE",
+        Relation::Greater => "GT",
+        Relation::GreaterOrEqual => "GE",
+        Relation::Equal => "EQ",
+        Relation::Unequal => "NE",
     }
 }
 

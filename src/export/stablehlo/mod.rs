@@ -12,10 +12,11 @@ mod whole;
 
 use crate::escape;
 use crate::export::told;
-use crate::export::words::{declared, padded, pieces};
+use crate::export::words::{counted, declared, given, padded, pieces};
 use crate::layout::Layout;
 use crate::mesh::Axes;
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Plan, StepId};
+use crate::program::ValueId;
 use crate::span::Span;
 use emit::{Emitter, Number, Tensor, list, tensor};
 use itertools::Itertools;
@@ -57,7 +58,15 @@ struct Module<'a> {
 
 impl Module<'_> {
     fn inputs(&self) -> Vec<StepId> {
-        self.plan.ids().filter(|id| self.plan.step(*id).op == StepOp::Input).collect()
+        given(self.plan)
+    }
+
+    /// The places along a dim, without padding.
+    fn counted(&mut self, value: ValueId) -> Option<Tensor> {
+        let program = &self.plan.program;
+        let length = counted(program, value)?;
+        let places = self.emit.iota(0, &[length]);
+        Some(self.emit.convert(&places, program.value(value).dtype))
     }
 
     fn layout(&self, id: StepId) -> &Layout {

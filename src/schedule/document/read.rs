@@ -15,6 +15,7 @@ use crate::schedule::{
     words,
 };
 use crate::span::Span;
+use crate::supply::Supply;
 
 pub(super) fn schedule(document: Document) -> Result<Schedule, DocumentError> {
     if document.schema != SCHEMA {
@@ -80,7 +81,8 @@ fn einsum(place: Place, word: &str) -> Result<Einsum, DocumentError> {
 fn array(place: Place, document: ArrayDocument) -> Result<Array, DocumentError> {
     let definition = match document.definition {
         DefinitionDocument::Input => Dense::INPUT,
-        DefinitionDocument::DonatedInput => Dense::Input { donated: true },
+        DefinitionDocument::DonatedInput => Dense::Input { supply: Supply::Donated },
+        DefinitionDocument::Iota => Dense::Input { supply: Supply::Counted },
         DefinitionDocument::Product { operands, einsum: word } => {
             Dense::Product { operands: operands.map(ArrayId), einsum: einsum(place, &word)? }
         }

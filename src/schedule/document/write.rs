@@ -7,6 +7,7 @@ use super::{
 use crate::layout::Sharding;
 use crate::mesh::{Axes, Axis, AxisId, Mesh};
 use crate::schedule::{Array, CoordMap, Cut, Dense, OpId, OpKind, Region, Route, Schedule, Sources};
+use crate::supply::Supply;
 
 pub(super) fn document(schedule: &Schedule) -> Document {
     let mesh = &schedule.mesh;
@@ -48,8 +49,9 @@ fn array(array: &Array) -> ArrayDocument {
         extents: array.extents.clone(),
         valid: (array.valid != array.extents).then(|| array.valid.clone()),
         definition: match &array.definition {
-            Dense::Input { donated: false } => DefinitionDocument::Input,
-            Dense::Input { donated: true } => DefinitionDocument::DonatedInput,
+            Dense::Input { supply: Supply::Held } => DefinitionDocument::Input,
+            Dense::Input { supply: Supply::Donated } => DefinitionDocument::DonatedInput,
+            Dense::Input { supply: Supply::Counted } => DefinitionDocument::Iota,
             Dense::Product { operands, einsum } => {
                 DefinitionDocument::Product { operands: operands.map(|operand| operand.0), einsum: einsum.to_string() }
             }

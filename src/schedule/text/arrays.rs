@@ -9,6 +9,7 @@ use crate::mesh::{Axes, Axis, AxisId, AxisSet, Mesh, Wiring};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, Output, words};
 use crate::span::Span;
+use crate::supply::Supply;
 use pest::iterators::Pair;
 
 /// What an element type should be.
@@ -119,7 +120,9 @@ impl<'a> Reader<'a> {
                 let function = word.known("a function such as `relu`", words::function(word.text()))?;
                 Ok(Dense::Map { function, operands, einsum: einsum(part)? })
             }
-            _ => Ok(Dense::Input { donated: part.find(Rule::donated).is_some() }),
+            (Rule::counted, _) => Ok(Dense::Input { supply: Supply::Counted }),
+            _ if part.find(Rule::donated).is_some() => Ok(Dense::Input { supply: Supply::Donated }),
+            _ => Ok(Dense::INPUT),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::escape::is_steering;
 use crate::function::Function;
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, Schedule};
+use crate::supply::Supply;
 
 pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let array = &schedule.arrays[index];
@@ -23,6 +24,10 @@ pub(super) fn check(schedule: &Schedule, index: usize) -> Result<(), Flaw> {
     let extents: Vec<&[u64]> = operands.iter().map(|operand| operand.extents.as_slice()).collect();
     let dtypes: Vec<DType> = operands.iter().map(|operand| operand.dtype).collect();
     match &array.definition {
+        Dense::Input { supply: Supply::Counted } => {
+            ensure(matches!(array.dtype, DType::I32 | DType::I64), Flaw::WrongDType)?;
+            ensure(names == 1, Flaw::Einsum)
+        }
         Dense::Input { .. } => Ok(()),
         Dense::Reduce { operator, einsum, .. } => {
             check_reduce(*operator, &dtypes, array.dtype)?;
@@ -83,10 +88,15 @@ pub(super) fn map_extents(function: Function, einsum: &Einsum, extents: &[&[u64]
             ensure(valid > 0, Flaw::Padding)?;
         }
         Function::Over(n) => ensure(n > 0, Flaw::Einsum)?,
-        Function::ByNumber(..) | Function::Masked(_) => {
+        Function::ByNumber(..) | Function::Masked(_) | Function::IsNumber(..) => {
             ensure(function.number().is_some_and(|c| !c.is_nan()), Flaw::Einsum)?;
         }
-        Function::Identity | Function::Unary(_) | Function::Binary(_) | Function::Where | Function::Cast(_) => {}
+        Function::Identity
+        | Function::Unary(_)
+        | Function::Binary(_)
+        | Function::Is(_)
+        | Function::Where
+        | Function::Cast(_) => {}
     }
     Ok(result)
 }

@@ -315,6 +315,12 @@ impl Each {
             // The same bits go in everywhere, but for the sign of a zero.
             return if self.divides_by_zero(terms) { f64::INFINITY } else { 0.0 };
         }
+        if let Function::Is(_) | Function::IsNumber(..) = self.function {
+            // Which side is larger is certain where the two are apart.
+            let other = terms.get(1).copied().unwrap_or(Term { value: self.function.number().unwrap_or(0.0), bound: 0.0 });
+            let (apart, unsure) = ((terms[0].value - other.value).abs(), terms[0].bound + other.bound);
+            return if apart > 2.0 * unsure { 0.0 } else { f64::INFINITY };
+        }
         let adds = matches!(self.function, Function::Binary(Binary::Add | Binary::Sub));
         if adds && !value.is_finite() && terms.iter().any(|term| !term.value.is_finite()) {
             // An infinity or a NaN stays, whatever is added.
@@ -424,6 +430,7 @@ impl Each {
             Function::ByNumber(ByNumber::AtLeast | ByNumber::AtMost, Scalar(c)) => return (all, c.abs()),
             Function::Over(n) => all / n as f64,
             Function::Where | Function::Masked(_) => all,
+            Function::Is(_) | Function::IsNumber(..) => unreachable!("what compares is no number"),
             Function::Softmax { .. } => unreachable!("it goes along a dim"),
         };
         (spread, 0.0)

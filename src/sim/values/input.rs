@@ -14,6 +14,7 @@ use crate::layout::Sharding;
 use crate::mesh::{AxisSet, DeviceId, Mesh};
 use crate::operator::Operator;
 use crate::schedule::{Array, ArrayId, Dense, OpKind, Schedule};
+use crate::supply::Supply;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -82,6 +83,11 @@ fn share(schedule: &Schedule, id: ArrayId) -> u8 {
 /// `squares` asks for elements that are sums of squares.
 fn default_data(array: &Array, seed: u64, share: u8, squares: bool) -> Tensor {
     let extents = sizes(&array.valid);
+    if array.definition == (Dense::Input { supply: Supply::Counted }) {
+        return with_dtype!(array.dtype, T => {
+            Tensor::owned(&extents, (0..).take(extents.iter().product()).map(<T as Element>::from_i64).collect())
+        });
+    }
     // Neighbouring seeds give unrelated sequences once they are spread over all bits.
     let mut random = fastrand::Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
     let (least, most) = match array.dtype {

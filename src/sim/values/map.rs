@@ -6,7 +6,7 @@ use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
+use crate::function::{Binary, ByNumber, Function, Relation, Scalar, Unary};
 
 /// The arithmetic in which a function computes.
 pub(super) trait Compute: Arithmetic {
@@ -16,6 +16,17 @@ pub(super) trait Compute: Arithmetic {
     fn binary(function: Binary) -> fn(Self, Self) -> Self;
     /// A function of an element and a number.
     fn by_number(function: ByNumber, c: f64) -> Box<dyn Fn(Self) -> Self>;
+    /// Whether two elements compare so, as 1 or 0.
+    fn relation(relation: Relation) -> fn(Self, Self) -> Self {
+        match relation {
+            Relation::Less => |a, b| Self::number(f64::from(u8::from(a < b))),
+            Relation::LessOrEqual => |a, b| Self::number(f64::from(u8::from(a <= b))),
+            Relation::Greater => |a, b| Self::number(f64::from(u8::from(a > b))),
+            Relation::GreaterOrEqual => |a, b| Self::number(f64::from(u8::from(a >= b))),
+            Relation::Equal => |a, b| Self::number(f64::from(u8::from(a == b))),
+            Relation::Unequal => |a, b| Self::number(f64::from(u8::from(a != b))),
+        }
+    }
     /// A number of a program.
     fn number(c: f64) -> Self;
 }
@@ -147,6 +158,10 @@ pub(super) fn map(function: Function, einsum: &Einsum, operands: &[&Tensor], dty
         .map(|(operand, indices)| operand.with_view(lined_up(operand.view(), indices, einsum, &result)))
         .collect();
     let arithmetic = match function {
+        Function::Is(_) | Function::IsNumber(..) => {
+            let dtypes = lined_up.iter().map(Tensor::dtype);
+            dtypes.reduce(|left, right| left.elementwise(right).unwrap_or(left)).unwrap_or(dtype)
+        }
         Function::Cast(_) | Function::Identity | Function::Fill { .. } => lined_up[0].dtype(),
         Function::Unary(_)
         | Function::Binary(_)
@@ -190,6 +205,13 @@ fn through<C: Compute>(function: Function, operands: &[Tensor], dtype: DType) ->
         Function::ByNumber(by, Scalar(c)) => each::<C>(a, dtype, C::by_number(by, c)),
         Function::Over(n) => each::<C>(a, dtype, |a| C::binary(Binary::Div)(a, C::number(n as f64))),
         Function::Binary(binary) => pairs::<C>(a, &operands[1], dtype, C::binary(binary)),
+        Function::Is(relation) => pairs::<C>(a, &operands[1], dtype, C::relation(relation)),
+        Function::IsNumber(relation, Scalar(c)) => {
+            // A number is one of the dtype that it is compared with.
+            let c: f64 = with_dtype!(a.dtype(), S => C::read(<S as Element>::from_f64(c)).to_f64());
+            let relation = C::relation(relation);
+            each::<C>(a, dtype, |a| relation(a, C::number(c)))
+        }
     }
 }
 

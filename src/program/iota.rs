@@ -1,0 +1,89 @@
+//! `iota_S`: the places along a dim, an array that nobody has to hand in.
+//!
+//! It is declared before the first statement, so that statements in a `repeat` share it.
+
+use super::checker::{Binding, Checker};
+use super::{Definition, Value, Wanted};
+use crate::dtype::DType;
+use crate::layout::Sharding;
+use crate::span::Span;
+use crate::supply::Supply;
+use crate::syntax::{Ast, Expr, ExprKind, Name, Statement, StatementKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What its name begins with.
+const PREFIX: &str = "iota_";
+
+/// The names that statements use and those that they declare.
+#[derive(Default)]
+struct Names<'a> {
+    used: BTreeMap<&'a str, Span>,
+    declared: BTreeSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    fn statements(&mut self, statements: &'a [Statement]) {
+        for statement in statements {
+            match &statement.kind {
+                StatementKind::Input { name, .. } => drop(self.declared.insert(&name.node)),
+                StatementKind::Assign { target, value, .. } => {
+                    self.declared.extend(target.name.as_ref().map(|name| name.node.as_str()));
+                    self.expr(value);
+                }
+                StatementKind::Repeat { body, .. } => self.statements(body),
+                StatementKind::Mesh { .. }
+                | StatementKind::View { .. }
+                | StatementKind::Dims(_)
+                | StatementKind::Output(_)
+                | StatementKind::Expect(_)
+                | StatementKind::Link(_)
+                | StatementKind::Limit { .. } => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Array(array) => {
+                if let Some(Name { node, span }) = array.name.as_ref().filter(|name| name.node.starts_with(PREFIX)) {
+                    self.used.entry(node).or_insert(*span);
+                }
+            }
+            ExprKind::Number(_) => {}
+            ExprKind::Product { factors, .. } => factors.iter().for_each(|factor| self.expr(factor)),
+            ExprKind::Binary { left, right, .. } => [left, right].into_iter().for_each(|side| self.expr(side)),
+            ExprKind::Neg(inner) => self.expr(inner),
+            ExprKind::Call { arguments, .. } => arguments.iter().for_each(|argument| self.expr(argument)),
+            ExprKind::Collective { argument, .. } => self.expr(argument),
+        }
+    }
+}
+
+impl Checker {
+    /// Declares the places along each dim of which a statement asks.
+    pub(super) fn declare_iotas(&mut self, ast: &Ast) {
+        let mut names = Names::default();
+        names.statements(&ast.statements);
+        for (name, span) in names.used.into_iter().filter(|(name, _)| !names.declared.contains(name)) {
+            let Some(Some(dim)) = self.named_dims.get(&name[PREFIX.len()..]).copied() else { continue };
+            let dtype = if i32::try_from(dim.size).is_ok() { DType::I32 } else { DType::I64 };
+            let value = Value {
+                name: Some(name.to_owned()),
+                dtype,
+                dims: vec![dim],
+                definition: Definition::Input { supply: Supply::Counted },
+                wanted: Wanted::Exact(Sharding::replicated(1)),
+                method: None,
+                pin: None,
+                span,
+            };
+            if let Ok(id) = self.add_value(value) {
+                self.places[id.index()] = span;
+                self.bind(Some(name), Some(id), span, true);
+                if let Some(Binding { used, .. }) = self.bindings.last_mut() {
+                    *used = true;
+                }
+            }
+        }
+    }
+}
