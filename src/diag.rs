@@ -182,6 +182,11 @@ impl Diagnostics {
         self.list.push(Diagnostic { fixes, ..Diagnostic::new(error) });
     }
 
+    /// Drops all but the first findings.
+    pub fn truncate(&mut self, count: usize) {
+        self.list.truncate(count);
+    }
+
     /// Adds the findings of another stage.
     pub fn extend(&mut self, other: Diagnostics) {
         self.list.extend(other.list);

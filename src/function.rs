@@ -461,7 +461,9 @@ impl Function {
     /// The number of the program that it computes with.
     pub fn number(self) -> Option<f64> {
         match self {
-            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) | Function::IsNumber(_, Scalar(c)) => Some(c),
+            Function::ByNumber(_, Scalar(c)) | Function::Masked(Scalar(c)) | Function::IsNumber(_, Scalar(c)) => {
+                Some(c)
+            }
             Function::Identity
             | Function::Unary(_)
             | Function::Binary(_)

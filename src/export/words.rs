@@ -15,8 +15,8 @@ use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisId, Mesh};
 use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
-use crate::supply::Supply;
 use crate::program::{Definition, Program, ValueId};
+use crate::supply::Supply;
 use itertools::Itertools;
 
 /// What a device does, with others or alone.
@@ -135,7 +135,9 @@ pub(super) fn pieces(layout: &Layout) -> Option<Axes> {
 
 /// The inputs that a caller hands in, in order.
 pub(super) fn given(plan: &Plan) -> Vec<StepId> {
-    plan.ids().filter(|id| plan.step(*id).op == StepOp::Input && counted(&plan.program, plan.step(*id).value).is_none()).collect()
+    plan.ids()
+        .filter(|id| plan.step(*id).op == StepOp::Input && counted(&plan.program, plan.step(*id).value).is_none())
+        .collect()
 }
 
 /// The length of an array that holds the places along its dim.

@@ -3,6 +3,7 @@
 use super::declarations::Ground;
 use super::dtypes::ToldDTypes;
 use super::error::{CheckError, Checked};
+use super::functions::Declared;
 use super::grid::Views;
 use super::{Alias, Definition, Expectation, Limit, Repeat, Value, ValueId, Wanted};
 use crate::diag::Diagnostics;
@@ -60,6 +61,14 @@ pub(super) struct Checker {
     pub(super) limits: Vec<Limit>,
     /// How deep the expression at hand is nested.
     pub(super) depth: usize,
+    /// How many blocks are open.
+    pub(super) bodies: usize,
+    /// The functions so far, by name.
+    pub(super) functions: BTreeMap<String, Declared>,
+    /// Numbers that have a name.
+    pub(super) constants: BTreeMap<String, f64>,
+    /// The functions of which the statements are being checked, by their places in order.
+    pub(super) calls: Vec<usize>,
     pub(super) diagnostics: Diagnostics,
     /// The method that the statement at hand asks for.
     pub(super) method: Option<Method>,
@@ -136,6 +145,10 @@ impl Checker {
             aliases: Vec::new(),
             outputs: Vec::new(),
             repeats: Vec::new(),
+            bodies: 0,
+            functions: BTreeMap::new(),
+            constants: BTreeMap::new(),
+            calls: Vec::new(),
             written_out: 0,
             expectations: Vec::new(),
             limits: Vec::new(),
@@ -204,6 +217,9 @@ impl Checker {
 
     /// Binds a name, or an unnamed result, to a value; `None` if the value is not known for an error.
     pub(super) fn bind(&mut self, name: Option<&str>, value: Option<ValueId>, place: Span, input: bool) {
+        if let Some(name) = name {
+            self.constants.remove(name);
+        }
         if let Some(name) = name
             && let Some(before) = self.scope.insert(name.to_owned(), self.bindings.len())
         {

@@ -72,6 +72,8 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
                 first_array.get_or_insert(statement.span);
             }
             StatementKind::Output(_)
+            | StatementKind::Def { .. }
+            | StatementKind::Return(_)
             | StatementKind::Expect(_)
             | StatementKind::Limit { .. }
             | StatementKind::Link(_) => {}
@@ -87,7 +89,8 @@ pub(super) fn read(ast: &Ast, diagnostics: &mut Diagnostics) -> Option<Ground> {
     views.into_iter().for_each(|(axis, parts, span)| grid.view(axis, parts, span, &ast.lost, diagnostics));
     let Grid { mesh, views, sound, parts_lost, .. } = grid;
     let parts_lost = parts_lost || ast.lost.contains("axis");
-    let known: Vec<&str> = mesh.axes().iter().map(|axis| axis.name.as_str()).chain(views.keys().map(String::as_str)).collect();
+    let known: Vec<&str> =
+        mesh.axes().iter().map(|axis| axis.name.as_str()).chain(views.keys().map(String::as_str)).collect();
     for (name, at) in &sizes.places {
         if let Some((dim, axis)) = other_reading(name, &sizes.places, &known) {
             let (name, dim, axis) = ((*name).to_owned(), dim.to_owned(), axis.to_owned());
@@ -104,7 +107,8 @@ fn other_reading<'n>(name: &'n str, dims: &BTreeMap<&str, Span>, axes: &[&'n str
     let of_dims = cuts.filter(|(dim, _)| dims.contains_key(dim));
     of_dims.into_iter().find_map(|(dim, rest)| {
         let is_run = rest.chars().all(|letter| axes.iter().any(|axis| axis.chars().eq([letter])));
-        let begins = |axis: &&&str| axis.strip_prefix(rest).is_some_and(|more| more.is_empty() || more.starts_with('_'));
+        let begins =
+            |axis: &&&str| axis.strip_prefix(rest).is_some_and(|more| more.is_empty() || more.starts_with('_'));
         let axis = axes.iter().find(begins).copied().or_else(|| is_run.then_some(rest))?;
         Some((dim, axis))
     })

@@ -277,13 +277,10 @@ pub(super) enum CheckError {
     },
 
     #[error("`{name}` takes {takes}, and is given {count}")]
-    #[diagnostic(
-        code("function-arguments"),
-        help(
-            "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array"
-        )
-    )]
+    #[diagnostic(code("function-arguments"))]
     Arguments {
+        #[help]
+        help: String,
         name: String,
         takes: String,
         count: usize,
@@ -682,8 +679,69 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("there are two functions `{name}`")]
+    #[diagnostic(code("function-redeclared"), help("give one of the two another name"))]
+    FunctionRedeclared {
+        name: String,
+        #[label("declared here")]
+        first: Option<Span>,
+        #[label(primary, "and here")]
+        second: Span,
+    },
+
+    #[error("`{name}` {why}")]
+    #[diagnostic(code("function-body"))]
+    FunctionBody {
+        name: String,
+        why: String,
+        #[label("here")]
+        at: Span,
+        #[help]
+        help: String,
+    },
+
+    #[error("`return` stands outside of a function")]
+    #[diagnostic(code("return-outside"), help("write `output {value}`: that names what a program is for"))]
+    ReturnOutside {
+        value: String,
+        #[label("no function")]
+        at: Span,
+    },
+
+    #[error("`{parameter}` of `{function}` does not fit `{argument}`: {why}")]
+    #[diagnostic(code("parameter-mismatch"))]
+    ParameterMismatch {
+        parameter: String,
+        function: String,
+        argument: String,
+        why: String,
+        #[label(primary, "what is handed in")]
+        at: Span,
+        #[label("what is asked for")]
+        from: Span,
+    },
+
+    #[error("what is told of `{function}` comes from this call")]
+    #[diagnostic(code("in-call"), severity(Advice))]
+    InCall {
+        function: String,
+        #[label("the call")]
+        at: Span,
+    },
+
+    #[error("function `{name}` is never called")]
+    #[diagnostic(code("unused-function"), severity(Warning), help("what stands in it is checked where it is called"))]
+    UnusedFunction {
+        name: String,
+        #[label("never called")]
+        at: Span,
+    },
+
     #[error("the number has no value")]
-    #[diagnostic(code("number-without-value"), help("numbers are finite and below 1.8e308; `sqrt` and `log` need one above 0"))]
+    #[diagnostic(
+        code("number-without-value"),
+        help("numbers are finite and below 1.8e308; `sqrt` and `log` need one above 0")
+    )]
     NumberWithoutValue {
         #[label("not a number")]
         at: Span,

@@ -29,7 +29,16 @@ const FUNCTIONS: [&str; 23] = [
     "recip", "not", "sum", "max", "min", "mean", "where", "and", "or", "open",
 ];
 
+/// How many arguments functions take.
+pub(super) const ARITIES: &str =
+    "`max(A, B)`, `min(A, B)`, `and(M, N)`, `or(M, N)`, `where(M, A, B)`; all other functions take one array";
+
 impl Checker {
+    /// Whether a word is that of a function of the language.
+    pub(super) fn is_function(&self, word: &str) -> bool {
+        FUNCTIONS.contains(&word) || word.parse::<DType>().is_ok()
+    }
+
     /// Expressions are nested at most this deep.
     pub(super) const MOST_DEPTH: usize = 200;
 
@@ -294,6 +303,9 @@ impl Checker {
         wishes: Option<&[Wish]>,
         span: Span,
     ) -> Checked<ValueId> {
+        if let Some(id) = self.called(function, subscript, arguments, wishes, span)? {
+            return Ok(id);
+        }
         let (name, at) = (function.node.as_str(), function.span);
         let dtype = name.parse::<DType>().ok();
         if dtype.is_none() && !FUNCTIONS.contains(&name) {
@@ -306,7 +318,14 @@ impl Checker {
             (_, _, [only]) => only,
             (_, _, many) => {
                 let (takes, count) = ("one argument".to_owned(), many.len());
-                return Err(CheckError::Arguments { name: name.to_owned(), takes, count, at }.into());
+                return Err(CheckError::Arguments {
+                    name: name.to_owned(),
+                    takes,
+                    count,
+                    at,
+                    help: ARITIES.to_owned(),
+                }
+                .into());
             }
         };
         let plain = match name {

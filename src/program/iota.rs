@@ -12,7 +12,7 @@ use crate::syntax::{Ast, Expr, ExprKind, Name, Statement, StatementKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What its name begins with.
-const PREFIX: &str = "iota_";
+pub(super) const PREFIX: &str = "iota_";
 
 /// The names that statements use and those that they declare.
 #[derive(Default)]
@@ -30,7 +30,8 @@ impl<'a> Names<'a> {
                     self.declared.extend(target.name.as_ref().map(|name| name.node.as_str()));
                     self.expr(value);
                 }
-                StatementKind::Repeat { body, .. } => self.statements(body),
+                StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } => self.statements(body),
+                StatementKind::Return(value) => self.expr(value),
                 StatementKind::Mesh { .. }
                 | StatementKind::View { .. }
                 | StatementKind::Dims(_)

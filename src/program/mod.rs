@@ -10,6 +10,7 @@ mod dtypes;
 mod error;
 mod expect;
 mod expr;
+mod functions;
 mod grid;
 mod iota;
 mod layouts;

@@ -3,7 +3,6 @@
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
 use super::expr::Operand;
-use super::product::is_name;
 use crate::function::{Binary, Function, Scalar, Unary};
 use crate::span::Span;
 use crate::syntax::{BinaryOp, Expr, ExprKind, Name};
@@ -32,7 +31,7 @@ impl Checker {
                 })
             }
             ExprKind::Product { factors, .. } => {
-                factors.iter().map(|factor| number(factor).filter(|_| !is_name(factor))).product()
+                factors.iter().map(|factor| number(factor).filter(|_| !self.is_array(factor))).product()
             }
             ExprKind::Array(array) if array.brackets.is_none() => array.name.as_ref().and_then(|name| self.size(name)),
             ExprKind::Call { function, subscript, arguments } => match (subscript.as_slice(), arguments.as_slice()) {
@@ -43,8 +42,22 @@ impl Checker {
         }
     }
 
-    /// The size of the dim of this name, where no array is called so.
+    /// Whether a factor is an array: a bare name is one, unless it is that of a number.
+    pub(super) fn is_array(&self, factor: &Expr) -> bool {
+        match &factor.kind {
+            ExprKind::Array(array) => {
+                let name = array.name.as_ref().filter(|_| array.brackets.is_none());
+                name.is_none_or(|name| !self.constants.contains_key(&name.node))
+            }
+            _ => false,
+        }
+    }
+
+    /// The number of this name, or the size of the dim of this name where no array is called so.
     pub(super) fn size(&self, name: &Name) -> Option<f64> {
+        if let Some(number) = self.constants.get(&name.node) {
+            return Some(*number);
+        }
         if self.binding(&name.node).is_some() {
             return None;
         }
@@ -59,11 +72,7 @@ impl Checker {
 
     /// A number that elements can be computed with.
     pub(super) fn finite(&self, number: f64, at: Span) -> Checked<Operand> {
-        if number.is_finite() {
-            Ok(Operand::Number(number))
-        } else {
-            Err(CheckError::NumberWithoutValue { at }.into())
-        }
+        if number.is_finite() { Ok(Operand::Number(number)) } else { Err(CheckError::NumberWithoutValue { at }.into()) }
     }
 
     /// `A ** c`: the powers that are functions.

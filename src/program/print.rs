@@ -9,10 +9,10 @@
 //! ```
 
 use super::{Definition, Program, Value, ValueId, Wanted};
-use crate::supply::Supply;
 use crate::collective::Collective;
 use crate::layout::{Dims, Layout};
 use crate::mesh::Mesh;
+use crate::supply::Supply;
 use std::fmt;
 
 impl fmt::Display for ValueId {

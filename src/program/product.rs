@@ -22,12 +22,13 @@ impl Checker {
         span: Span,
     ) -> Checked<Operand> {
         // A single array among numbers is all that the result's dims are about.
-        let single = factors.iter().filter(|factor| self.number(factor, 0).is_none() || is_name(factor)).count() == 1;
+        let single =
+            factors.iter().filter(|factor| self.number(factor, 0).is_none() || self.is_array(factor)).count() == 1;
         let mut scale: Option<f64> = None;
         let mut arrays: Vec<ValueId> = Vec::new();
         for factor in factors {
             let factor = match &factor.kind {
-                ExprKind::Array(array) => Operand::Array(self.array(array)?),
+                ExprKind::Array(array) if self.is_array(factor) => Operand::Array(self.array(array)?),
                 _ => self.expr(factor, wishes.filter(|_| single))?,
             };
             match factor {
@@ -208,11 +209,6 @@ impl Checker {
             None => Err(self.dtypes_differ("product", [left, right], at)),
         }
     }
-}
-
-/// Beside `*` a bare name is an array, whatever dims are called.
-pub(super) fn is_name(factor: &Expr) -> bool {
-    matches!(factor.kind, ExprKind::Array(_))
 }
 
 /// A local product and the dims it works on.

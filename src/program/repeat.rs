@@ -68,9 +68,11 @@ impl Checker {
         let (start, errors) = (self.values.len(), self.diagnostics.count(crate::diag::Severity::Error));
         let opened = self.open_body(body)?;
         let outside: BTreeSet<String> = self.scope.keys().cloned().collect();
+        self.bodies += 1;
         for statement in body {
             self.body_statement(statement);
         }
+        self.bodies -= 1;
         let fine = self.diagnostics.count(crate::diag::Severity::Error) == errors;
         let carried = if fine { self.close_body(&opened)? } else { Vec::new() };
         self.forget_locals(&outside);
@@ -135,12 +137,14 @@ impl Checker {
         Ok(opened)
     }
 
-    fn body_statement(&mut self, statement: &Statement) {
+    pub(super) fn body_statement(&mut self, statement: &Statement) {
         let what = match &statement.kind {
             StatementKind::Input { .. } | StatementKind::Assign { .. } => return self.statement(statement),
             StatementKind::Mesh { .. } => "mesh",
             StatementKind::View { .. } => "axis",
             StatementKind::Dims(_) => "dims",
+            StatementKind::Def { .. } => "def",
+            StatementKind::Return(_) => "return",
             StatementKind::Output(_) => "output",
             StatementKind::Expect(_) => "expect",
             StatementKind::Limit { .. } => "limit",
@@ -277,6 +281,8 @@ fn assigned<'a>(body: &'a [Statement], names: &mut Vec<&'a str>) {
             | StatementKind::View { .. }
             | StatementKind::Dims(_)
             | StatementKind::Output(_)
+            | StatementKind::Def { .. }
+            | StatementKind::Return(_)
             | StatementKind::Expect(_)
             | StatementKind::Limit { .. }
             | StatementKind::Link(_) => {}

@@ -3,7 +3,7 @@
 use super::ValueId;
 use super::checker::Checker;
 use super::error::{CheckError, Checked};
-use super::expr::Operand;
+use super::expr::{ARITIES, Operand};
 use super::layouts::Wish;
 use crate::dtype::DType;
 use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
@@ -23,7 +23,9 @@ impl Checker {
         let (takes, count) = if name == "where" { (3, "three arguments") } else { (2, "two arguments") };
         if arguments.len() != takes {
             let (name, count, takes) = (name.to_owned(), arguments.len(), count.to_owned());
-            return Err(CheckError::Arguments { name, takes, count, at: function.span }.into());
+            return Err(
+                CheckError::Arguments { name, takes, count, at: function.span, help: ARITIES.to_owned() }.into()
+            );
         }
         let mut operands = Vec::new();
         for argument in arguments {

@@ -50,6 +50,14 @@ impl Checker {
                     self.tell(failure);
                 }
             }
+            StatementKind::Def { name, parameters, body } => self.declare_function(name, parameters, body),
+            StatementKind::Return(value) => {
+                let value = match &value.kind {
+                    ExprKind::Array(_) => value.to_string(),
+                    _ => "y".to_owned(),
+                };
+                self.diagnostics.push(&CheckError::ReturnOutside { value, at: statement.span });
+            }
             StatementKind::Expect(expectation) => {
                 if let Err(failure) = self.expect(expectation, statement.span) {
                     self.tell(failure);
@@ -214,7 +222,7 @@ impl Checker {
                 let wishes = written.as_ref().map(|written| written.wishes.as_slice());
                 match self.expr(expr, wishes)? {
                     Operand::Array(id) => id,
-                    Operand::Number(_) => return Err(CheckError::NumberResult { at: expr.span }.into()),
+                    Operand::Number(number) => return self.constant(target, number, expr.span),
                 }
             }
         };
@@ -236,6 +244,17 @@ impl Checker {
         let place = target.name.as_ref().map_or(target.span, |name| name.span);
         self.bind(target.name.as_ref().map(|name| name.node.as_str()), Some(id), place, false);
         Ok(())
+    }
+
+    /// A number with a name, of which no iteration makes another.
+    fn constant(&mut self, target: &Target, number: f64, at: Span) -> Checked<()> {
+        match &target.name {
+            Some(name) if target.brackets.is_none() && target.dtype.is_none() && self.bodies == 0 => {
+                self.constants.insert(name.node.clone(), number);
+                Ok(())
+            }
+            Some(_) | None => Err(CheckError::NumberResult { at }.into()),
+        }
     }
 
     /// Whether a statement made the value itself, with `before` values there when it began.
@@ -375,6 +394,7 @@ impl Checker {
                 self.diagnostics.push(&CheckError::NoResult { at: last });
             } else if self.lost.is_empty() {
                 self.warn_unused();
+                self.warn_uncalled();
             }
         }
         if let Err(failure) = self.bring_out() {

@@ -53,6 +53,16 @@ impl Builder {
                 let count = find(pair, Rule::size_sum).expect("a block says how often");
                 StatementKind::Repeat { count: self.size(count)?, body: Vec::new() }
             }
+            Rule::def_statement => {
+                let name = find(pair.clone(), Rule::array_name).expect("a function has a name");
+                let parameters = pair.into_inner().filter(|part| part.as_rule() == Rule::parameter);
+                let parameters = parameters.map(|part| self.target(part)).collect::<Result<_>>()?;
+                StatementKind::Def { name: self.name(&name), parameters, body: Vec::new() }
+            }
+            Rule::return_statement => {
+                let value = find(pair, Rule::expr).expect("a value is returned");
+                StatementKind::Return(self.expr(value)?)
+            }
             Rule::link_statement => StatementKind::Link(self.link(pair)?),
             Rule::expect_statement => StatementKind::Expect(self.expectation(pair)?),
             Rule::limit_statement => {

@@ -176,7 +176,14 @@ const END: &str = "the end of the statement";
 /// The name of a rule for a reader, behind its rank in a list of several.
 fn name(rule: Rule) -> (u8, &'static str) {
     match rule {
-        Rule::expr | Rule::sum | Rule::term | Rule::factor | Rule::exponent | Rule::named | Rule::collective | Rule::function => (0, "an array"),
+        Rule::expr
+        | Rule::sum
+        | Rule::term
+        | Rule::factor
+        | Rule::exponent
+        | Rule::named
+        | Rule::collective
+        | Rule::function => (0, "an array"),
         Rule::operand | Rule::array_name | Rule::kind | Rule::collective_head | Rule::target => (0, "an array"),
         Rule::number | Rule::lost_collective | Rule::lost_head | Rule::collective_word => (0, "an array"),
         Rule::array_statement => (0, "a statement"),
@@ -189,6 +196,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::output_statement | Rule::output_word => (0, "`output`"),
         Rule::expect_statement | Rule::expect_word => (0, "`expect`"),
         Rule::repeat_statement | Rule::repeat_word => (0, "`repeat`"),
+        Rule::def_statement | Rule::def_word => (0, "`def`"),
+        Rule::parameter => (1, "a parameter such as `x[B, D]`"),
+        Rule::return_statement | Rule::return_word => (0, "`return`"),
         Rule::link_statement | Rule::link_word => (0, "`link`"),
         Rule::ends | Rule::place => (1, "a device such as `(0,1)`"),
         Rule::both_ways => (4, "`<->`"),
@@ -205,7 +215,9 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::less => (3, "`<` or `<=`"),
         Rule::amount | Rule::quantity => (1, "an amount"),
         Rule::unit => (1, "a unit"),
-        Rule::dim | Rule::dim_name | Rule::size | Rule::literal | Rule::literal_power | Rule::literal_atom => (1, "a dim"),
+        Rule::dim | Rule::dim_name | Rule::size | Rule::literal | Rule::literal_power | Rule::literal_atom => {
+            (1, "a dim")
+        }
         Rule::axes | Rule::axis_word => (1, "axes"),
         Rule::axis => (1, "an axis with its size"),
         Rule::part => (1, "a part with its size"),
@@ -226,9 +238,14 @@ fn name(rule: Rule) -> (u8, &'static str) {
         Rule::ellipsis => (1, "a dim"),
         Rule::method => (1, "the name of a method"),
         Rule::dtype => (1, "a dtype"),
-        Rule::product_sign | Rule::sum_sign | Rule::star | Rule::dot_star | Rule::slash | Rule::minus | Rule::power | Rule::relation => {
-            (2, "an operator")
-        }
+        Rule::product_sign
+        | Rule::sum_sign
+        | Rule::star
+        | Rule::dot_star
+        | Rule::slash
+        | Rule::minus
+        | Rule::power
+        | Rule::relation => (2, "an operator"),
         Rule::comma => (3, "`,`"),
         Rule::close_paren => (3, "`)`"),
         Rule::close_bracket => (3, "`]`"),

@@ -57,6 +57,7 @@ const SAME: [&str; 14] =
     ["relu", "gelu", "exp", "tanh", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square", "where", "max", "min"];
 
 const DIM_THAT_GOES: &str = "with the name of the dim it runs over for `D`";
+const DIM_THAT_COMES: &str = "with the name of the dim that it has for `D`";
 const DIM_THAT_IS_CUT: &str = "with the name of the dim that it shards for `D`";
 
 /// What a statement that could not be read says in the words of another system.
@@ -114,7 +115,7 @@ fn by_first_word(text: &str) -> Option<Foreign> {
             format!("write `repeat {} {{`, the statements of the body, and `}}`", times.unwrap_or("4"))
         }
         "def" | "fn" | "class" | "lambda" if is_word => {
-            "there are no functions: write the statements, and `repeat 4 { .. }` around a layer".to_owned()
+            "write `def f(x, W) {`, the statements of the body, `return y` and `}`".to_owned()
         }
         "return" if is_word => format!("write `output {rest}`"),
         "let" | "const" | "var" | "auto" | "val" if is_word && rest.contains('=') => format!("write `{rest}`"),
@@ -172,35 +173,11 @@ fn by_declaration(text: &str) -> Option<Foreign> {
 
 /// Signs that mean something elsewhere.
 fn by_sign(text: &str) -> Option<Foreign> {
-    if let Some(at) = text.find("**") {
-        let base = text[..at].trim_end_matches(is_blank);
-        let start = base.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |before| before + 1);
-        let power = text[at + 2..].trim_start_matches(is_blank);
-        let power = &power[..power.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(power.len())];
-        let end = text[at..].find(power).filter(|_| !power.is_empty()).map_or(at + 2, |place| at + place + power.len());
-        let function = match power {
-            "2" => "square",
-            "0.5" => "sqrt",
-            _ => "",
-        };
-        let help = if function.is_empty() || start == base.len() {
-            "there are no powers: `square`, `sqrt`, `rsqrt`, `exp` and `log` are functions".to_owned()
-        } else {
-            format!("write `{}{function}({}){}`", &text[..start], &base[start..], &text[end..])
-        };
-        return Some(Foreign { at: at..at + 2, help });
-    }
     if let Some(at) = text.find(" // ") {
         let (before, comment) = (text[..at].trim_end(), text[at + 4..].trim());
         return Some(Foreign { at: at + 1..at + 3, help: format!("write `{before}  # {comment}`") });
     }
-    let compares = ["==", "!=", ">=", "<=", " > ", " < "];
-    let (at, sign) = compares.iter().filter_map(|sign| Some((text.find(sign)?, sign.trim()))).min()?;
-    let at = at + usize::from(!text[at..].starts_with(sign));
-    // `C == A` has one `=` too many.
-    text[..at].contains('=').then_some(())?;
-    let help = "there are no comparisons: a mask is an input, `mask: bool[I, J]`".to_owned();
-    Some(Foreign { at: at..at + sign.len(), help })
+    None
 }
 
 /// The calls of a statement, the outermost first, each with its place.
@@ -367,6 +344,7 @@ fn answer(call: &Call<'_>) -> Option<Answer> {
         "divide" | "div" => Answer::Call(format!("{} / {}", first?, arrays.get(1)?)),
         "maximum" => Answer::Call(format!("max({}, {})", first?, arrays.get(1)?)),
         "minimum" => Answer::Call(format!("min({}, {})", first?, arrays.get(1)?)),
+        "arange" if arrays.len() == 1 && !is_integer(first?) => Answer::Call(format!("iota_{}", first?)),
         "zeros" | "ones" | "empty" | "full" | "rand" | "randn" | "normal" | "array" | "arange" => {
             let dims = first?.trim_matches(['(', ')', '[', ']']);
             let dims: Vec<&str> = dims.split(',').map(str::trim).filter(|dim| !dim.is_empty()).collect();
@@ -403,12 +381,27 @@ fn answer(call: &Call<'_>) -> Option<Answer> {
             let name = if plain == "logsoftmax" { "softmax" } else { plain.as_str() };
             Answer::CallWhere(format!("{name}_D({})", first?), DIM_THAT_GOES)
         }
-        "concatenate" | "concat" | "cat" | "stack" | "split" | "take" | "gather" | "scatter" | "pad" | "roll" => {
-            Answer::Advice("arrays are not joined, cut or indexed in a program: declare the parts as inputs")
+        "take" | "gather" | "embedding" => {
+            Answer::Advice("rows are taken by a product with a one-hot array: `bf16(ids == iota_V) * E`")
         }
-        "power" | "pow" => {
-            Answer::Advice("there are no powers: `square`, `sqrt`, `rsqrt`, `exp` and `log` are functions")
+        "concatenate" | "concat" | "cat" | "stack" | "split" | "scatter" | "pad" | "roll" => {
+            Answer::Advice("arrays are not joined or cut in a program: declare the parts as inputs")
         }
+        "power" | "pow" => Answer::Call(format!("{} ** {}", first?, arrays.get(1)?)),
+        "greater" | "gt" => Answer::Call(format!("{} > {}", first?, arrays.get(1)?)),
+        "greaterequal" | "ge" => Answer::Call(format!("{} >= {}", first?, arrays.get(1)?)),
+        "less" | "lt" => Answer::Call(format!("{} < {}", first?, arrays.get(1)?)),
+        "lessequal" | "le" => Answer::Call(format!("{} <= {}", first?, arrays.get(1)?)),
+        "equal" | "eq" => Answer::Call(format!("{} == {}", first?, arrays.get(1)?)),
+        "notequal" | "ne" => Answer::Call(format!("{} != {}", first?, arrays.get(1)?)),
+        "logicaland" => Answer::Call(format!("and({}, {})", first?, arrays.get(1)?)),
+        "logicalor" => Answer::Call(format!("or({}, {})", first?, arrays.get(1)?)),
+        "logicalnot" => Answer::Call(format!("not({})", first?)),
+        "onehot" => Answer::CallWhere(format!("bf16({} == iota_D)", first?), DIM_THAT_COMES),
+        "iota" | "broadcastediota" => Answer::CallWhere("iota_D".to_owned(), DIM_THAT_COMES),
+        "tril" => Answer::Advice("a mask is made of comparisons: `where(iota_I >= iota_J, A, 0)`"),
+        "triu" => Answer::Advice("a mask is made of comparisons: `where(iota_I <= iota_J, A, 0)`"),
+        "cumsum" => Answer::Advice("a cumulative sum is a product with a mask: `f32(iota_S >= iota_T) *_T A`"),
         "jit" | "grad" | "vmap" | "shardmap" | "pjit" => {
             Answer::Advice("nothing is transformed: a program is its statements, one after the other")
         }

@@ -149,9 +149,7 @@ fn leaf(pair: &Pair<'_, Rule>) -> (Kind, String) {
         Rule::arrow => (Kind::Sign, "->".to_owned()),
         Rule::star => (Kind::Sign, "*".to_owned()),
         Rule::dot_star => (Kind::Sign, ".*".to_owned()),
-        Rule::relation => {
-            (Kind::Sign, Relation::from_sign(pair.as_str()).map_or("", Relation::sign).to_owned())
-        }
+        Rule::relation => (Kind::Sign, Relation::from_sign(pair.as_str()).map_or("", Relation::sign).to_owned()),
         Rule::equals | Rule::sum_sign | Rule::slash | Rule::power => (Kind::Sign, pair.as_str().to_owned()),
         Rule::comma => (Kind::Comma, ",".to_owned()),
         Rule::colon => (Kind::Colon, ":".to_owned()),

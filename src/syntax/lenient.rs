@@ -42,7 +42,7 @@ pub fn parse_lenient(source: &str) -> (Ast, Diagnostics) {
 /// Tells the statements that were wrapped.
 fn told_latex(statements: &[Statement], source: &str, text: &str, diagnostics: &mut Diagnostics) {
     for statement in statements {
-        if let StatementKind::Repeat { body, .. } = &statement.kind {
+        if let StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } = &statement.kind {
             told_latex(body, source, text, diagnostics);
         } else if lines(source, statement.span) != lines(text, statement.span) {
             let strict = statement.to_string();
@@ -77,6 +77,8 @@ impl Reader {
             | StatementKind::Assign { .. }
             | StatementKind::Output(_)
             | StatementKind::Repeat { .. }
+            | StatementKind::Def { .. }
+            | StatementKind::Return(_)
             | StatementKind::Expect(_)
             | StatementKind::Limit { .. }
             | StatementKind::Link(_) => {}
@@ -91,6 +93,12 @@ impl Reader {
                 self.expr(value);
             }
             StatementKind::Repeat { body, .. } => body.iter_mut().for_each(|statement| self.statement(statement)),
+            StatementKind::Def { parameters, body, .. } => {
+                let brackets = parameters.iter_mut().filter_map(|parameter| parameter.brackets.as_mut());
+                brackets.for_each(|brackets| self.brackets(brackets));
+                body.iter_mut().for_each(|statement| self.statement(statement));
+            }
+            StatementKind::Return(value) => self.expr(value),
             StatementKind::Mesh { .. }
             | StatementKind::View { .. }
             | StatementKind::Dims(_)

@@ -120,6 +120,17 @@ pub enum StatementKind {
         /// The statements inside.
         body: Vec<Statement>,
     },
+    /// `def layer(x[B, D], W) { .. }`
+    Def {
+        /// The function.
+        name: Name,
+        /// What it is applied to.
+        parameters: Vec<Target>,
+        /// The statements inside.
+        body: Vec<Statement>,
+    },
+    /// `return y`
+    Return(Expr),
     /// `expect time < 500us`
     Expect(Expectation),
     /// `link (0,0)->(1,0) down`

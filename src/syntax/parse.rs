@@ -5,7 +5,7 @@ use super::error::SyntaxError;
 use super::expected::explain;
 use super::grammar::{Rule, ShardParser};
 use super::split::{DEEPEST, Piece, Trouble, is_blank, opens_block, pieces};
-use super::{Ast, SizeExpr, Statement, StatementKind};
+use super::{Ast, Statement, StatementKind};
 use crate::characters;
 use crate::diag::Diagnostics;
 use crate::parallel::in_parallel;
@@ -83,8 +83,9 @@ struct Reader {
 /// A block that is open.
 struct Block {
     head: Span,
-    /// `None` where the head is wrong: then what stands inside is read for its mistakes only.
-    count: Option<SizeExpr>,
+    /// The block as yet without a body; `None` where the head is wrong: then what stands inside is read for its mistakes
+    /// only.
+    opened: Option<StatementKind>,
     body: Vec<Statement>,
 }
 
@@ -100,17 +101,17 @@ impl Reader {
         }
         self.statements += 1;
         match read.unwrap_or_else(|| statement(source, piece, lenient)) {
-            Ok(Statement { kind: StatementKind::Repeat { count, .. }, span }) => {
+            Ok(Statement { kind: kind @ (StatementKind::Repeat { .. } | StatementKind::Def { .. }), span }) => {
                 let fits = self.blocks.len() < DEEPEST;
                 if !fits {
                     self.tell(&SyntaxError::too_deep(span));
                 }
-                self.blocks.push(Block { head: span, count: fits.then_some(count), body: Vec::new() });
+                self.blocks.push(Block { head: span, opened: fits.then_some(kind), body: Vec::new() });
             }
             Ok(statement) => self.push(statement),
             Err(error) => {
                 if opens_block(first_word(text), after_word(text)) {
-                    self.blocks.push(Block { head: piece.span, count: None, body: Vec::new() });
+                    self.blocks.push(Block { head: piece.span, opened: None, body: Vec::new() });
                 } else {
                     self.unknown += usize::from(looks_like_head(text));
                 }
@@ -134,11 +135,16 @@ impl Reader {
 
     /// Ends the innermost block.
     fn close(&mut self, source: &str, end: Span) {
-        let Some(Block { head, count, body }) = self.blocks.pop() else { return };
-        match count {
-            Some(count) => self.push(Statement { kind: StatementKind::Repeat { count, body }, span: head.join(end) }),
+        let Some(Block { head, opened, body: inside }) = self.blocks.pop() else { return };
+        match opened {
+            Some(mut kind) => {
+                if let StatementKind::Repeat { body, .. } | StatementKind::Def { body, .. } = &mut kind {
+                    *body = inside;
+                }
+                self.push(Statement { kind, span: head.join(end) });
+            }
             // What is lost with a block around it is lost with that one: no text is looked at twice.
-            None if self.blocks.last().is_some_and(|around| around.count.is_none()) => {}
+            None if self.blocks.last().is_some_and(|around| around.opened.is_none()) => {}
             None => {
                 let span = head.join(end);
                 lose(&mut self.ast, span, span.text(source));
@@ -152,7 +158,7 @@ impl Reader {
         let last = source[..end].chars().next_back().map_or(0, char::len_utf8);
         let end = Span::new(end - last, end);
         while let Some(block) = self.blocks.last_mut() {
-            if block.count.is_none() {
+            if block.opened.is_none() {
                 self.close(source, end);
                 continue;
             }
@@ -178,8 +184,12 @@ impl Reader {
 /// Whether a statement can be one of a body.
 fn in_body(statement: &Statement) -> bool {
     match statement.kind {
-        StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => true,
+        StatementKind::Input { .. }
+        | StatementKind::Assign { .. }
+        | StatementKind::Repeat { .. }
+        | StatementKind::Return(_) => true,
         StatementKind::Mesh { .. }
+        | StatementKind::Def { .. }
         | StatementKind::View { .. }
         | StatementKind::Dims(_)
         | StatementKind::Output(_)
@@ -321,6 +331,10 @@ fn statement_rule(word: &str, rest: &str) -> Rule {
         "dims" if name_follows || rest.starts_with('{') => Rule::dims_statement,
         "output" if name_follows => Rule::output_statement,
         "repeat" if opens_block(word, rest) => Rule::repeat_statement,
+        "def" if opens_block(word, rest) => Rule::def_statement,
+        "return" if name_follows && !rest.is_empty() || rest.starts_with(['(', '-']) && !rest.starts_with("->") => {
+            Rule::return_statement
+        }
         "expect" if name_follows => Rule::expect_statement,
         "limit" if name_follows => Rule::limit_statement,
         "link" if name_follows || rest.starts_with('(') => Rule::link_statement,

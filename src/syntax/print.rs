@@ -58,14 +58,13 @@ impl Display for Statement {
             StatementKind::Output(names) => write!(f, "output {}", words(names)),
             StatementKind::Repeat { count, body } => {
                 writeln!(f, "repeat {count} {{")?;
-                for line in body.iter().flat_map(|statement| {
-                    let lines: Vec<String> = statement.to_string().lines().map(str::to_owned).collect();
-                    lines
-                }) {
-                    writeln!(f, "    {line}")?;
-                }
-                f.write_str("}")
+                block(f, body)
             }
+            StatementKind::Def { name, parameters, body } => {
+                writeln!(f, "def {}({}) {{", name.node, parameters.iter().format(", "))?;
+                block(f, body)
+            }
+            StatementKind::Return(value) => write!(f, "return {value}"),
             StatementKind::Expect(expectation) => write!(f, "expect {expectation}"),
             StatementKind::Link(LinkDecl { from, to, both_ways, state }) => {
                 let arrow = if *both_ways { "<->" } else { "->" };
@@ -75,6 +74,17 @@ impl Display for Statement {
             StatementKind::Limit { measure, amount } => write!(f, "limit {} {}", measure.name(), amount.text),
         }
     }
+}
+
+/// The statements of a block and its end.
+fn block(f: &mut Formatter<'_>, body: &[Statement]) -> fmt::Result {
+    for line in body.iter().flat_map(|statement| {
+        let lines: Vec<String> = statement.to_string().lines().map(str::to_owned).collect();
+        lines
+    }) {
+        writeln!(f, "    {line}")?;
+    }
+    f.write_str("}")
 }
 
 impl Display for PinRef {

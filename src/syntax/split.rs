@@ -106,15 +106,21 @@ enum Ended {
     BlockClosed,
 }
 
-/// Whether the word and what stands behind it and its blanks open a block: `repeat 4 {`.
+/// Whether the word and what stands behind it and its blanks open a block: `repeat 4 {`, `def f(x) {`.
 pub(super) fn opens_block(word: &str, rest: &str) -> bool {
-    word == "repeat" && rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{'))
+    match word {
+        "repeat" => rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '(' | '{')),
+        "def" => rest.starts_with(|c: char| c.is_ascii_alphabetic()),
+        _ => false,
+    }
 }
 
 fn opens_at(source: &str, at: usize) -> bool {
     let word = word_at(source, at);
     let rest = &source[at + word.len()..];
-    let line = &rest[..rest.find(['\n', '#', ';']).unwrap_or(rest.len())];
+    // The parameters of a function may stand on several lines.
+    let inside = if word == "def" { rest.find(')').unwrap_or(0) } else { 0 };
+    let line = &rest[..rest[inside..].find(['\n', '#', ';']).map_or(rest.len(), |end| inside + end)];
     line.contains('{') && opens_block(word, line.trim_start_matches(is_blank))
 }
 
@@ -293,7 +299,7 @@ fn begins_statement(line: &str, inside: bool) -> bool {
     let (word, rest) = (&line[..head], line[head..].trim_start());
     match word {
         "mesh" | "Mesh" | "dims" if rest.starts_with(['{', '(']) => return true,
-        "repeat" if opens_at(line, 0) => return true,
+        "repeat" | "def" if opens_at(line, 0) => return true,
         "axis" | "output" | "expect" | "limit" if rest.starts_with(|c: char| c.is_ascii_alphabetic()) => return true,
         _ => {}
     }

@@ -178,7 +178,9 @@ fn name(rule: Rule) -> &'static str {
         Rule::wiring => "`ring`, `line` or `switch`",
         Rule::over_network | Rule::over_axes | Rule::over_word => "`over`",
         Rule::dim | Rule::dim_name | Rule::dim_word_name => "a dim",
-        Rule::product | Rule::reduction | Rule::given | Rule::counted | Rule::iota_word | Rule::mapped => "`input`, a product or a function of arrays",
+        Rule::product | Rule::reduction | Rule::given | Rule::counted | Rule::iota_word | Rule::mapped => {
+            "`input`, a product or a function of arrays"
+        }
         Rule::array_name | Rule::array_word_name => "the name of an array",
         Rule::quoted | Rule::inside => "a name in quotes",
         Rule::using | Rule::using_word => "`using`",

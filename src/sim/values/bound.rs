@@ -317,7 +317,8 @@ impl Each {
         }
         if let Function::Is(_) | Function::IsNumber(..) = self.function {
             // Which side is larger is certain where the two are apart.
-            let other = terms.get(1).copied().unwrap_or(Term { value: self.function.number().unwrap_or(0.0), bound: 0.0 });
+            let other =
+                terms.get(1).copied().unwrap_or(Term { value: self.function.number().unwrap_or(0.0), bound: 0.0 });
             let (apart, unsure) = ((terms[0].value - other.value).abs(), terms[0].bound + other.bound);
             return if apart > 2.0 * unsure { 0.0 } else { f64::INFINITY };
         }

@@ -1,0 +1,296 @@
+//! `def layer(x[B, D], W) { .. return y }`: statements that are checked where the function is called, with the arrays
+//! that are handed in.
+//!
+//! A call is written out: the plan knows of no functions, and each call has a plan of its own. Inside, the parameters, the
+//! dims and earlier functions are known, and no array from outside. A dim in the brackets of a parameter stands for the dim
+//! that is handed in at this place, so that a function may be used for several.
+
+use super::checker::Checker;
+use super::error::{CheckError, Checked, Failure};
+use super::expr::Operand;
+use super::layouts::Wish;
+use super::{ValueId, Wanted};
+use crate::diag::Severity;
+use crate::layout::Dim;
+use crate::span::Span;
+use crate::syntax::{DimName, Expr, Name, Statement, StatementKind, Target};
+use itertools::Itertools;
+use std::collections::BTreeMap;
+
+/// A function of the program.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    /// How many there are before it: it may call these.
+    place: usize,
+    name: Name,
+    parameters: Vec<Target>,
+    body: Vec<Statement>,
+    result: Expr,
+    /// How often it was called.
+    calls: usize,
+    /// Whether a mistake in it was told of.
+    told: bool,
+}
+
+/// What is known outside of a call.
+struct Outside {
+    scope: BTreeMap<String, usize>,
+    constants: BTreeMap<String, f64>,
+    dims: Vec<(String, Option<Option<Dim>>)>,
+    target: Option<String>,
+    errors: usize,
+    found: usize,
+    bindings: usize,
+    values: usize,
+}
+
+impl Checker {
+    /// So many statements of functions are checked in all.
+    const MOST_CALLED: usize = 10_000;
+
+    /// Takes a function in; its statements are checked where it is called.
+    pub(super) fn declare_function(&mut self, name: &Name, parameters: &[Target], body: &[Statement]) {
+        if let Some(known) = self.functions.get(&name.node) {
+            let (name, first, second) = (name.node.clone(), Some(known.name.span), name.span);
+            return self.diagnostics.push(&CheckError::FunctionRedeclared { name, first, second });
+        }
+        if self.is_function(&name.node) {
+            let (name, first, second) = (name.node.clone(), None, name.span);
+            return self.diagnostics.push(&CheckError::FunctionRedeclared { name, first, second });
+        }
+        let wrong = |why: &str, at: Span, help: &str| {
+            let (name, why, help) = (name.node.clone(), why.to_owned(), help.to_owned());
+            CheckError::FunctionBody { name, why, at, help }
+        };
+        let mut errors = Vec::new();
+        let (inside, result) = match body.split_last() {
+            Some((Statement { kind: StatementKind::Return(result), .. }, inside)) => (inside, Some(result.clone())),
+            Some((last, _)) => {
+                errors.push(wrong("returns nothing", last.span, "write `return y` as the last line of its body"));
+                (body, None)
+            }
+            None => {
+                errors.push(wrong("returns nothing", name.span, "write `return y` as the last line of its body"));
+                (body, None)
+            }
+        };
+        for statement in inside {
+            let what = match statement.kind {
+                StatementKind::Input { .. } | StatementKind::Assign { .. } | StatementKind::Repeat { .. } => continue,
+                StatementKind::Return(_) => "has a `return` before its end",
+                StatementKind::Def { .. } => "has a function inside",
+                _ => "has a statement that stands outside of functions",
+            };
+            errors.push(wrong(
+                what,
+                statement.span,
+                "a body has inputs, results, `repeat` and one `return` at its end",
+            ));
+        }
+        for error in &errors {
+            self.diagnostics.push(error);
+        }
+        let told = !errors.is_empty();
+        // A function without an end counts as known, so that its calls are no second mistake.
+        let result = result.unwrap_or_else(|| Expr {
+            kind: crate::syntax::ExprKind::Number(crate::function::Scalar(0.0)),
+            span: name.span,
+        });
+        let (place, calls) = (self.functions.len(), 0);
+        let (parameters, body) = (parameters.to_vec(), inside.to_vec());
+        let declared = Declared { place, name: name.clone(), parameters, body, result, calls, told };
+        self.functions.insert(name.node.clone(), declared);
+    }
+
+    /// The value of a call of a function of the program; `None` if it is no such call.
+    pub(super) fn called(
+        &mut self,
+        function: &Name,
+        subscript: &[Name],
+        arguments: &[Expr],
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<Option<ValueId>> {
+        // The subscript of a call begins at the first `_`, which the name of a function may have.
+        let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
+        let Some(declared) = self.functions.get(&whole) else { return Ok(None) };
+        if self.calls.iter().any(|outer| *outer <= declared.place) {
+            let (name, why) = (whole, "is called by itself, or by a function above it".to_owned());
+            let help = "a function calls those above it; `repeat 4 { .. }` does something several times".to_owned();
+            return Err(CheckError::FunctionBody { name, why, at: span, help }.into());
+        }
+        let declared = declared.clone();
+        if declared.parameters.len() != arguments.len() {
+            let takes = match declared.parameters.len() {
+                1 => "one argument".to_owned(),
+                many => format!("{many} arguments"),
+            };
+            let (count, at) = (arguments.len(), function.span);
+            let help = format!("it is `def {whole}({})`", declared.parameters.iter().join(", "));
+            return Err(CheckError::Arguments { name: whole, takes, count, at, help }.into());
+        }
+        let mut given = Vec::new();
+        for argument in arguments {
+            given.push(self.expr(argument, None)?);
+        }
+        self.written_out += declared.body.len() + 1;
+        if self.written_out > Self::MOST_CALLED {
+            return Err(CheckError::WrittenOutTooLong { most: Self::MOST_CALLED, at: span }.into());
+        }
+        let outside = self.enter(&declared);
+        let mut each = declared.parameters.iter().zip(&given).zip(arguments);
+        let bound = each.try_for_each(|((parameter, operand), argument)| {
+            self.parameter(&declared, parameter, *operand, argument.span)
+        });
+        let fits = bound.is_ok();
+        let result = bound.and_then(|()| self.inside(&declared, wishes)).map_err(|failure| {
+            self.tell(failure);
+            Failure::Told
+        });
+        self.leave(&whole, outside, fits.then_some(span));
+        if declared.told { Err(Failure::Told) } else { result.map(Some) }
+    }
+
+    /// Hides what is known outside.
+    fn enter(&mut self, declared: &Declared) -> Outside {
+        let counted = |name: &String| name.starts_with(super::iota::PREFIX);
+        let kept =
+            self.scope.iter().filter(|(name, _)| counted(name)).map(|(name, place)| (name.clone(), *place)).collect();
+        self.calls.push(declared.place);
+        Outside {
+            scope: std::mem::replace(&mut self.scope, kept),
+            constants: std::mem::take(&mut self.constants),
+            dims: Vec::new(),
+            target: self.target.take(),
+            errors: self.diagnostics.count(Severity::Error),
+            found: self.diagnostics.iter().count(),
+            bindings: self.bindings.len(),
+            values: self.values.len(),
+        }
+        .with_dims(self, declared)
+    }
+
+    /// Checks the statements, and gives the result.
+    fn inside(&mut self, declared: &Declared, wishes: Option<&[Wish]>) -> Checked<ValueId> {
+        for statement in &declared.body {
+            match &statement.kind {
+                // Inside of a body it is written out.
+                StatementKind::Repeat { .. } if self.bodies > 0 => self.body_statement(statement),
+                _ => self.statement(statement),
+            }
+        }
+        self.array_expr(&declared.result, wishes)
+    }
+
+    /// Binds a parameter to what is handed in.
+    fn parameter(&mut self, declared: &Declared, parameter: &Target, operand: Operand, at: Span) -> Checked<()> {
+        let Some(name) = &parameter.name else { return Ok(()) };
+        let id = match operand {
+            Operand::Number(number) if parameter.brackets.is_none() => {
+                self.constants.insert(name.node.clone(), number);
+                return Ok(());
+            }
+            Operand::Number(_) => return Err(CheckError::NumberResult { at }.into()),
+            Operand::Array(id) => id,
+        };
+        let argument = self.show(id);
+        let misfit = |why: String| {
+            let (parameter, function) = (parameter.to_string(), declared.name.node.clone());
+            CheckError::ParameterMismatch { parameter, function, argument: argument.clone(), why, at, from: name.span }
+        };
+        if let Some(dtype) = parameter.dtype.as_ref().filter(|dtype| dtype.node != self.value(id).dtype) {
+            return Err(misfit(format!("{} is asked for, and it is {}", dtype.node, self.value(id).dtype)).into());
+        }
+        if let Some(brackets) = &parameter.brackets {
+            let dims = self.value(id).dims.clone();
+            if brackets.rest.is_none() && brackets.dims.len() != dims.len() {
+                return Err(
+                    misfit(format!("{} dims are asked for, and it has {}", brackets.dims.len(), dims.len())).into()
+                );
+            }
+            let resolved = self.resolved(brackets).into_owned();
+            for (item, dim) in resolved.dims.iter().zip(&dims) {
+                let DimName::Named(written) = &item.dim else { continue };
+                match self.named_dims.get(written) {
+                    // The first place of a name says what it stands for.
+                    Some(None) | None => drop(self.named_dims.insert(written.clone(), Some(*dim))),
+                    Some(Some(known)) if known == dim => {}
+                    Some(Some(known)) => {
+                        let (known, found) = (self.dims.name(known.id), self.dims.name(dim.id));
+                        return Err(misfit(format!("`{written}` is `{known}` in one place and `{found}` here")).into());
+                    }
+                }
+            }
+            let is_layout = resolved.open.is_some() || resolved.dims.iter().any(|item| item.subscript.is_some());
+            if is_layout && let Wanted::Exact(_) | Wanted::Partly(_) = self.value(id).wanted {
+                self.assert_layout(id, &resolved, &name.node)?;
+            }
+        }
+        self.bind(Some(&name.node), Some(id), name.span, true);
+        Ok(())
+    }
+
+    /// What is known outside is known again.
+    ///
+    /// - `call`: where the call stands, if its arguments fit.
+    fn leave(&mut self, name: &str, outside: Outside, call: Option<Span>) {
+        self.calls.pop();
+        let locals: Vec<usize> = self.scope.values().copied().filter(|place| *place >= outside.bindings).collect();
+        for place in locals {
+            (self.bindings[place].shadowed, self.bindings[place].local) = (true, true);
+        }
+        self.scope = outside.scope;
+        self.constants = outside.constants;
+        self.target = outside.target;
+        for (name, dim) in outside.dims {
+            match dim {
+                Some(dim) => drop(self.named_dims.insert(name, dim)),
+                None => drop(self.named_dims.remove(&name)),
+            }
+        }
+        let Some(declared) = self.functions.get_mut(name) else { return };
+        declared.calls += 1;
+        let calls = declared.calls;
+        let has_errors = self.diagnostics.count(Severity::Error) > outside.errors;
+        match call {
+            // What was told of one call is not told of the next.
+            Some(_) if declared.told || calls > 1 && !has_errors => self.diagnostics.truncate(outside.found),
+            Some(at) if has_errors => {
+                declared.told = true;
+                self.diagnostics.push(&CheckError::InCall { function: name.to_owned(), at });
+            }
+            Some(_) | None => {}
+        }
+        // Arrays of several calls have names of their own.
+        for value in &mut self.values[outside.values..] {
+            let inner = value.name.take_if(|inner| !inner.contains('.'));
+            value.name = value.name.take().or_else(|| {
+                inner
+                    .map(|inner| if calls == 1 { format!("{name}.{inner}") } else { format!("{name}.{calls}.{inner}") })
+            });
+        }
+    }
+
+    /// Functions that nothing calls.
+    pub(super) fn warn_uncalled(&mut self) {
+        for declared in self.functions.values().filter(|declared| declared.calls == 0 && !declared.told) {
+            let (name, at) = (declared.name.node.clone(), declared.name.span);
+            self.diagnostics.push(&CheckError::UnusedFunction { name, at });
+        }
+    }
+}
+
+impl Outside {
+    /// Hides the dims of the same names as those of the parameters.
+    fn with_dims(mut self, checker: &mut Checker, declared: &Declared) -> Outside {
+        for brackets in declared.parameters.iter().filter_map(|parameter| parameter.brackets.as_ref()) {
+            for item in &checker.resolved(brackets).into_owned().dims {
+                let DimName::Named(name) = &item.dim else { continue };
+                if self.dims.iter().all(|(known, _)| known != name) {
+                    self.dims.push((name.clone(), checker.named_dims.remove(name)));
+                }
+            }
+        }
+        self
+    }
+}
