@@ -7,7 +7,7 @@
 
 use itertools::Itertools;
 use shardc::einsum::Einsum;
-use shardc::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use shardc::function::{Binary, ByNumber, Filler, Function, Relation, Scalar, Unary};
 use shardc::layout::Sharding;
 use shardc::mesh::{Axes, DeviceId, Mesh};
 use shardc::operator::Operator;
@@ -330,6 +330,17 @@ fn factor(x: f64) -> i64 {
     if x.fract() == 0.0 { x as i64 } else { (x.to_bits() >> 40 | 1).cast_signed() }
 }
 
+fn compare(relation: Relation, left: i64, right: i64) -> i64 {
+    i64::from(match relation {
+        Relation::Less => left < right,
+        Relation::LessOrEqual => left <= right,
+        Relation::Greater => left > right,
+        Relation::GreaterOrEqual => left >= right,
+        Relation::Equal => left == right,
+        Relation::Unequal => left != right,
+    })
+}
+
 fn apply(function: Function, x: &[i64]) -> i64 {
     match function {
         Function::Identity | Function::Cast(_) | Function::Fill { .. } => x[0],
@@ -348,6 +359,8 @@ fn apply(function: Function, x: &[i64]) -> i64 {
         Function::Binary(Binary::Smaller) => x[0].min(x[1]),
         Function::ByNumber(ByNumber::AtLeast, Scalar(bound)) => x[0].max(factor(bound)),
         Function::ByNumber(ByNumber::AtMost, Scalar(bound)) => x[0].min(factor(bound)),
+        Function::Is(relation) => compare(relation, x[0], x[1]),
+        Function::IsNumber(relation, Scalar(number)) => compare(relation, x[0], factor(number)),
         Function::Where => x[if x[0] != 0 { 1 } else { 2 }],
         Function::Masked(Scalar(other)) => {
             if x[0] != 0 {

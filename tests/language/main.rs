@@ -9,6 +9,7 @@ mod explain;
 mod foreign;
 mod lenient;
 mod mutations;
+mod names;
 mod reference;
 mod repeat;
 mod right;

@@ -6,10 +6,10 @@ use itertools::Itertools;
 use shardc::compiler::{self, Options};
 use shardc::units::Time;
 
-const GROUND: &str = "mesh {X: 2 ring, Y: 3 ring}\ndims {I: 6, J: 12, K: 6}\n";
+pub(crate) const GROUND: &str = "mesh {X: 2 ring, Y: 3 ring}\ndims {I: 6, J: 12, K: 6}\n";
 
 /// The layouts of an array with these dims.
-fn layouts(dims: &[&str]) -> Vec<String> {
+pub(crate) fn layouts(dims: &[&str]) -> Vec<String> {
     let lists = ["", "_X", "_Y", "_XY", "_YX"];
     let of_dim = dims.iter().map(|dim| lists.map(|axes| format!("{dim}{axes}")));
     let all = of_dim.map(IntoIterator::into_iter).multi_cartesian_product().map(|dims| dims.join(", "));
@@ -18,7 +18,7 @@ fn layouts(dims: &[&str]) -> Vec<String> {
 }
 
 /// The first operand, the second, and the dims of the result.
-const SHAPES: [(&[&str], &[&str], &[&str]); 5] = [
+pub(crate) const SHAPES: [(&[&str], &[&str], &[&str]); 5] = [
     (&["I", "J"], &["I", "J"], &["I", "J"]),
     (&["I", "J"], &["J", "I"], &["J", "I"]),
     (&["I", "J"], &["J"], &["I", "J"]),

@@ -8,6 +8,7 @@ mod operators;
 mod oracle;
 mod padding;
 mod passes;
+mod relations;
 mod replicas;
 mod rounding;
 mod softmax;
