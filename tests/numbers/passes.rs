@@ -4,7 +4,7 @@
 
 use itertools::Itertools;
 use shardc::dtype::DType;
-use shardc::function::{Binary, ByNumber, Filler, Function, Scalar, Unary};
+use shardc::function::{Binary, ByNumber, Filler, Function, Relation, Scalar, Unary};
 use shardc::operator::Operator;
 use shardc::passes;
 
@@ -30,6 +30,17 @@ fn combine(operator: Operator, dtype: DType, pieces: &[f64]) -> f64 {
         Operator::Root => pieces[0],
         Operator::SquareAdd => sum(&pieces.iter().map(|piece| wrap(dtype, piece * piece)).collect::<Vec<f64>>()),
     }
+}
+
+fn compare(relation: Relation, left: f64, right: f64) -> f64 {
+    f64::from(u8::from(match relation {
+        Relation::Less => left < right,
+        Relation::LessOrEqual => left <= right,
+        Relation::Greater => left > right,
+        Relation::GreaterOrEqual => left >= right,
+        Relation::Equal => left == right,
+        Relation::Unequal => left != right,
+    }))
 }
 
 fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
@@ -64,6 +75,8 @@ fn apply(function: Function, to: DType, x: &[f64]) -> f64 {
         Function::Binary(Binary::Smaller) => x[0].min(x[1]),
         Function::ByNumber(ByNumber::AtLeast, Scalar(c)) => x[0].max(c),
         Function::ByNumber(ByNumber::AtMost, Scalar(c)) => x[0].min(c),
+        Function::Is(relation) => compare(relation, x[0], x[1]),
+        Function::IsNumber(relation, Scalar(c)) => compare(relation, x[0], c),
         Function::Where => x[if x[0] != 0.0 { 1 } else { 2 }],
         Function::Masked(Scalar(c)) => {
             if x[0] != 0.0 {
