@@ -98,6 +98,10 @@ impl Checker {
             (None, _) => self.implicit(array),
             (Some(name), brackets) => {
                 let help = format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node);
+                let help = match self.calls.is_empty() {
+                    true => help,
+                    false => format!("a function knows no arrays from outside: make `{}` a parameter", name.node),
+                };
                 let id = self.lookup(name, &help)?;
                 self.uses.insert(id, array.span);
                 if let Some(dtype) = array.dtype.as_ref().filter(|dtype| dtype.node != self.value(id).dtype) {

@@ -35,6 +35,7 @@ const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("schedule-too-long", "the profile would have to be another one"),
     ("schedule-schema", "the mistake is in a document, not in a text"),
     ("proof-too-large", "the text would not fit on a page"),
+    ("in-call", "it comes with what is wrong in a function"),
     ("no-plan", "a program that checks has a plan"),
     ("hardware-profile", "the mistake is in a profile, not in a program"),
     ("no-common-tick", "the mistake is in a profile, not in a program"),

@@ -202,7 +202,8 @@ fn is_conservative(function: Function, operator: Operator, from: DType, open: &[
         // Two roundings are one where arithmetic is exact; a hardware cast rounds each piece.
         Operator::Sum | Operator::Mean => widens && from.is_float(),
         Operator::Max | Operator::Min => match function {
-            Function::Cast(_) => true,
+            // A NaN beside a larger number compares like no largest number.
+            Function::Cast(_) | Function::Is(_) => true,
             Function::Binary(Binary::Add) => from.is_float() && open.len() == 1,
             Function::Binary(Binary::Sub) => from.is_float() && open == [0],
             Function::Over(_) | Function::ByNumber(ByNumber::Scale, _) => true,
