@@ -6,9 +6,8 @@ use super::{
     AxisDecl, CollectiveName, DimDecl, DimSize, Expr, ExprKind, LinkDecl, Name, PartDecl, PinRef, SizeExpr, SizeKind,
     SizeSign,
 };
-use super::{BinaryOp, Statement, StatementKind, Target};
+use super::{Statement, StatementKind, Target};
 use crate::dtype::DType;
-use crate::function::Relation;
 use crate::link::LinkState;
 use crate::mesh::Wiring;
 use crate::span::{Span, Spanned};
@@ -205,7 +204,10 @@ impl Builder {
         let (mut typing, mut value, mut result) = (None, None, None);
         let (mut by, mut using, mut donated) = (None, None, None);
         let mut parts = pair.into_inner();
-        let left = self.expr(parts.next().expect("the statement begins with an expression"))?;
+        let first = parts.next().expect("the statement begins with an expression");
+        let sign =
+            find(first.clone(), Rule::relation).filter(|sign| sign.as_str() == "==").map(|sign| self.span(&sign));
+        let left = self.expr(first)?;
         for part in parts {
             match part.as_rule() {
                 Rule::typing => typing = Some(part),
@@ -257,7 +259,15 @@ impl Builder {
             (None, Some((_, target))) => {
                 Ok(StatementKind::Assign { target: self.target(target)?, value: left, by, using })
             }
-            (None, None) => self.value_alone(left, by, using),
+            (None, None) => match (sign, &left.kind) {
+                (Some(at), ExprKind::Binary { left, right, .. }) => Err(SyntaxError::UnexpectedText {
+                    found: "==".to_owned(),
+                    expected: "`=`".to_owned(),
+                    at: at.into(),
+                    help: Some(format!("a result is written with one `=`: `{left} = {right}`")),
+                }),
+                _ => self.value_alone(left, by, using),
+            },
         }
     }
 
@@ -285,14 +295,6 @@ impl Builder {
     /// any other value wants a name.
     fn value_alone(&self, value: Expr, by: Option<PinRef>, using: Option<Name>) -> Result<StatementKind> {
         match &value.kind {
-            ExprKind::Binary { op: BinaryOp::Is(Relation::Equal), left, right } => {
-                return Err(SyntaxError::UnexpectedText {
-                    found: "==".to_owned(),
-                    expected: "`=`".to_owned(),
-                    at: Span::new(left.span.end as usize, right.span.start as usize).into(),
-                    help: Some(format!("a result is written with one `=`: `{left} = {right}`")),
-                });
-            }
             ExprKind::Collective { .. } => {}
             ExprKind::Array(array) if array.brackets.is_some() => {}
             ExprKind::Call { function, .. } if self.lenient && CollectiveName::begins(&function.node).is_some() => {}

@@ -161,7 +161,7 @@ fn is_latex(text: &str, at: usize) -> bool {
 fn words(rules: &[Rule]) -> String {
     let mut ranked: Vec<(u8, &str)> = rules.iter().map(|rule| name(*rule)).collect();
     ranked.sort_unstable();
-    let mut names: Vec<&str> = ranked.into_iter().map(|(_, name)| name).dedup().take(MOST_EXPECTED).collect();
+    let mut names: Vec<&str> = ranked.into_iter().map(|(_, name)| name).unique().take(MOST_EXPECTED).collect();
     names.sort_by_key(|name| *name == END);
     match names.as_slice() {
         [] => "something else".to_owned(),
