@@ -5,6 +5,7 @@
 use super::{Plan, Step, StepId, StepOp, operands};
 use crate::function::Function;
 use crate::fusion::{self, Access, Fusion, Node, Role, Writes};
+use crate::mesh::Mesh;
 use crate::program::{Definition, Program, ValueId, Wanted};
 use petgraph::graph::DiGraph;
 use std::collections::BTreeSet;
@@ -128,8 +129,9 @@ pub(super) fn kernels(
     leaving: impl Fn(StepId) -> bool,
     mark: impl Fn(ValueId) -> Option<usize>,
     fusion: Fusion,
+    mesh: &Mesh,
 ) -> (Vec<Vec<StepId>>, Vec<Access>) {
-    let nodes = nodes(steps, leaving, mark);
+    let nodes = nodes(steps, leaving, mark, mesh);
     let found = fusion::kernels(&nodes, fusion);
     let access = fusion::accesses(&nodes, &found);
     let ids = |kernel: Vec<usize>| kernel.into_iter().map(StepId::new).collect();
@@ -140,7 +142,20 @@ fn nodes(
     steps: &DiGraph<Step, u32>,
     leaving: impl Fn(StepId) -> bool,
     mark: impl Fn(ValueId) -> Option<usize>,
+    mesh: &Mesh,
 ) -> Vec<Node> {
+    // A collective over axes of one device leaves the block where it is, and what reads it reads that of its operand.
+    let is_idle = |id: StepId| match &steps[id].op {
+        StepOp::Collective(collective) => {
+            let from = &steps[operands(steps, id)[0]].layout.sharding;
+            collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
+        }
+        StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => false,
+    };
+    let mut blocks: Vec<StepId> = Vec::new();
+    for id in steps.node_indices() {
+        blocks.push(if is_idle(id) { blocks[operands(steps, id)[0].index()] } else { id });
+    }
     let node = |id: StepId| {
         let step = &steps[id];
         let role = match &step.op {
@@ -152,7 +167,7 @@ fn nodes(
         let mark = mark(step.value);
         Node {
             role: role.filter(|_| mark.is_some()),
-            operands: operands(steps, id).into_iter().map(StepId::index).collect(),
+            operands: operands(steps, id).into_iter().map(|operand| blocks[operand.index()].index()).collect(),
             leaves: leaving(id),
             mark: mark.unwrap_or_default(),
         }
@@ -164,7 +179,7 @@ impl Plan {
     /// What each step has to do with memory, by its kernel.
     pub fn accesses(&self) -> Vec<Access> {
         let leaving = |id| self.outputs.contains(&id) || self.carried.iter().any(|(_, last)| *last == id);
-        let nodes = nodes(&self.steps, leaving, |_| Some(0));
+        let nodes = nodes(&self.steps, leaving, |_| Some(0), &self.program.mesh);
         let places = |kernel: &Vec<StepId>| kernel.iter().map(|id| id.index()).collect();
         let kernels: Vec<Vec<usize>> = self.kernels.iter().map(places).collect();
         fusion::accesses(&nodes, &kernels)

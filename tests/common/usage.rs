@@ -439,7 +439,7 @@ fn peak(
     let is_input = |at: usize| operations[at]["op"].get("input").is_some();
     let is_donated = |at: usize| {
         let array = usize::try_from(operations[at]["op"]["input"]["array"].as_u64().unwrap()).unwrap();
-        arrays[array]["definition"] == "donated_input"
+        ["donated_input", "iota"].iter().any(|given_up| arrays[array]["definition"] == *given_up)
     };
     // How many values that are still to be read, or are outputs, lie in an allocation.
     let mut readers: BTreeMap<usize, usize> = BTreeMap::new();

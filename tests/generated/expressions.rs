@@ -192,6 +192,13 @@ impl Writer<'_> {
             2 | 6 if adds => Some(shifted(format!("{text} + {scale}"))),
             3 if adds => Some(shifted(format!("{text} - {scale}"))),
             7 if divides => Some(divided(format!("{text} / {scale}"))),
+            _ if open.is_none() && self.choices.chance(1, 3) => {
+                let (sign, number) =
+                    (self.choices.one(&["<", "<=", ">", ">=", "==", "!="]), self.choices.one(&["0", "1", "-2"]));
+                let mut compared = operand.becomes(format!("({text} {sign} {number})"), 1.0, true);
+                compared.kind.dtype = DType::Bool;
+                Some(compared)
+            }
             _ if matches!(open, None | Some(Operator::Root)) => {
                 let name = self.choices.one(&["max", "min"]);
                 let number = self.choices.one(&["0", "-2", "3"]);
@@ -239,7 +246,23 @@ impl Writer<'_> {
         let sum = left.range.most + right.range.most;
         let product = left.range.most * right.range.most;
         match (one, two) {
-            (None, None) => match self.choices.below(7) {
+            (None, None) => match self.choices.below(9) {
+                7 => {
+                    let sign = self.choices.one(&["<", "<=", ">", ">=", "==", "!="]);
+                    let text = format!("({} {sign} {})", operand.inner(), other.inner());
+                    made(text, DType::Bool, None, 1.0, true, true)
+                }
+                8 => {
+                    // Where in a dim an element is.
+                    let dim = *left.dims.first()?;
+                    let places = format!("iota_{}", self.dims.list[dim].name);
+                    left.dtype.product(DType::I32)?;
+                    let sign = self.choices.one(&["<", ">=", "=="]);
+                    let range = Range { most: 1.0, exact: true };
+                    let kind = Type { dtype: DType::Bool, dims: left.dims.clone(), layout: None, open: None, range };
+                    let text = format!("({places} {sign} {})", operand.inner());
+                    Some(Expression { text, kind, atom: true, may_open: Vec::new(), by_hand: false })
+                }
                 0 | 1 => made(format!("{} + {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
                 2 => made(format!("{} - {}", operand.inner(), other.inner()), dtype, None, sum, exact, false),
                 3 => {
