@@ -23,6 +23,8 @@ use thiserror::Error;
 pub struct Options {
     /// Instead of what the program names.
     pub hardware: Option<Hardware>,
+    /// In picoseconds, instead of the least time of a hop of all networks; messages have no overhead then.
+    pub latency: Option<u64>,
     /// What moves cost while planning.
     pub costs: CostModel,
     /// How collectives become operations.
@@ -124,7 +126,7 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
         Some(hardware) => hardware.clone(),
         None => hardware(program).map_err(|unknown| Diagnostics::of(&unknown))?,
     };
-    wired(program, hardware).map_err(|error| Diagnostics::of(&error))
+    wired(program, hardware.with_latency(options.latency)).map_err(|error| Diagnostics::of(&error))
 }
 
 /// The machine of a schedule that is given.
@@ -133,7 +135,8 @@ pub fn machine(program: &Program, options: &Options) -> Result<Topology, Diagnos
 /// If its mesh asks for what the hardware has not, or the rates have no common tick.
 pub fn machine_of(schedule: &Schedule, options: &Options) -> Result<Topology, TopologyError> {
     let default = || Hardware::named(Hardware::DEFAULT).expect("the default is shipped");
-    Topology::new(schedule.mesh.clone(), options.hardware.clone().unwrap_or_else(default))
+    let hardware = options.hardware.clone().unwrap_or_else(default);
+    Topology::new(schedule.mesh.clone(), hardware.with_latency(options.latency))
 }
 
 /// Proves a schedule that is given, and that each of its messages has a way on the machine.

@@ -11,7 +11,12 @@
 //!   as its own up to the same size, as it is written while the product is computed.
 //!
 //! So a product and a function of its result take as long as the product alone.
+//!
+//! A product with a one-hot factor, `f32(ids == iota_V) * E`, takes or puts together rows by their numbers where that factor
+//! is made in its own kernel ([`Lookup`]).
 
+use crate::einsum::{Einsum, Index};
+use crate::function::{Function, Relation};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,6 +60,65 @@ pub enum Role {
     Function,
 }
 
+/// What is to be known of how a value is made, to see which products are lookups.
+#[derive(Clone, Debug, Default)]
+pub enum Makes {
+    /// The places along a dim, 0, 1, 2 and so on.
+    Places,
+    /// A part of its operand.
+    Part,
+    /// Whether its two operands are equal.
+    Equal(Einsum),
+    /// Its operand in another dtype, or with its dims in another order.
+    Same(Einsum),
+    /// The product of its two operands.
+    Product(Einsum),
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl Makes {
+    /// What a function makes.
+    pub fn of(function: Function, einsum: impl FnOnce() -> Einsum) -> Makes {
+        match function {
+            Function::Is(Relation::Equal) => Makes::Equal(einsum()),
+            Function::Identity | Function::Cast(_) => Makes::Same(einsum()),
+            _ => Makes::Other,
+        }
+    }
+}
+
+/// A product of which one factor is 1 in one place along a dim, and 0 elsewhere: it does not multiply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// Which factor.
+    pub factor: usize,
+    /// The index of the dim in the einsum of the product.
+    pub index: Index,
+}
+
+impl Lookup {
+    /// The operations: one of each element that is taken.
+    pub fn flops(self, einsum: &Einsum, extents: &[Vec<u64>]) -> u128 {
+        einsum.flops(extents) / u128::from(self.length(einsum, extents))
+    }
+
+    /// The most elements that are read of a factor: of one in which rows are looked up, those of the rows.
+    pub fn reads(self, einsum: &Einsum, extents: &[Vec<u64>], factor: usize) -> u128 {
+        let all = extents[factor].iter().fold(1u128, |all, extent| all.saturating_mul(u128::from(*extent)));
+        if factor == self.factor || !einsum.operands[factor].contains(&self.index) {
+            return all;
+        }
+        all.min(einsum.flops(extents) / 2 / u128::from(self.length(einsum, extents)))
+    }
+
+    fn length(self, einsum: &Einsum, extents: &[Vec<u64>]) -> u64 {
+        let place = einsum.operands[self.factor].iter().position(|index| *index == self.index);
+        place.map_or(1, |place| extents[self.factor][place]).max(1)
+    }
+}
+
 /// A value of a graph.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -66,6 +130,8 @@ pub struct Node {
     pub leaves: bool,
     /// Only values with the same mark may be in one kernel.
     pub mark: usize,
+    /// How it is made.
+    pub makes: Makes,
 }
 
 /// Members of a kernel are no further apart than this, so that finding kernels takes no longer than the graph is long.
@@ -123,12 +189,14 @@ pub struct Access {
     pub writes: Writes,
     /// Whether the result is never in memory.
     pub is_inside: bool,
+    /// Whether it is a product that only looks something up.
+    pub lookup: Option<Lookup>,
 }
 
 impl Access {
     /// Of a computation that is a kernel of its own.
     pub fn alone(operands: usize) -> Access {
-        Access { reads: vec![true; operands], writes: Writes::All, is_inside: false }
+        Access { reads: vec![true; operands], writes: Writes::All, is_inside: false, lookup: None }
     }
 }
 
@@ -192,7 +260,8 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
                     None => Writes::All,
                 }
             };
-            accesses[at] = Access { reads, writes, is_inside };
+            let lookup = if is_product { lookup(nodes, &members, at) } else { None };
+            accesses[at] = Access { reads, writes, is_inside, lookup };
         }
         // Nothing behind it is written, as in attention, where another product comes last.
         paid.iter().for_each(|(product, _)| accesses[*product].writes = Writes::Nothing);
@@ -200,12 +269,56 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
     accesses
 }
 
+/// Whether a product has a factor that is one-hot and made in the same kernel.
+fn lookup(nodes: &[Node], members: &BTreeSet<usize>, product: usize) -> Option<Lookup> {
+    let Makes::Product(einsum) = &nodes[product].makes else { return None };
+    nodes[product].operands.iter().enumerate().find_map(|(factor, operand)| {
+        let dim = one_hot(nodes, members, *operand)?;
+        Some(Lookup { factor, index: *einsum.operands[factor].get(dim)? })
+    })
+}
+
+/// The dim along which a value is 1 in one place, the one that equals a number.
+fn one_hot(nodes: &[Node], members: &BTreeSet<usize>, mut at: usize) -> Option<usize> {
+    // The dims that are turned on the way, the last one first.
+    let mut turns: Vec<&Einsum> = Vec::new();
+    let (einsum, operands) = loop {
+        let node = nodes.get(at).filter(|_| members.contains(&at))?;
+        match &node.makes {
+            Makes::Same(einsum) => {
+                turns.push(einsum);
+                at = *node.operands.first()?;
+            }
+            Makes::Equal(einsum) => break (einsum, &node.operands),
+            Makes::Places | Makes::Part | Makes::Product(_) | Makes::Other => return None,
+        }
+    };
+    let place = |own: usize, other: usize| {
+        let [index] = einsum.operands[own].as_slice() else { return None };
+        let is_alone = is_places(nodes, operands[own]) && !einsum.operands[other].contains(index);
+        is_alone.then(|| einsum.result.iter().position(|result| result == index)).flatten()
+    };
+    let mut dim = place(0, 1).or_else(|| place(1, 0))?;
+    for turn in turns.into_iter().rev() {
+        let index = turn.operands[0][dim];
+        dim = turn.result.iter().position(|result| *result == index)?;
+    }
+    Some(dim)
+}
+
+fn is_places(nodes: &[Node], mut at: usize) -> bool {
+    while let (Makes::Part, Some(operand)) = (&nodes[at].makes, nodes[at].operands.first()) {
+        at = *operand;
+    }
+    matches!(nodes[at].makes, Makes::Places)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn node(role: Option<Role>, operands: &[usize]) -> Node {
-        Node { role, operands: operands.to_vec(), leaves: false, mark: 0 }
+        Node { role, operands: operands.to_vec(), leaves: false, mark: 0, makes: Makes::Other }
     }
 
     const INPUT: Option<Role> = None;

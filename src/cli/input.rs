@@ -2,6 +2,7 @@
 
 use super::render::{self, RenderOptions};
 use super::{Failure, Format};
+use crate::amount;
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
 use crate::escape;
@@ -55,8 +56,20 @@ impl Source {
 /// `B=16`
 pub(super) fn size(text: &str) -> Result<(String, u64), String> {
     let (name, size) = text.split_once('=').ok_or("write a dim and its size: `B=16`")?;
-    let size = size.trim().parse().map_err(|_| format!("`{}` is not a size", size.trim()))?;
-    Ok((name.trim().to_owned(), size))
+    let text = size.trim();
+    let (digits, times) = match text.strip_suffix('k').map(|digits| (digits, 1 << 10)) {
+        Some(thousands) => thousands,
+        None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1 << 20)),
+    };
+    let size = digits.parse().ok().and_then(|size: u64| size.checked_mul(times));
+    Ok((name.trim().to_owned(), size.ok_or_else(|| format!("`{text}` is not a size"))?))
+}
+
+/// `0`, `500ns`, in picoseconds.
+pub(super) fn latency(text: &str) -> Result<u64, String> {
+    let picoseconds = if text == "0" { Some(0) } else { amount::read(text, &amount::TIME) };
+    let picoseconds = picoseconds.and_then(|time| u64::try_from(time).ok());
+    picoseconds.ok_or_else(|| "write a time with its unit, such as `500ns` or `1us`, or `0`".to_owned())
 }
 
 /// Reads a file, or standard input for `-`. Pipes and devices that are named are read to their end.

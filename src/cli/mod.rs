@@ -101,6 +101,9 @@ struct Common {
     /// Instead of the hardware that the program names: a profile's name, or a TOML file
     #[arg(long, value_name = "NAME|FILE.toml")]
     hardware: Option<String>,
+    /// The least time of a hop on all networks, such as `0` or `500ns`: at 0 only bytes and operations count
+    #[arg(long, value_name = "TIME", value_parser = input::latency)]
+    latency: Option<u64>,
     /// What moves cost while planning: simulated, by the book's closed forms, or in bytes
     #[arg(long, value_enum, default_value_t)]
     costs: CostModel,
@@ -149,13 +152,15 @@ impl Common {
         let hardware = self.hardware.as_deref().map(input::hardware).transpose()?;
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
         let budget = self.effort.start()?;
-        Ok(Options { hardware, costs: self.costs, lowering, strict: self.strict, alternatives: false, budget })
+        let (latency, costs, strict) = (self.latency, self.costs, self.strict);
+        Ok(Options { hardware, latency, costs, lowering, strict, alternatives: false, budget })
     }
 
     /// What is not as it is by default, as it is written.
     fn words(&self) -> String {
         let mut words = Vec::new();
         words.extend(self.hardware.iter().map(|hardware| format!("--hardware {hardware}")));
+        words.extend(self.latency.iter().map(|latency| format!("--latency {latency}ps")));
         if self.costs != CostModel::default() {
             words.extend(self.costs.to_possible_value().map(|costs| format!("--costs {}", costs.get_name())));
         }

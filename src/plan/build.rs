@@ -69,7 +69,7 @@ impl<'a> Built<'a> {
         let (structure, costs) = (builder.search.structure(), builder.search.costs);
         let leaving = |id: StepId| outputs.contains(&id) || carried.iter().any(|(_, last)| *last == id);
         let mark = |id: ValueId| structure.kernel(id);
-        let (kernels, access) = fused::kernels(&builder.steps, leaving, mark, costs.fusion(), &builder.program.mesh);
+        let (kernels, access) = fused::kernels(&builder.steps, leaving, mark, costs.fusion(), &builder.program);
         for id in kernels.iter().flatten() {
             let access = &access[id.index()];
             let cost = builder.local_cost(*id, access);

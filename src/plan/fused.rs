@@ -3,10 +3,11 @@
 //! A kernel of a plan is a part of one of the program: what is moved leaves it.
 
 use super::{Plan, Step, StepId, StepOp, operands};
+use crate::collective::Collective;
 use crate::function::Function;
-use crate::fusion::{self, Access, Fusion, Node, Role, Writes};
-use crate::mesh::Mesh;
+use crate::fusion::{self, Access, Fusion, Makes, Node, Role, Writes};
 use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::supply::Supply;
 use petgraph::graph::DiGraph;
 use std::collections::BTreeSet;
 
@@ -52,6 +53,16 @@ impl Structure {
                 operands: value.definition.operands().iter().map(|operand| operand.index()).collect(),
                 leaves: leaves(id),
                 mark: program.body_of(id).map_or(0, |body| body + 1),
+                makes: match &value.definition {
+                    Definition::Input { supply: Supply::Counted } => Makes::Places,
+                    Definition::Product { .. } => Makes::Product(program.einsum(id)),
+                    Definition::Map { function, .. } => Makes::of(*function, || program.einsum(id)),
+                    Definition::Input { .. }
+                    | Definition::Reduce { .. }
+                    | Definition::Move { .. }
+                    | Definition::Collective { .. }
+                    | Definition::Rename { .. } => Makes::Other,
+                },
             }
         };
         let nodes: Vec<Node> = program.value_ids().map(node).collect();
@@ -129,9 +140,9 @@ pub(super) fn kernels(
     leaving: impl Fn(StepId) -> bool,
     mark: impl Fn(ValueId) -> Option<usize>,
     fusion: Fusion,
-    mesh: &Mesh,
+    program: &Program,
 ) -> (Vec<Vec<StepId>>, Vec<Access>) {
-    let nodes = nodes(steps, leaving, mark, mesh);
+    let nodes = nodes(steps, leaving, mark, program);
     let found = fusion::kernels(&nodes, fusion);
     let access = fusion::accesses(&nodes, &found);
     let ids = |kernel: Vec<usize>| kernel.into_iter().map(StepId::new).collect();
@@ -142,8 +153,10 @@ fn nodes(
     steps: &DiGraph<Step, u32>,
     leaving: impl Fn(StepId) -> bool,
     mark: impl Fn(ValueId) -> Option<usize>,
-    mesh: &Mesh,
+    program: &Program,
 ) -> Vec<Node> {
+    let mesh = &program.mesh;
+    let is_counted = |id| program.value(id).definition == Definition::Input { supply: Supply::Counted };
     // A collective over axes of one device leaves the block where it is, and what reads it reads that of its operand.
     let is_idle = |id: StepId| match &steps[id].op {
         StepOp::Collective(collective) => {
@@ -170,6 +183,13 @@ fn nodes(
             operands: operands(steps, id).into_iter().map(|operand| blocks[operand.index()].index()).collect(),
             leaves: leaving(id),
             mark: mark.unwrap_or_default(),
+            makes: match &step.op {
+                StepOp::Input if is_counted(step.value) => Makes::Places,
+                StepOp::Collective(Collective::Slice { .. }) => Makes::Part,
+                StepOp::Product { einsum } => Makes::Product(einsum.clone()),
+                StepOp::Map { function, einsum } => Makes::of(*function, || einsum.clone()),
+                StepOp::Input | StepOp::Carry | StepOp::Collective(_) | StepOp::Reduce { .. } => Makes::Other,
+            },
         }
     };
     steps.node_indices().map(node).collect()
@@ -179,7 +199,7 @@ impl Plan {
     /// What each step has to do with memory, by its kernel.
     pub fn accesses(&self) -> Vec<Access> {
         let leaving = |id| self.outputs.contains(&id) || self.carried.iter().any(|(_, last)| *last == id);
-        let nodes = nodes(&self.steps, leaving, |_| Some(0), &self.program.mesh);
+        let nodes = nodes(&self.steps, leaving, |_| Some(0), &self.program);
         let places = |kernel: &Vec<StepId>| kernel.iter().map(|id| id.index()).collect();
         let kernels: Vec<Vec<usize>> = self.kernels.iter().map(places).collect();
         fusion::accesses(&nodes, &kernels)

@@ -131,12 +131,23 @@ impl LocalWork {
         paid: impl FnOnce(usize) -> u64,
     ) -> LocalWork {
         let extents: Vec<Vec<u64>> = operands.iter().map(|layout| layout.local_extents(mesh)).collect();
-        let read = operands.iter().zip(&access.reads).filter(|(_, is_read)| **is_read);
-        let read = read.map(|(layout, _)| layout.local_bytes(mesh));
+        let bytes = |(place, layout): (usize, &Layout)| match access.lookup {
+            Some(lookup) => {
+                let bytes = lookup.reads(einsum, &extents, place).saturating_mul(u128::from(layout.dtype.size()));
+                Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+            }
+            None => layout.local_bytes(mesh),
+        };
+        let read = operands.iter().enumerate().zip(&access.reads).filter(|(_, is_read)| **is_read);
+        let read = read.map(|(operand, _)| bytes(operand));
         let traffic = read.chain([Bytes(access.writes.of(result.local_bytes(mesh).0, paid))]).sum();
+        let flops = match access.lookup {
+            Some(lookup) => lookup.flops(einsum, &extents),
+            None => einsum.flops(&extents),
+        };
         // Integers take the integer unit only among themselves.
         let unit = operands.iter().map(|layout| layout.dtype).max_by_key(|dtype| (dtype.is_float(), dtype.size()));
-        LocalWork { dtype: unit.unwrap_or(result.dtype), flops: einsum.flops(&extents), traffic }
+        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic }
     }
 }
 

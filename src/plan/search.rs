@@ -18,6 +18,7 @@ use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
+use crate::fusion::Access;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::AxisSet;
 use crate::operator::Operator;
@@ -140,6 +141,8 @@ pub(super) struct Way {
     pub(super) result: Node,
     /// What the computation itself costs.
     pub(super) own: Score,
+    /// The same of a lookup of which the one-hot factor is not made in its kernel.
+    apart: Score,
     /// Bytes of the operands and of the result on a device.
     pub(super) held: u64,
     flops: u128,
@@ -689,7 +692,7 @@ impl<'a> Search<'a> {
             }
         }
         let (mut score, mut origin) = (Score::default(), Origin::none());
-        for (node, (part, inside)) in way.operands.iter().zip(parts) {
+        for (node, (part, inside)) in way.operands.iter().zip(&*parts) {
             score = score + *part;
             origin.push(*node, *inside);
         }
@@ -699,7 +702,9 @@ impl<'a> Search<'a> {
             return None;
         }
         let (toll, of) = self.terms.toll;
-        let own = way.own.with_toll(way.flops.saturating_mul(toll) / of).times(program.times(id));
+        let is_apart = self.structure.access(id).lookup.is_some_and(|lookup| !parts[lookup.factor].1);
+        let own = if is_apart { way.apart } else { way.own };
+        let own = own.with_toll(way.flops.saturating_mul(toll) / of).times(program.times(id));
         Some((way.result, score + own, origin))
     }
 
@@ -722,13 +727,21 @@ impl<'a> Search<'a> {
             let result = self.space_mut(id).node(&assignment.result);
             let (cost, flops) = self.compute_cost(id, &assignment);
             let own = Score::new(self.costs.objective(), cost, flops);
+            let apart = match self.structure.access(id).lookup {
+                Some(_) => {
+                    let access = Access { lookup: None, ..self.structure.access(id).clone() };
+                    let (cost, flops) = self.cost_with(id, &assignment, &access);
+                    Score::new(self.costs.objective(), cost, flops)
+                }
+                None => own,
+            };
             let layouts = operands.iter().zip(&assignment.operands).map(|(id, sharding)| (*id, sharding));
             let layouts = layouts.chain([(id, &assignment.result)]);
             let bytes = |(id, sharding): (ValueId, &Sharding)| {
                 program.layout(id, sharding.clone()).local_bytes(&program.mesh).0
             };
             let held = layouts.map(bytes).fold(0, u64::saturating_add);
-            list.push((Way { operands: nodes, result, own, held, flops }, assignment));
+            list.push((Way { operands: nodes, result, own, apart, held, flops }, assignment));
         }
         let list = Rc::new(list);
         self.ways[id.index()] = Some(Ways { open: axes, list: Rc::clone(&list) });
@@ -754,7 +767,9 @@ impl<'a> Search<'a> {
         let devices = program.mesh.device_count() as u128;
         let whole = |id: ValueId| program.layout(id, Sharding::replicated(program.value(id).dims.len()));
         let layouts: Vec<Layout> = program.value(id).definition.operands().iter().map(|id| whole(*id)).collect();
-        let work = LocalWork::new(&self.einsum(id), &layouts, &whole(id), &program.mesh);
+        // A lookup is one in some plan.
+        let access = Access { lookup: self.structure.access(id).lookup, ..Access::alone(2) };
+        let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &whole(id), &program.mesh, &access, |_| 0);
         let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), ..work };
         (share.flops * u128::from(program.times(id)), self.costs.product(&share).time * program.times(id))
     }
@@ -873,11 +888,15 @@ impl<'a> Search<'a> {
 
     /// Time and operations of the local computation under an assignment.
     pub(super) fn compute_cost(&self, id: ValueId, assignment: &Assignment) -> (Cost, u128) {
+        self.cost_with(id, assignment, self.structure.access(id))
+    }
+
+    fn cost_with(&self, id: ValueId, assignment: &Assignment, access: &Access) -> (Cost, u128) {
         let program = self.program;
         let operands = program.value(id).definition.operands().iter().zip(&assignment.operands);
         let layouts: Vec<Layout> = operands.map(|(id, sharding)| program.layout(*id, sharding.clone())).collect();
         let result = program.layout(id, assignment.result.clone());
-        let (access, bytes) = (self.structure.access(id), result.local_bytes(&program.mesh).0);
+        let bytes = result.local_bytes(&program.mesh).0;
         let paid = |product: usize| self.structure.paid(product, bytes);
         let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &result, &program.mesh, access, paid);
         match &program.value(id).definition {

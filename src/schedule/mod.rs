@@ -31,7 +31,7 @@ pub use verify::{Flaw, MOST_DIMS, MOST_ELEMENTS, Malformed, Place, Verified, ver
 use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::function::Function;
-use crate::fusion::{self, Access};
+use crate::fusion::{self, Access, Makes};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use crate::operator::Operator;
@@ -326,6 +326,16 @@ impl Schedule {
             operands: self.operands(id).iter().map(|operand| operand.index()).collect(),
             leaves: self.outputs.iter().any(|output| output.value == id),
             mark: 0,
+            makes: match &self.operation(id).kind {
+                OpKind::Input { array, .. } => match self.array(*array).definition {
+                    Dense::Input { supply: Supply::Counted } => Makes::Places,
+                    _ => Makes::Other,
+                },
+                OpKind::Slice { .. } => Makes::Part,
+                OpKind::MatMul { einsum } => Makes::Product(einsum.clone()),
+                OpKind::Map { function, einsum } => Makes::of(*function, || einsum.clone()),
+                _ => Makes::Other,
+            },
         };
         self.ids().map(node).collect()
     }

@@ -315,3 +315,31 @@ fn limits_on_time_and_memory_are_told() {
     let plain = shardc(&["plan", "examples/megatron_mlp.shard"], b"");
     assert_eq!(out(&much), out(&plain));
 }
+
+/// Another latency is that of a profile in which it stands.
+#[test]
+fn latency_may_be_left_out() {
+    let profile = out(&shardc(&["hardware", "h100"], b""));
+    let replaced: Vec<String> = profile
+        .lines()
+        .map(|line| match line.split_once(" = ") {
+            Some((key @ ("hop_latency" | "message_overhead"), _)) => {
+                format!("{key} = \"{}\"", if key == "hop_latency" { "250 ns" } else { "0 ns" })
+            }
+            _ => line.to_owned(),
+        })
+        .collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("other.toml");
+    std::fs::write(&path, replaced.join("\n")).expect("it is written");
+    let program = b"mesh {D: 2 over ib, X: 4} on h100\ndims {I: 4096, J: 512}\nA: bf16[I_DX, J]\nC[I, J] = A\n";
+    let told = |arguments: &[&str]| {
+        let text = out(&shardc(&[&["time", "-"][..], arguments].concat(), program));
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<String>>()
+    };
+    let other = told(&["--hardware", path.to_str().expect("a name")]);
+    assert_eq!(told(&["--latency", "250ns"]), other);
+    assert!(!other.is_empty() && told(&[]) != other && told(&["--latency", "0"]) != other);
+    let refused = shardc(&["time", "-", "--latency", "fast"], program);
+    assert_eq!(refused.status.code(), Some(2));
+}

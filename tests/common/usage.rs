@@ -7,10 +7,12 @@ use shardc::costs::CostModel;
 use shardc::function::Function;
 use shardc::mesh::{AxisId, DeviceId, Wiring};
 use shardc::plan::{StepId, StepOp};
+use shardc::program::Definition;
 use shardc::schedule::{self, Array, ArrayId, Builder, Dense, OpId, OpKind, Output, Schedule};
 use shardc::sim::clock::{self, AxisLoad};
 use shardc::sim::usage;
 use shardc::span::Span;
+use shardc::supply::Supply;
 use shardc::units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +94,12 @@ fn alone(compiled: &Compiled, kernel: &[StepId]) -> Option<Schedule> {
         let layout = &plan.step(*id).layout;
         let extents: Vec<u64> = layout.dims.iter().map(|dim| dim.size).collect();
         let (name, dims) = (String::new(), vec![String::new(); extents.len()]);
-        let (dtype, valid, definition) = (layout.dtype, extents.clone(), Dense::INPUT);
+        let counted = Definition::Input { supply: Supply::Counted };
+        let definition = match plan.program.value(plan.step(*id).value).definition == counted {
+            true => Dense::Input { supply: Supply::Counted },
+            false => Dense::INPUT,
+        };
+        let (dtype, valid) = (layout.dtype, extents.clone());
         schedule.arrays.push(Array { name, dtype, dims, extents, valid, definition });
     }
     let mut builder = Builder::new(&mut schedule, 0, Span::default());

@@ -7,7 +7,7 @@
 //! Every device is followed, and every block of it: the cost grows with operations times devices.
 
 use super::clocks::HopTime;
-use super::cost::{compute_time, written};
+use super::cost::{bytes_of, compute_time, written};
 use super::record::{MOST_USES, Record, Resource, Use};
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::fusion::Access;
@@ -258,13 +258,13 @@ impl<'a> Arrival<'a> {
     fn computes(&mut self, id: OpId, operation: &Operation, device: DeviceId, now: Time) -> bool {
         let operands = self.schedule.operands(id);
         let access = self.access.get(&id).cloned().unwrap_or_else(|| Access::alone(operands.len()));
-        let read = operands.iter().zip(&access.reads).filter(|(_, is_read)| **is_read);
-        let there = read.map(|(operand, _)| &self.blocks[operand.index()]);
-        let there = there.filter(|blocks| blocks.there[device.index()]);
-        let read = there.fold(0u128, |read, blocks| read.saturating_add(u128::from(blocks.bytes.0)));
         let blocks: Vec<&Operation> = operands.iter().map(|operand| self.schedule.operation(*operand)).collect();
+        let bytes = bytes_of(operation, &blocks, access.lookup);
+        let read = operands.iter().zip(bytes).zip(&access.reads).filter(|(_, is_read)| **is_read);
+        let there = read.filter(|((operand, _), _)| self.blocks[operand.index()].there[device.index()]);
+        let read = there.fold(0u128, |read, ((_, bytes), _)| read.saturating_add(bytes));
         let written = u128::from(written(&self.schedule, operation, &access));
-        let cost = compute_time(self.topology, operation, &blocks, (read, written));
+        let cost = compute_time(self.topology, operation, &blocks, access.lookup, (read, written));
         if cost == Time::ZERO {
             self.spans(id, now, now);
             return true;

@@ -1,6 +1,6 @@
 //! How long a device computes.
 
-use crate::fusion::Access;
+use crate::fusion::{Access, Lookup};
 use crate::schedule::{OpId, OpKind, Operation, Reach, Schedule};
 use crate::topology::{LocalMoves, Topology};
 use crate::units::Time;
@@ -14,6 +14,7 @@ pub(super) fn compute_time(
     topology: &Topology,
     operation: &Operation,
     operands: &[&Operation],
+    lookup: Option<Lookup>,
     (read, written): (u128, u128),
 ) -> Time {
     let memory = |bytes: u128| topology.scale.at_rate(bytes, topology.hardware.hbm_bandwidth);
@@ -27,13 +28,26 @@ pub(super) fn compute_time(
         OpKind::MatMul { einsum } => {
             let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
             let rate = topology.hardware.flops(operation.dtype);
-            topology.scale.at_rate(einsum.flops(&extents), rate).max(traffic)
+            let flops = match lookup {
+                Some(lookup) => lookup.flops(einsum, &extents),
+                None => einsum.flops(&extents),
+            };
+            topology.scale.at_rate(flops, rate).max(traffic)
         }
         // Of the operand only what is kept is read.
         OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),
         OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Mask { .. } => moved(traffic),
         _ => traffic,
     }
+}
+
+/// The bytes of each operand that come from memory where it is read.
+pub(super) fn bytes_of(operation: &Operation, operands: &[&Operation], lookup: Option<Lookup>) -> Vec<u128> {
+    let all = || operands.iter().map(|operand| u128::from(operand.bytes())).collect();
+    let (Some(lookup), OpKind::MatMul { einsum }) = (lookup, &operation.kind) else { return all() };
+    let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
+    let read = |place: usize| lookup.reads(einsum, &extents, place) * u128::from(operands[place].dtype.size());
+    (0..operands.len()).map(read).collect()
 }
 
 /// The bytes of the result of an operation that go to memory.

@@ -1,7 +1,7 @@
 //! One pass over the operations in list order.
 
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
-use super::cost::{compute_time, written};
+use super::cost::{bytes_of, compute_time, written};
 use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
@@ -227,8 +227,8 @@ impl<'a> Run<'a> {
         let (operation, presence) = (schedule.operation(id), Presence::of(self.schedule, id));
         let engine = self.engine(operation);
         let blocks: Vec<&Operation> = operands.iter().map(|id| schedule.operation(*id)).collect();
-        let bytes: Vec<u128> = blocks.iter().map(|block| u128::from(block.bytes())).collect();
         let access = self.access.get(&id).cloned().unwrap_or_else(|| Access::alone(operands.len()));
+        let bytes = bytes_of(operation, &blocks, access.lookup);
         let written = u128::from(written(schedule, operation, &access));
         // Most devices read alike, and the cost goes by what is read.
         let mut known: Option<(u128, Time)> = None;
@@ -245,9 +245,10 @@ impl<'a> Run<'a> {
                     read = read.saturating_add(if *is_read { *bytes } else { 0 });
                 }
             }
-            let cost = known
-                .filter(|(bytes, _)| *bytes == read)
-                .map_or_else(|| compute_time(self.topology, operation, &blocks, (read, written)), |(_, cost)| cost);
+            let cost = known.filter(|(bytes, _)| *bytes == read).map_or_else(
+                || compute_time(self.topology, operation, &blocks, access.lookup, (read, written)),
+                |(_, cost)| cost,
+            );
             known = Some((read, cost));
             let interval = match engine {
                 Some(engine) => self.clocks.compute(self.clocks.engine(device, engine), cost, ready),
