@@ -134,6 +134,7 @@ pub const PAGES: &[Page] = pages![
     "schedule-too-long",
     "schedule-twice",
     "schedule-word",
+    "size-as-number",
     "size-without-value",
     "size-zero",
     "source-too-large",

@@ -105,6 +105,8 @@ pub(super) struct Binding {
     pub(super) shadowed: bool,
     /// Known inside of a body only.
     pub(super) local: bool,
+    /// Handed on by a body, whose next iteration uses it.
+    pub(super) carried: bool,
 }
 
 impl Checker {
@@ -226,7 +228,16 @@ impl Checker {
             self.bindings[before].shadowed = true;
         }
         let name = name.map(str::to_owned);
-        self.bindings.push(Binding { name, value, place, input, used: false, shadowed: false, local: false });
+        self.bindings.push(Binding {
+            name,
+            value,
+            place,
+            input,
+            used: false,
+            shadowed: false,
+            local: false,
+            carried: false,
+        });
     }
 
     /// What the name stands for here.

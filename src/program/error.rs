@@ -737,6 +737,19 @@ pub(super) enum CheckError {
         at: Span,
     },
 
+    #[error("`{name}` is no array, and stands for the size of the dim, {size}")]
+    #[diagnostic(
+        code("size-as-number"),
+        severity(Advice),
+        help("write `.*` beside it, or declare the array that is meant")
+    )]
+    SizeAsNumber {
+        name: String,
+        size: f64,
+        #[label("a number")]
+        at: Span,
+    },
+
     #[error("the number has no value")]
     #[diagnostic(
         code("number-without-value"),

@@ -24,9 +24,35 @@ pub(super) enum Operand {
 }
 
 /// The functions that a program can name, besides the casts.
-const FUNCTIONS: [&str; 23] = [
-    "relu", "gelu", "exp", "tanh", "softmax", "rename", "sigmoid", "silu", "sqrt", "rsqrt", "abs", "log", "square",
-    "recip", "not", "sum", "max", "min", "mean", "where", "and", "or", "open",
+const FUNCTIONS: [&str; 28] = [
+    "relu",
+    "gelu",
+    "exp",
+    "tanh",
+    "softmax",
+    "rename",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "rsqrt",
+    "abs",
+    "log",
+    "square",
+    "recip",
+    "not",
+    "sum",
+    "max",
+    "min",
+    "mean",
+    "where",
+    "and",
+    "or",
+    "open",
+    "any",
+    "all",
+    "logsumexp",
+    "log_softmax",
+    "var",
 ];
 
 /// How many arguments functions take.
@@ -99,6 +125,13 @@ impl Checker {
             (Some(name), brackets) => {
                 let help = format!("declare it, `{0}: bf16[..]`, or write its brackets here, `{0}[..]`", name.node);
                 let help = match self.calls.is_empty() {
+                    _ if name.node.starts_with(super::iota::PREFIX) => {
+                        let dim = &name.node[super::iota::PREFIX.len()..];
+                        format!("`{dim}` is no dim here: `iota_S` holds the places along a dim `S`")
+                    }
+                    _ if matches!(name.node.as_str(), "inf" | "Inf" | "nan" | "NaN" | "True" | "False") => {
+                        "numbers are finite, such as `-1e9`; a `bool` array is a condition by itself".to_owned()
+                    }
                     true => help,
                     false => format!("a function knows no arrays from outside: make `{}` a parameter", name.node),
                 };
@@ -310,6 +343,16 @@ impl Checker {
         if let Some(id) = self.called(function, subscript, arguments, wishes, span)? {
             return Ok(id);
         }
+        // The one function with `_` in its name.
+        let function = match (function.node.as_str(), subscript) {
+            ("log", [item]) if item.node == "softmax" || item.node.starts_with("softmax_") => {
+                let dim = item.node.strip_prefix("softmax_").map(|dim| Name { node: dim.to_owned(), span: item.span });
+                let name = Name { node: "log_softmax".to_owned(), span: function.span.join(item.span) };
+                let subscript: Vec<Name> = dim.into_iter().collect();
+                return self.call(&name, &subscript, arguments, wishes, span);
+            }
+            _ => function,
+        };
         let (name, at) = (function.node.as_str(), function.span);
         let dtype = name.parse::<DType>().ok();
         if dtype.is_none() && !FUNCTIONS.contains(&name) {
@@ -345,7 +388,17 @@ impl Checker {
             (_, Some(_), _) => Err(misfit("it works on each element and has no subscript").into()),
             ("softmax", None, [dim]) => self.softmax(dim, argument, wishes, span),
             ("softmax", None, _) => Err(misfit("write the one dim it runs over: `softmax_T(S)`").into()),
-            ("sum" | "max" | "min" | "mean", None, [_, ..]) => {
+            ("logsumexp" | "log_softmax" | "var", None, [_, ..]) => {
+                self.composed(function, subscript, argument, wishes, span)
+            }
+            ("any" | "all" | "logsumexp" | "log_softmax" | "var", None, []) => {
+                Err(misfit(&format!("write the dims it runs over: `{name}_J(A)`, `{name}_{{J,K}}(A)`")).into())
+            }
+            ("and" | "or", None, [_, ..]) => {
+                let whole = if name == "and" { "all" } else { "any" };
+                Err(misfit(&format!("it takes two arrays; over a dim write `{whole}_J(A)`")).into())
+            }
+            ("sum" | "max" | "min" | "mean" | "any" | "all", None, [_, ..]) => {
                 self.reduction(function, subscript, argument, wishes, span)
             }
             ("sum" | "max" | "min" | "mean", None, []) => {
@@ -359,6 +412,11 @@ impl Checker {
             ("open", None, [_, ..]) => self.opened(function, subscript, argument, span),
             ("open", None, []) => Err(misfit("write the axes that it is opened over: `open_X(b)`").into()),
             ("rename", None, [from, to]) => self.rename([from, to], argument, wishes, span),
+            ("rename", None, [before @ .., from, to]) if before.len() >= 2 && before.len() % 2 == 0 => {
+                let (function, subscript, arguments) = (function.clone(), before.to_vec(), vec![argument.clone()]);
+                let inner = Expr { kind: ExprKind::Call { function, subscript, arguments }, span };
+                self.rename([from, to], &inner, wishes, span)
+            }
             ("rename", None, _) => Err(misfit("write the old and the new dim: `rename_{S->T}(k)`").into()),
             (_, None, _) => Err(unknown_function(function, subscript, arguments).into()),
         }

@@ -172,6 +172,8 @@ impl Checker {
 
     /// Checks the statements, and gives the result.
     fn inside(&mut self, declared: &Declared, wishes: Option<&[Wish]>) -> Checked<ValueId> {
+        let dims: Vec<String> = dims_of(self, declared);
+        self.declare_iotas_of(&declared.body, &declared.result, &dims);
         for statement in &declared.body {
             match &statement.kind {
                 // Inside of a body it is written out.
@@ -280,16 +282,23 @@ impl Checker {
     }
 }
 
+/// The names of the dims of the parameters.
+fn dims_of(checker: &Checker, declared: &Declared) -> Vec<String> {
+    let brackets = declared.parameters.iter().filter_map(|parameter| parameter.brackets.as_ref());
+    let named = brackets.flat_map(|brackets| checker.resolved(brackets).into_owned().dims);
+    let names = named.filter_map(|item| match item.dim {
+        DimName::Named(name) => Some(name),
+        DimName::Literal(_) => None,
+    });
+    names.unique().collect()
+}
+
 impl Outside {
     /// Hides the dims of the same names as those of the parameters.
     fn with_dims(mut self, checker: &mut Checker, declared: &Declared) -> Outside {
-        for brackets in declared.parameters.iter().filter_map(|parameter| parameter.brackets.as_ref()) {
-            for item in &checker.resolved(brackets).into_owned().dims {
-                let DimName::Named(name) = &item.dim else { continue };
-                if self.dims.iter().all(|(known, _)| known != name) {
-                    self.dims.push((name.clone(), checker.named_dims.remove(name)));
-                }
-            }
+        for name in dims_of(checker, declared) {
+            let hidden = checker.named_dims.remove(&name);
+            self.dims.push((name, hidden));
         }
         self
     }

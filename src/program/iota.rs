@@ -3,9 +3,11 @@
 //! It is declared before the first statement, so that statements in a `repeat` share it.
 
 use super::checker::{Binding, Checker};
-use super::{Definition, Value, Wanted};
+use super::error::{Checked, Failure};
+use super::{Definition, Value, ValueId, Wanted};
 use crate::dtype::DType;
-use crate::layout::Sharding;
+use crate::function::{Binary, ByNumber, Function, Scalar};
+use crate::layout::{Dim, Sharding};
 use crate::span::Span;
 use crate::supply::Supply;
 use crate::syntax::{Ast, Expr, ExprKind, Name, Statement, StatementKind};
@@ -66,24 +68,80 @@ impl Checker {
         let mut names = Names::default();
         names.statements(&ast.statements);
         for (name, span) in names.used.into_iter().filter(|(name, _)| !names.declared.contains(name)) {
-            let Some(Some(dim)) = self.named_dims.get(&name[PREFIX.len()..]).copied() else { continue };
-            let dtype = if i32::try_from(dim.size).is_ok() { DType::I32 } else { DType::I64 };
-            let value = Value {
-                name: Some(name.to_owned()),
-                dtype,
-                dims: vec![dim],
-                definition: Definition::Input { supply: Supply::Counted },
-                wanted: Wanted::Exact(Sharding::replicated(1)),
-                method: None,
-                pin: None,
-                span,
+            let dim = &name[PREFIX.len()..];
+            if let Some(Some(dim)) = self.named_dims.get(dim).copied() {
+                self.count(name, dim, span).ok();
+            } else if let Some(parts) = self.parts.get(dim).cloned() {
+                let counted = self.count_parts(&parts, span);
+                self.bind_places(name, counted, span);
+            }
+        }
+    }
+
+    /// The same of the dims of a function's parameters, which have names of their own.
+    ///
+    /// - `dims`: these names.
+    pub(super) fn declare_iotas_of(&mut self, body: &[Statement], result: &Expr, dims: &[String]) {
+        let mut names = Names::default();
+        names.statements(body);
+        names.expr(result);
+        for (name, span) in names.used.into_iter().filter(|(name, _)| !names.declared.contains(name)) {
+            let dim = dims.iter().find(|dim| **dim == name[PREFIX.len()..]);
+            if let Some(Some(Some(dim))) = dim.map(|dim| self.named_dims.get(dim).copied()) {
+                self.count(name, dim, span).ok();
+            }
+        }
+    }
+
+    /// The places along one dim, an array of this name.
+    fn count(&mut self, name: &str, dim: Dim, span: Span) -> Checked<ValueId> {
+        let dtype = if i32::try_from(dim.size).is_ok() { DType::I32 } else { DType::I64 };
+        let id = self.add_value(Value {
+            name: Some(name.to_owned()),
+            dtype,
+            dims: vec![dim],
+            definition: Definition::Input { supply: Supply::Counted },
+            wanted: Wanted::Exact(Sharding::replicated(1)),
+            method: None,
+            pin: None,
+            span,
+        })?;
+        self.places[id.index()] = span;
+        self.bind_places(name, Ok(id), span);
+        Ok(id)
+    }
+
+    /// The places along a dim that is made of others, an array of these: the last one varies fastest.
+    fn count_parts(&mut self, parts: &[Dim], span: Span) -> Checked<ValueId> {
+        let mut places: Option<ValueId> = None;
+        for dim in parts {
+            let name = format!("{PREFIX}{}", self.dims.name(dim.id));
+            let known = self.binding(&name).and_then(|binding| binding.value);
+            let own = match known {
+                Some(id) => id,
+                None => self.count(&name, *dim, span)?,
             };
-            if let Ok(id) = self.add_value(value) {
-                self.places[id.index()] = span;
-                self.bind(Some(name), Some(id), span, true);
-                if let Some(Binding { used, .. }) = self.bindings.last_mut() {
-                    *used = true;
+            places = Some(match places {
+                None => own,
+                Some(major) => {
+                    #[expect(
+                        clippy::cast_precision_loss,
+                        reason = "arrays have fewer elements than 2^60, and are counted in i32"
+                    )]
+                    let step = Function::ByNumber(ByNumber::Scale, Scalar(dim.size as f64));
+                    let major = self.map(step, &[major], None, span)?;
+                    self.map(Function::Binary(Binary::Add), &[major, own], None, span)?
                 }
+            });
+        }
+        places.ok_or(Failure::Told)
+    }
+
+    fn bind_places(&mut self, name: &str, counted: Checked<ValueId>, span: Span) {
+        if let Ok(id) = counted {
+            self.bind(Some(name), Some(id), span, true);
+            if let Some(Binding { used, .. }) = self.bindings.last_mut() {
+                *used = true;
             }
         }
     }

@@ -5,6 +5,7 @@
 
 mod checker;
 mod collectives;
+mod composed;
 mod declarations;
 mod dtypes;
 mod error;

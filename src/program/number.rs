@@ -9,8 +9,6 @@ use crate::syntax::{BinaryOp, Expr, ExprKind, Name};
 
 impl Checker {
     /// The number that an expression is, if it is made of numbers, sizes of dims and functions of them.
-    ///
-    /// Beside `*` a bare name is an array, so that a forgotten array is not taken for the size of a dim.
     pub(super) fn number(&self, expr: &Expr, depth: usize) -> Option<f64> {
         if depth > Checker::MOST_DEPTH {
             return None;
@@ -30,26 +28,13 @@ impl Checker {
                     BinaryOp::Is(_) => return None,
                 })
             }
-            ExprKind::Product { factors, .. } => {
-                factors.iter().map(|factor| number(factor).filter(|_| !self.is_array(factor))).product()
-            }
+            ExprKind::Product { factors, .. } => factors.iter().map(number).product(),
             ExprKind::Array(array) if array.brackets.is_none() => array.name.as_ref().and_then(|name| self.size(name)),
             ExprKind::Call { function, subscript, arguments } => match (subscript.as_slice(), arguments.as_slice()) {
                 ([], [argument]) => of_number(&function.node, number(argument)?),
                 _ => None,
             },
             ExprKind::Array(_) | ExprKind::Collective { .. } => None,
-        }
-    }
-
-    /// Whether a factor is an array: a bare name is one, unless it is that of a number.
-    pub(super) fn is_array(&self, factor: &Expr) -> bool {
-        match &factor.kind {
-            ExprKind::Array(array) => {
-                let name = array.name.as_ref().filter(|_| array.brackets.is_none());
-                name.is_none_or(|name| !self.constants.contains_key(&name.node))
-            }
-            _ => false,
         }
     }
 

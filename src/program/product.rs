@@ -22,19 +22,23 @@ impl Checker {
         span: Span,
     ) -> Checked<Operand> {
         // A single array among numbers is all that the result's dims are about.
-        let single =
-            factors.iter().filter(|factor| self.number(factor, 0).is_none() || self.is_array(factor)).count() == 1;
+        let single = factors.iter().filter(|factor| self.number(factor, 0).is_none()).count() == 1;
         let mut scale: Option<f64> = None;
         let mut arrays: Vec<ValueId> = Vec::new();
+        let mut sizes: Vec<&Name> = Vec::new();
         for factor in factors {
-            let factor = match &factor.kind {
-                ExprKind::Array(array) if self.is_array(factor) => Operand::Array(self.array(array)?),
-                _ => self.expr(factor, wishes.filter(|_| single))?,
-            };
-            match factor {
-                Operand::Number(number) => scale = Some(scale.unwrap_or(1.0) * number),
+            match self.expr(factor, wishes.filter(|_| single))? {
+                Operand::Number(number) => {
+                    sizes.extend(self.size_named(factor));
+                    scale = Some(scale.unwrap_or(1.0) * number);
+                }
                 Operand::Array(id) => arrays.push(id),
             }
+        }
+        // A forgotten array of the same name would go unseen.
+        for name in sizes.iter().filter(|_| !arrays.is_empty()) {
+            let (size, at) = (self.size(name).unwrap_or_default(), name.span);
+            self.diagnostics.push(&CheckError::SizeAsNumber { name: name.node.clone(), size, at });
         }
         let id = match (arrays.as_slice(), contraction) {
             ([], _) => return Ok(Operand::Number(scale.unwrap_or(1.0))),
@@ -53,6 +57,14 @@ impl Checker {
                 Ok(Operand::Array(self.map(Function::ByNumber(ByNumber::Scale, Scalar(c)), &[id], wishes, span)?))
             }
             None => Ok(Operand::Array(id)),
+        }
+    }
+
+    /// The name of a dim that stands as a factor for its size.
+    fn size_named<'e>(&self, factor: &'e Expr) -> Option<&'e Name> {
+        match &factor.kind {
+            ExprKind::Array(array) => array.name.as_ref().filter(|name| !self.constants.contains_key(&name.node)),
+            _ => None,
         }
     }
 

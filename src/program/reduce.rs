@@ -27,9 +27,14 @@ impl Checker {
         let operator = match function.node.as_str() {
             "max" => Operator::Max,
             "min" => Operator::Min,
+            "any" => Operator::Or,
+            "all" => Operator::And,
             _ => Operator::Sum,
         };
         let (dtype, at) = (self.value(operand).dtype, self.use_place(operand));
+        if !operator.takes(dtype) && matches!(operator, Operator::Or | Operator::And) {
+            return Err(CheckError::NeedsBool { operation: name, dtype, at }.into());
+        }
         if !operator.takes(dtype) {
             return Err(CheckError::NeedsNumber { operation: name, dtype, at }.into());
         }
@@ -45,7 +50,7 @@ impl Checker {
         self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / count as f64)), &[id], wishes, span)
     }
 
-    fn reduce(
+    pub(super) fn reduce(
         &mut self,
         operator: Operator,
         operand: ValueId,

@@ -78,6 +78,7 @@ impl Checker {
         self.forget_locals(&outside);
         for (open, carried) in opened.iter().zip(&carried) {
             self.bind(Some(&open.name), Some(carried.last), self.place(carried.last), false);
+            self.bindings[self.scope[&open.name]].carried = true;
         }
         let is_block = |statement: &&Statement| matches!(statement.kind, StatementKind::Repeat { .. });
         let blocks = body.iter().filter(is_block).map(|statement| statement.span).collect();

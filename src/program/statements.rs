@@ -445,7 +445,7 @@ impl Checker {
 
     fn warn_unused(&mut self) {
         let outputs: BTreeSet<ValueId> = self.outputs.iter().copied().collect();
-        for binding in &self.bindings {
+        for binding in self.bindings.iter().filter(|binding| !binding.carried) {
             let output = binding.value.is_some_and(|id| outputs.contains(&id));
             if let (false, false, Some(name)) = (binding.used, output, &binding.name) {
                 let help = match binding.local {

@@ -133,6 +133,9 @@ fn help(text: &str, at: usize, found: &str) -> Option<String> {
         return Some(format!("a statement goes on after a newline if the line before ends with `{found}`"));
     }
     match found {
+        "<" | ">" | "=" if text[..at].trim_end_matches(['<', '>', '=', '!']).contains(['<', '>']) => {
+            Some("two comparisons are joined like this: `and(0 < x, x < 1)`".to_owned())
+        }
         "by" | "using" if at > 0 => Some("`by` and then `using` stand behind the whole statement".to_owned()),
         "[" if text[..at].trim_end().ends_with([']', '}']) => {
             Some("arrays are not indexed: their brackets name their dims, once".to_owned())

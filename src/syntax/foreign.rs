@@ -173,6 +173,26 @@ fn by_declaration(text: &str) -> Option<Foreign> {
 
 /// Signs that mean something elsewhere.
 fn by_sign(text: &str) -> Option<Foreign> {
+    let words = [(" and ", "and"), (" or ", "or"), ("&&", "and"), ("||", "or")];
+    if let Some((at, sign, word)) = words.into_iter().find_map(|(sign, word)| Some((text.find(sign)?, sign, word))) {
+        let start = text.find(" = ").map_or(0, |equals| equals + 3).min(at);
+        let [left, right] = [&text[start..at], &text[at + sign.len()..]].map(|side| side.trim_matches(is_blank));
+        let help = format!("write `{}{word}({left}, {right})`", &text[..start]);
+        let begin = at + sign.len() - sign.trim_start().len();
+        return Some(Foreign { at: begin..begin + sign.trim().len(), help });
+    }
+    if let Some(at) = text.find('%').filter(|_| text.contains('=')) {
+        let help = "there is no remainder: `x - n * i32(f32(x) / n)`".to_owned();
+        return Some(Foreign { at: at..at + 1, help });
+    }
+    let divided = text.find("//").filter(|at| {
+        let behind = text[at + 2..].trim_matches(is_blank);
+        !behind.is_empty() && behind.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_') && text.contains('=')
+    });
+    if let Some(at) = divided {
+        let help = "there is no division of integers; of floats and back it is `i32(f32(x) / n)`".to_owned();
+        return Some(Foreign { at: at..at + 2, help });
+    }
     if let Some(at) = text.find(" // ") {
         let (before, comment) = (text[..at].trim_end(), text[at + 4..].trim());
         return Some(Foreign { at: at + 1..at + 3, help: format!("write `{before}  # {comment}`") });
@@ -398,6 +418,7 @@ fn answer(call: &Call<'_>) -> Option<Answer> {
         "logicalor" => Answer::Call(format!("or({}, {})", first?, arrays.get(1)?)),
         "logicalnot" => Answer::Call(format!("not({})", first?)),
         "onehot" => Answer::CallWhere(format!("bf16({} == iota_D)", first?), DIM_THAT_COMES),
+        "iota" if arrays.len() == 1 && !is_integer(first?) => Answer::Call(format!("iota_{}", first?)),
         "iota" | "broadcastediota" => Answer::CallWhere("iota_D".to_owned(), DIM_THAT_COMES),
         "tril" => Answer::Advice("a mask is made of comparisons: `where(iota_I >= iota_J, A, 0)`"),
         "triu" => Answer::Advice("a mask is made of comparisons: `where(iota_I <= iota_J, A, 0)`"),

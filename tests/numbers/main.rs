@@ -4,6 +4,7 @@
 mod common;
 
 mod elements;
+mod models;
 mod operators;
 mod oracle;
 mod padding;

@@ -132,3 +132,45 @@ fn a_one_hot_product_takes_rows() {
         assert_eq!(found, ids.iter().flat_map(row).collect::<Vec<f64>>(), "{source}");
     }
 }
+
+/// Functions that are made of reductions, in every layout of a matrix, against loops over its rows.
+#[test]
+fn functions_over_dims_are_those_of_rows() {
+    fn mean(row: &[f64]) -> f64 {
+        row.iter().sum::<f64>() / row.len() as f64
+    }
+    fn log_sum_exp(row: &[f64]) -> f64 {
+        row.iter().map(|x| x.exp()).sum::<f64>().ln()
+    }
+    type OfRow = fn(&[f64]) -> Vec<f64>;
+    let cases: [(&str, &str, OfRow); 5] = [
+        ("[I]", "var_J(A)", |row| vec![row.iter().map(|x| (x - mean(row)).powi(2)).sum::<f64>() / row.len() as f64]),
+        ("[I]", "logsumexp_J(A)", |row| vec![log_sum_exp(row)]),
+        ("[I, J]", "log_softmax_J(A)", |row| row.iter().map(|x| x - log_sum_exp(row)).collect()),
+        ("[I]", "f64(any_J(A > 0.5))", |row| vec![f64::from(u8::from(row.iter().any(|x| *x > 0.5)))]),
+        ("[I]", "f64(all_J(A > -0.5))", |row| vec![f64::from(u8::from(row.iter().all(|x| *x > -0.5)))]),
+    ];
+    for (layout, columns) in layouts(&["I", "J"]).into_iter().cartesian_product([12, 7]) {
+        for (result, text, of_row) in cases {
+            let source = format!(
+                "mesh {{X: 2 ring, Y: 3 ring}}\ndims {{I: 6, J: {columns}}}\nA: f64[{layout}]\nR{result} = {text}"
+            );
+            let (found, inputs) = computed(&compile(&source));
+            let expected: Vec<f64> = inputs[0].chunks(columns).flat_map(of_row).collect();
+            let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(found.len() == expected.len() && off < 1e-9, "{off} {source}");
+        }
+    }
+}
+
+/// The places along a dim that is made of others, and of one that a function calls otherwise.
+#[test]
+fn places_of_merged_and_renamed_dims() {
+    let ground = "mesh {X: 2 ring, Y: 3 ring}\ndims {K: 4, M: 3, N = K*M, T: 12}\n";
+    let (found, _) = computed(&compile(&format!("{ground}R[N] = f64(iota_N)")));
+    assert_eq!(found, (0..12).map(f64::from).collect::<Vec<f64>>());
+    let source =
+        format!("{ground}A: f64[T_X, K]\ndef f(a[P, Q]) {{\nreturn a + 100 * iota_P + iota_Q\n}}\nR[T, K] = f(A) - A");
+    let (found, _) = computed(&compile(&source));
+    assert_eq!(found, (0..48).map(|at| f64::from(at / 4 * 100 + at % 4)).collect::<Vec<f64>>());
+}

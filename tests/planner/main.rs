@@ -10,6 +10,7 @@ mod floor;
 mod fused;
 mod golden;
 mod holes;
+mod lookups;
 mod pins;
 mod plan_oracle;
 mod planning;

@@ -1,0 +1,92 @@
+//! Products with a one-hot factor: what they take by a closed form, and that no written layouts take less.
+
+use crate::common::compile;
+use itertools::Itertools;
+use shardc::compiler::{self, Options};
+use shardc::plan::StepOp;
+use shardc::topology::Hardware;
+use shardc::units::Time;
+
+/// The time of the product of a program.
+fn product(source: &str) -> (Time, Time) {
+    let compiled = compile(source);
+    let plan = &compiled.plan;
+    let id = plan.ids().find(|id| matches!(plan.step(*id).op, StepOp::Product { .. })).expect("a product");
+    // Bytes of a second that memory gives, as the topology counts them.
+    let pass =
+        |bytes: u64| compiled.topology.scale.at_rate(u128::from(bytes), compiled.topology.hardware.hbm_bandwidth);
+    let written = plan.step(id).layout.local_bytes(&plan.program.mesh).0;
+    (plan.step(id).cost.time, pass(2 * written))
+}
+
+/// Rows are read and written once, however long the table is and however it is sharded.
+#[test]
+fn a_lookup_reads_and_writes_rows() {
+    for (table, rows) in [("V, D", 1 << 15), ("V_X, D", 1 << 15), ("V_X, D", 1 << 20)] {
+        let source = format!(
+            "mesh {{X: 4 ring}} on tpu_v5p\ndims {{B: 512, V: {rows}, D: 4096}}\nids: i32[B]\nE: bf16[{table}]\n\
+             x = bf16(ids == iota_V) * E\ny[B, D] = x"
+        );
+        let (time, pass) = product(&source);
+        assert_eq!(time, pass, "{source}");
+    }
+    // A table with fewer rows than are asked for is read once.
+    let (time, pass) = product(
+        "mesh {X: 4 ring} on tpu_v5p\ndims {B: 4096, V: 16, D: 4096}\nids: i32[B]\nE: f32[V, D]\n\
+         x[B, D] = f32(ids == iota_V) * E",
+    );
+    assert!(time < pass && time + time > pass, "{time:?} {pass:?}");
+}
+
+/// What makes no one-hot array in the kernel of the product is a product.
+#[test]
+fn others_multiply() {
+    let ground = "mesh {X: 4 ring} on tpu_v5p\ndims {B: 512, V: 32k, D: 4096}\nids: i32[B]\nE: bf16[V, D]\n";
+    let lookup = product(&format!("{ground}x[B, D] = bf16(ids == iota_V) * E")).0;
+    for other in [
+        "x[B, D] = bf16(ids <= iota_V) * E",
+        "n: i32[V]\nx[B, D] = bf16(ids == n) * E",
+        "m: i32[B, V]\nx[B, D] = bf16(m == iota_V) * E",
+        "hot = bf16(ids == iota_V)\nx[B, D] = hot * E\noutput x, hot",
+    ] {
+        let time = product(&format!("{ground}{other}")).0;
+        let is_kept = other.contains("output");
+        assert!(if is_kept { time >= lookup } else { time > lookup + lookup }, "{other}: {time:?} {lookup:?}");
+    }
+    // Without fusion the array is in memory, and the product multiplies.
+    let program = compiler::check(&format!("{ground}x[B, D] = bf16(ids == iota_V) * E")).0.expect("a right program");
+    let hardware = Hardware { fusion: shardc::fusion::Fusion::None, ..Hardware::named("tpu_v5p").expect("shipped") };
+    let options = Options { hardware: Some(hardware), ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("it has rates");
+    let plan = compiler::plan(&program, &topology, &options).expect("a plan");
+    assert!(plan.totals().time() > lookup + lookup);
+}
+
+/// Forward and backward: no layouts that could be written are cheaper than the plan that is free.
+#[test]
+fn no_written_layouts_take_less() {
+    let time = |source: &str| -> Option<Time> {
+        let program = compiler::check(source).0.unwrap_or_else(|| panic!("{source}"));
+        let options = Options::default();
+        let topology = compiler::machine(&program, &options).expect("it has rates");
+        compiler::plan(&program, &topology, &options).ok().map(|plan| plan.totals().time())
+    };
+    let layouts = |dims: [&str; 2]| {
+        let axes = ["", "_X", "_Y"];
+        let all = axes.iter().cartesian_product(axes).filter(|(a, b)| **a != *b || a.is_empty());
+        all.map(|(a, b)| format!("[{}{a}, {}{b}]", dims[0], dims[1])).collect_vec()
+    };
+    for (rows, table) in [(256, "V_Y, D"), (65536, "V_Y, D"), (4096, "V, D_Y"), (4096, "V_XY, D")] {
+        let source = |x: &str, d: &str| {
+            format!(
+                "mesh {{X: 4 ring, Y: 2 ring}} on tpu_v5p\ndims {{B: {rows}, V: 32k, D: 1k}}\nids: i32[B_X]\nE: bf16[{table}]\n\
+                 x{x} = bf16(ids == iota_V) * E\ny = gelu(x)\ng{d} = bf16(ids == iota_V) *_B y\nh[V_Y, D] = g"
+            )
+        };
+        let free = time(&source("[B, D]_?", "[V, D]_?")).expect("a plan");
+        for (x, d) in layouts(["B", "D"]).iter().cartesian_product(layouts(["V", "D"])) {
+            let written = time(&source(x, &d));
+            assert!(written.is_none_or(|written| free <= written), "{}", source(x, &d));
+        }
+    }
+}
