@@ -398,6 +398,10 @@ impl Checker {
                 let whole = if name == "and" { "all" } else { "any" };
                 Err(misfit(&format!("it takes two arrays; over a dim write `{whole}_J(A)`")).into())
             }
+            // `all_reduce(x)` is a word of another system, unless a dim is called so.
+            ("all", None, [dim]) if !self.named_dims.contains_key(&dim.node) && is_elsewhere(function, subscript) => {
+                Err(unknown_function(function, subscript, arguments).into())
+            }
             ("sum" | "max" | "min" | "mean" | "any" | "all", None, [_, ..]) => {
                 self.reduction(function, subscript, argument, wishes, span)
             }
@@ -499,6 +503,12 @@ pub(super) fn word(function: Function) -> &'static str {
         Function::Fill { .. } => "a filler",
         Function::Cast(_) => "a cast",
     }
+}
+
+/// Whether another system has a function of this name.
+fn is_elsewhere(function: &Name, subscript: &[Name]) -> bool {
+    let whole = subscript.iter().fold(function.node.clone(), |whole, item| format!("{whole}_{}", item.node));
+    call_here(&whole, &["x".to_owned()]).is_some()
 }
 
 fn unknown_function(function: &Name, subscript: &[Name], arguments: &[Expr]) -> CheckError {
