@@ -11,9 +11,10 @@ use super::expr::Operand;
 use super::layouts::Wish;
 use super::{ValueId, Wanted};
 use crate::diag::Severity;
+use crate::function::Scalar;
 use crate::layout::Dim;
 use crate::span::Span;
-use crate::syntax::{DimName, Expr, Name, Statement, StatementKind, Target};
+use crate::syntax::{DimName, Expr, ExprKind, Name, Statement, StatementKind, Target};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
@@ -92,10 +93,7 @@ impl Checker {
         }
         let told = !errors.is_empty();
         // A function without an end counts as known, so that its calls are no second mistake.
-        let result = result.unwrap_or_else(|| Expr {
-            kind: crate::syntax::ExprKind::Number(crate::function::Scalar(0.0)),
-            span: name.span,
-        });
+        let result = result.unwrap_or(Expr { kind: ExprKind::Number(Scalar(0.0)), span: name.span });
         let (place, calls) = (self.functions.len(), 0);
         let (parameters, body) = (parameters.to_vec(), inside.to_vec());
         let declared = Declared { place, name: name.clone(), parameters, body, result, calls, told };
