@@ -16,7 +16,7 @@
 //! is made in its own kernel ([`Lookup`]).
 
 use crate::einsum::{Einsum, Index};
-use crate::function::{Function, Relation};
+use crate::function::{Filler, Function, Relation};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,6 +71,8 @@ pub enum Makes {
     Equal(Einsum),
     /// Its operand in another dtype, or with its dims in another order.
     Same(Einsum),
+    /// Its operand with zeros in lanes that are padding.
+    Filled,
     /// The product of its two operands.
     Product(Einsum),
     /// Anything else.
@@ -84,6 +86,7 @@ impl Makes {
         match function {
             Function::Is(Relation::Equal) => Makes::Equal(einsum()),
             Function::Identity | Function::Cast(_) => Makes::Same(einsum()),
+            Function::Fill { with: Filler::Zero, .. } => Makes::Filled,
             _ => Makes::Other,
         }
     }
@@ -289,6 +292,7 @@ fn one_hot(nodes: &[Node], members: &BTreeSet<usize>, mut at: usize) -> Option<u
                 turns.push(einsum);
                 at = *node.operands.first()?;
             }
+            Makes::Filled => at = *node.operands.first()?,
             Makes::Equal(einsum) => break (einsum, &node.operands),
             Makes::Places | Makes::Part | Makes::Product(_) | Makes::Other => return None,
         }

@@ -32,7 +32,7 @@ impl Wanted<'_> {
 
     /// Refuses other extents.
     fn check_extents(&self, found: &[u64]) -> Result<(), ArrayError> {
-        if found == self.extents {
+        if found == self.extents || is_merged(found, self.extents) {
             return Ok(());
         }
         Err(ArrayError::Extents { found: found.to_vec(), wanted: self.extents.to_vec() })
@@ -56,4 +56,40 @@ fn payload(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Vec<u8>,
     let mut bytes = Vec::new();
     file.take(promised).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Whether the extents are the wanted ones with neighbours merged: a dim `N = K*M` is stored as one, or as two.
+fn is_merged(found: &[u64], wanted: &[u64]) -> bool {
+    let mut rest = wanted.iter().peekable();
+    let fits = found.iter().all(|extent| {
+        let mut product = 1u64;
+        while product < *extent {
+            let Some(merged) = rest.next().and_then(|own| product.checked_mul(*own)) else { return false };
+            product = merged;
+        }
+        product == *extent
+    });
+    fits && found.len() < wanted.len() && rest.all(|extent| *extent == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_merged;
+
+    #[test]
+    fn neighbours_may_be_merged() {
+        for (found, wanted, expected) in [
+            (&[6, 4][..], &[2, 3, 4][..], true),
+            (&[2, 12], &[2, 3, 4], true),
+            (&[24], &[2, 3, 4], true),
+            (&[8, 3], &[2, 3, 4], false),
+            (&[4, 6], &[2, 3, 4], false),
+            (&[6], &[2, 3, 4], false),
+            (&[], &[1, 1], true),
+            (&[6], &[1, 6], true),
+            (&[0], &[2, 3], false),
+        ] {
+            assert_eq!(is_merged(found, wanted), expected, "{found:?} {wanted:?}");
+        }
+    }
 }

@@ -28,6 +28,9 @@ pub fn read_npy(file: &mut (impl Read + Seek), wanted: Wanted<'_>) -> Result<Ten
     let header = header(file)?;
     let big = byte_order(&header.descr, wanted.dtype).ok_or_else(|| wanted.other_dtype(&header.descr))?;
     wanted.check_extents(&header.shape)?;
+    if header.column_major && header.shape != wanted.extents {
+        return Err(malformed("it is column-major, and dims that are merged are read row by row"));
+    }
     let mut bytes = payload(file, wanted)?;
     if big {
         let size = usize::try_from(wanted.dtype.size()).unwrap_or(1);

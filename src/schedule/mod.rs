@@ -30,7 +30,7 @@ pub use verify::{Flaw, MOST_DIMS, MOST_ELEMENTS, Malformed, Place, Verified, ver
 
 use crate::dtype::DType;
 use crate::einsum::Einsum;
-use crate::function::Function;
+use crate::function::{Filler, Function};
 use crate::fusion::{self, Access, Makes};
 use crate::layout::Sharding;
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
@@ -332,6 +332,7 @@ impl Schedule {
                     _ => Makes::Other,
                 },
                 OpKind::Slice { .. } => Makes::Part,
+                OpKind::Fill { with: Filler::Zero, .. } => Makes::Filled,
                 OpKind::MatMul { einsum } => Makes::Product(einsum.clone()),
                 OpKind::Map { function, einsum } => Makes::of(*function, || einsum.clone()),
                 _ => Makes::Other,

@@ -22,7 +22,7 @@ fn product(source: &str) -> (Time, Time) {
 /// Rows are read and written once, however long the table is and however it is sharded.
 #[test]
 fn a_lookup_reads_and_writes_rows() {
-    for (table, rows) in [("V, D", 1 << 15), ("V_X, D", 1 << 15), ("V_X, D", 1 << 20)] {
+    for (table, rows) in [("V, D", 1 << 15), ("V_X, D", 1 << 15), ("V_X, D", 1 << 20), ("V_X, D", 50257)] {
         let source = format!(
             "mesh {{X: 4 ring}} on tpu_v5p\ndims {{B: 512, V: {rows}, D: 4096}}\nids: i32[B]\nE: bf16[{table}]\n\
              x = bf16(ids == iota_V) * E\ny[B, D] = x"

@@ -4,6 +4,7 @@ use super::collective;
 use super::expression::{self, Lanes, Operand};
 use super::lines::Lines;
 use super::names::Names;
+use super::rows::{self, Rows};
 use super::text;
 use crate::export::words::{Vocabulary, counted, filled, given, padded, pieces, words};
 use crate::plan::{Plan, StepId, StepOp};
@@ -17,9 +18,11 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
         lines: Lines::new(source, 1),
         names: Names::new(),
         called: HashMap::new(),
-        needed: needed(plan),
+        needed: HashMap::new(),
+        rows: rows::rows(plan),
         body: None,
     };
+    device.needed = needed(plan, &device.rows);
     let inputs = given(plan);
     for id in &inputs {
         // What there is several of has its name to the end.
@@ -43,13 +46,14 @@ pub(super) fn body(plan: &Plan, source: &str, parameters: &HashMap<StepId, Strin
 ///
 /// What a body takes from outside is needed until the body's end, as its next iteration takes it again; so is what it
 /// hands on.
-fn needed(plan: &Plan) -> HashMap<StepId, Option<StepId>> {
+fn needed(plan: &Plan, rows: &HashMap<StepId, Rows>) -> HashMap<StepId, Option<StepId>> {
     let ends: Vec<Option<StepId>> = (0..plan.program.repeats.len())
         .map(|body| plan.ids().filter(|id| plan.body(*id) == Some(body)).last())
         .collect();
     let mut needed: HashMap<StepId, Option<StepId>> = plan.ids().map(|id| (id, Some(id))).collect();
     for user in plan.ids() {
-        for id in plan.operands(user) {
+        let looked_up = rows.get(&user).into_iter().flat_map(|rows| [rows.numbers, rows.places]);
+        for id in plan.operands(user).into_iter().chain(looked_up) {
             let until = match plan.body(user).filter(|body| plan.body(id) != Some(*body)) {
                 Some(body) => ends[body].unwrap_or(user),
                 None => user,
@@ -77,6 +81,8 @@ struct Device<'a> {
     /// What each step is called.
     called: HashMap<StepId, String>,
     needed: HashMap<StepId, Option<StepId>>,
+    /// The products that look rows up.
+    rows: HashMap<StepId, Rows>,
     /// The repeat whose body is being written.
     body: Option<usize>,
 }
@@ -219,7 +225,18 @@ impl Device<'_> {
         let start =
             filled(plan, id).map(|(axes, length)| format!("lax.axis_index({}) * {length}", text::axes(axes, mesh)));
         let lanes = Lanes { start, rank: layout.dims.len() };
-        let Some(value) = expression::value(&step.op, &operands, layout.dtype, &lanes) else { return };
+        let value = match (&step.op, self.rows.get(&id)) {
+            (StepOp::Product { einsum }, Some(rows)) => {
+                let called = |id: StepId| self.called[&id].as_str();
+                let Rows { axis, order, .. } = rows;
+                let (table, numbers, places) = (called(rows.table), called(rows.numbers), called(rows.places));
+                let taken =
+                    format!("rows_of({table}, {numbers}, {places}, {axis}).astype({})", text::dtype(layout.dtype));
+                Some(expression::transposed(&taken, order, &einsum.result))
+            }
+            _ => expression::value(&step.op, &operands, layout.dtype, &lanes),
+        };
+        let Some(value) = value else { return };
         let name = self.named(id);
         if name != value {
             self.lines.add_of(plan.span(id), &format!("{name} = {value}"), &plan.array(id));

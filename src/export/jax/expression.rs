@@ -184,7 +184,7 @@ fn aligned(name: &str, indices: &[Index], result: &[Index]) -> String {
     if places.contains(&"None") { format!("{name}[{}]", places.join(", ")) } else { name }
 }
 
-fn transposed(name: &str, from: &[Index], to: &[Index]) -> String {
+pub(super) fn transposed(name: &str, from: &[Index], to: &[Index]) -> String {
     if from == to {
         return name.to_owned();
     }

@@ -12,6 +12,7 @@ mod device;
 mod expression;
 mod lines;
 mod names;
+mod rows;
 mod text;
 
 pub use constraints::constraints;
@@ -158,8 +159,9 @@ impl<'a> Module<'a> {
 
     fn device(&self) -> String {
         let parameters = self.inputs.iter().map(|input| (input.step, input.name.clone())).collect();
+        let looks_up = if rows::rows(self.plan).is_empty() { "" } else { ROWS };
         format!(
-            "\n\ndef device({}):\n    \"\"\"What each device does with its shards.\"\"\"\n{}",
+            "{looks_up}\n\ndef device({}):\n    \"\"\"What each device does with its shards.\"\"\"\n{}",
             self.parameters(),
             device::body(self.plan, self.source, &parameters)
         )
@@ -298,6 +300,17 @@ def to_integer(x, dtype):
     least, most = jnp.iinfo(dtype).min, jnp.iinfo(dtype).max
     inside = jnp.where((x > least) & (x < most), x, 0).astype(dtype)
     return jnp.where(x >= most, most, jnp.where(x <= least, least, inside)).astype(dtype)
+";
+
+const ROWS: &str = "
+
+def rows_of(table, numbers, places, axis):
+    \"\"\"The rows with these numbers; 0 where the device has none of a number.\"\"\"
+    at = numbers - places[0]
+    inside = (at >= 0) & (at < table.shape[axis])
+    taken = jnp.take(table, jnp.where(inside, at, 0), axis=axis)
+    inside = inside.reshape((1,) * axis + inside.shape + (1,) * (table.ndim - axis - 1))
+    return jnp.where(inside, taken, 0)
 ";
 
 /// The script.
