@@ -67,6 +67,8 @@ pub(super) struct Checker {
     pub(super) functions: BTreeMap<String, Declared>,
     /// Numbers that have a name.
     pub(super) constants: BTreeMap<String, f64>,
+    /// So many statements of functions were checked.
+    pub(super) called: usize,
     /// The functions of which the statements are being checked, by their places in order.
     pub(super) calls: Vec<usize>,
     pub(super) diagnostics: Diagnostics,
@@ -150,6 +152,7 @@ impl Checker {
             bodies: 0,
             functions: BTreeMap::new(),
             constants: BTreeMap::new(),
+            called: 0,
             calls: Vec::new(),
             written_out: 0,
             expectations: Vec::new(),

@@ -6,7 +6,7 @@ use super::ValueId;
 use super::checker::Checker;
 use super::error::Checked;
 use super::layouts::Wish;
-use crate::function::{Binary, ByNumber, Function, Scalar, Unary};
+use crate::function::{Binary, Function, Unary};
 use crate::layout::Dim;
 use crate::operator::Operator;
 use crate::span::Span;
@@ -59,20 +59,5 @@ impl Checker {
         let sum = self.reduce(Operator::Sum, powers, subscript, along, None, span)?;
         let log = self.map(Function::Unary(Unary::Log), &[sum], None, span)?;
         self.map(Function::Binary(Binary::Add), &[log, largest], wishes, span)
-    }
-
-    fn mean(
-        &mut self,
-        id: ValueId,
-        subscript: &[Name],
-        along: &[Dim],
-        wishes: Option<&[Wish]>,
-        span: Span,
-    ) -> Checked<ValueId> {
-        let sum = self.reduce(Operator::Sum, id, subscript, along, wishes, span)?;
-        let count: u64 = along.iter().map(|dim| dim.size).product();
-        #[expect(clippy::cast_precision_loss, reason = "a mean of so many is rounded anyway")]
-        let share = 1.0 / count as f64;
-        self.map(Function::ByNumber(ByNumber::Scale, Scalar(share)), &[sum], wishes, span)
     }
 }

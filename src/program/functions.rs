@@ -131,9 +131,11 @@ impl Checker {
         for argument in arguments {
             given.push(self.expr(argument, None)?);
         }
-        self.written_out += declared.body.len() + 1;
-        if self.written_out > Self::MOST_CALLED {
-            return Err(CheckError::WrittenOutTooLong { most: Self::MOST_CALLED, at: span }.into());
+        self.called += declared.body.len() + 1;
+        if self.called > Self::MOST_CALLED {
+            let why = format!("is called too often: all calls make more than {} statements", Self::MOST_CALLED);
+            let help = "`repeat` plans its body once, however often it is done".to_owned();
+            return Err(CheckError::FunctionBody { name: whole, why, at: span, help }.into());
         }
         let outside = self.enter(&declared);
         let mut each = declared.parameters.iter().zip(&given).zip(arguments);

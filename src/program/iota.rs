@@ -1,4 +1,4 @@
-//! `iota_S`: the places along a dim, an array that nobody has to hand in.
+//! `iota_S`: the places along a dim, an array that each device counts by itself.
 //!
 //! It is declared before the first statement, so that statements in a `repeat` share it.
 

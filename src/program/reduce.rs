@@ -42,10 +42,22 @@ impl Checker {
         if mean && !dtype.is_float() {
             return Err(self.no_float(operand, name, at));
         }
-        let id = self.reduce(operator, operand, subscript, &along, wishes, span)?;
-        if !mean {
-            return Ok(id);
+        if mean {
+            return self.mean(operand, subscript, &along, wishes, span);
         }
+        self.reduce(operator, operand, subscript, &along, wishes, span)
+    }
+
+    /// The sum over dims, divided by how many elements it is of.
+    pub(super) fn mean(
+        &mut self,
+        operand: ValueId,
+        subscript: &[Name],
+        along: &[Dim],
+        wishes: Option<&[Wish]>,
+        span: Span,
+    ) -> Checked<ValueId> {
+        let id = self.reduce(Operator::Sum, operand, subscript, along, wishes, span)?;
         let count: u64 = along.iter().map(|dim| dim.size).product();
         self.map(Function::ByNumber(ByNumber::Scale, Scalar(1.0 / count as f64)), &[id], wishes, span)
     }
