@@ -9,13 +9,11 @@
 //! and when places and elements turn together. Whether two ways say the same is seen on the representatives.
 
 use super::block::Block;
-use super::boxes::Cuboid;
 use super::compute;
 use super::digits::{Digit, Digits, lie_apart, unite};
-use super::flaw::Flaw;
 use super::run::{self, Run, Stop};
+use super::strided::Lies;
 use super::symmetry::{cut_by, cuttings};
-use super::terms::TermId;
 use crate::layout::Sharding;
 use crate::mesh::AxisId;
 use crate::schedule::{ArrayId, CoordMap, OpId, OpKind, Output, Turn};
@@ -185,7 +183,7 @@ impl Run<'_> {
             }
             let one = self.turned(block, place, known, 1)?;
             let other = self.turned(block, place, claim, 1)?;
-            if !same(&one, &other)? {
+            if !run::same(&one, &other)? {
                 return Ok(false);
             }
         }
@@ -216,20 +214,17 @@ impl Run<'_> {
         Ok(Claim::full(digits.unwrap_or_default()))
     }
 
-    /// Of the digits that turn in the array of a block, those that turn in the block and those that it is at one of.
+    /// Of the digits that turn in the array of a block, those that turn in the block, as its places have them, and those
+    /// that it is at one of.
     fn turning_in(&mut self, place: usize, block: &Block) -> Result<(Digits, Digits), Stop> {
         let (axis, n) = (self.symmetry.axes[place].axis, self.symmetry.axes[place].n);
-        let (term, region): (TermId, Cuboid) = compute::place(block, &self.terms).ok_or(Stop::Asymmetric(axis))?;
+        let (term, region) = compute::place(block, &self.terms).ok_or(Stop::Asymmetric(axis))?;
         let (mut inside, mut beside) = (Digits::new(), Digits::new());
         for digit in self.term_digits(place, term)?.iter() {
-            let range = region[digit.dim];
-            let period = digit.weight * n;
-            if range.start.is_multiple_of(period) && range.end.is_multiple_of(period) {
-                inside.push(*digit);
-            } else if range.start / digit.weight == (range.end - 1) / digit.weight {
-                beside.push(*digit);
-            } else {
-                return Err(Stop::Asymmetric(axis));
+            match region[digit.dim].to_digit(digit.weight, n) {
+                Lies::Inside(weight) => inside.push(Digit { weight, ..*digit }),
+                Lies::Beside => beside.push(*digit),
+                Lies::Across => return Err(Stop::Asymmetric(axis)),
             }
         }
         Ok((inside, beside))
@@ -293,21 +288,6 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether two blocks hold the same, in whatever pieces.
-fn same(one: &Block, other: &Block) -> Result<bool, Flaw> {
-    if one == other {
-        return Ok(true);
-    }
-    let blocks = run::aligned([(0, one), (1, other)].into_iter())?;
-    // Where there are too many pieces to look for, nothing is said.
-    Ok(run::common_cells(&blocks).is_some_and(|cells| {
-        cells.iter().all(|(at, places)| {
-            let mut held = blocks.iter().zip(places).map(|((_, block), place)| block.pieces[*place].cut(at).holds);
-            held.next() == held.next()
-        })
-    }))
 }
 
 /// Ways to claim a value with these digits: the elements turn as they are known to, all of them, or only some.

@@ -1,10 +1,11 @@
 //! Products and elementwise functions of regions of terms.
 
-use super::block::{Block, Holding, Piece, unravel};
-use super::boxes::{Cuboid, Interval};
+use super::block::{Block, Holding, Piece, TooManyPieces, row_major, signed, unravel};
+use super::boxes::{self, Cuboid, Interval};
 use super::flaw::Flaw;
 use super::parts::Parts;
-use super::run::Run;
+use super::run::{self, Run, too_many};
+use super::strided::Strided;
 use super::terms::{CoordinateId, Pending, Slot, TermId, Terms};
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -12,13 +13,14 @@ use crate::function::{Binary, Filler, Function, Unary};
 use crate::mesh::{AxisId, DeviceId};
 use crate::operator::Operator;
 use crate::passes::{self, Passage};
+use crate::schedule::view::groups;
 use crate::schedule::{CoordMap, OpId};
 use std::rc::Rc;
 
 /// An operand that is a region of one term.
 struct Operand {
     term: TermId,
-    region: Cuboid,
+    region: Vec<Strided>,
     parts: Rc<Parts>,
     /// Of pieces: the array they are of, and what is to be done with them.
     of: Option<(TermId, Pending)>,
@@ -72,59 +74,150 @@ fn operands(run: &Run<'_>, id: OpId, device: DeviceId, blocks: &[&Rc<Block>]) ->
 fn region(block: &Block, terms: &Terms) -> Result<Operand, Box<(Slot, Slot)>> {
     let first = block.first();
     let scattered = |other: &Piece| Box::new((first.slot(terms), other.slot(terms)));
-    let extents = terms.extents(first.holds.term);
+    let term = first.holds.term;
+    let extents = terms.extents(term);
     if extents.len() != block.extents.len() {
         return Err(scattered(first));
     }
-    let starts = unravel(first.holds.base, extents);
-    let region: Cuboid = starts
-        .iter()
-        .zip(&block.extents)
-        .map(|(start, extent)| Interval { start: *start, end: start + extent })
-        .collect();
-    if region.iter().zip(extents).any(|(range, extent)| range.end > *extent) {
-        return Err(scattered(first));
-    }
-    let whole =
-        Block::new(&block.extents, Holding::region(first.holds.term, &region, first.holds.parts.clone(), terms));
-    let whole = whole.within(&block.view);
-    for piece in &block.pieces {
-        if whole.pieces[0].cut(&piece.at).holds != piece.holds {
-            return Err(scattered(piece));
+    let parts = first.holds.parts.clone();
+    let is_region = |region: &Vec<Strided>| {
+        let whole = whole(&block.extents, term, region, parts.clone(), terms);
+        run::same(&whole, block).is_ok_and(|same| same)
+    };
+    let region = match block.pieces.as_slice() {
+        [only] => in_steps(block, only, extents),
+        _ => in_ranges(block, first, extents).filter(is_region).or_else(|| in_many(block, extents).filter(is_region)),
+    };
+    match region {
+        Some(region) => Ok(Operand { term, region, parts, of: terms.is_pending(term) }),
+        None => {
+            let continues = in_ranges(block, first, extents).map(|region| {
+                let whole = whole(&block.extents, term, &region, parts.clone(), terms).within(&block.view);
+                block.pieces.iter().find(|piece| whole.pieces[0].cut(&piece.at).holds != piece.holds)
+            });
+            Err(scattered(continues.flatten().unwrap_or(first)))
         }
     }
-    let term = first.holds.term;
-    Ok(Operand { term, region, parts: first.holds.parts.clone(), of: terms.is_pending(term) })
+}
+
+/// A block of several pieces as places of the dims of an array, as its first row in each dim has them.
+fn in_many(block: &Block, extents: &[u64]) -> Option<Vec<Strided>> {
+    let flat = block.flat().ok()?;
+    let base = flat.first().holds.base;
+    let mut own = 0;
+    let mut region = Vec::with_capacity(extents.len());
+    for ((start, extent), stride) in unravel(base, extents).into_iter().zip(&block.extents).zip(row_major(extents)) {
+        let mut steps = Vec::new();
+        if *extent > 1 {
+            let in_row =
+                |piece: &&Piece| piece.at.iter().enumerate().all(|(dim, range)| dim == own || range.start == 0);
+            let mut row: Vec<&Piece> = flat.pieces.iter().filter(in_row).collect();
+            row.sort_by_key(|piece| piece.at[own].start);
+            let element = |place: u64| {
+                let at = row.partition_point(|piece| piece.at[own].start <= place).checked_sub(1)?;
+                let piece = row[at];
+                Some(piece.holds.base - base + piece.holds.strides[own] * signed(place - piece.at[own].start))
+            };
+            let mut unit = 1;
+            while unit < *extent {
+                let step = element(unit)?;
+                // The first piece goes on evenly; from there on, whole pieces follow each other.
+                let mut count = if unit == 1 { row.first()?.at[own].len().max(2) } else { 2 };
+                while count * unit < *extent && element(count * unit)? == step * signed(count) {
+                    count += 1;
+                }
+                let step = u64::try_from(step).ok().filter(|step| step.is_multiple_of(stride))?;
+                steps.push((count, step / stride));
+                unit *= count;
+            }
+            own += 1;
+        }
+        steps.reverse();
+        let length = steps.iter().map(|(count, _)| count).product::<u64>();
+        region.push(Strided::new(start, steps).filter(|_| length == *extent)?);
+    }
+    Some(region)
+}
+
+/// A block of several pieces as ranges of the dims of an array.
+fn in_ranges(block: &Block, first: &Piece, extents: &[u64]) -> Option<Vec<Strided>> {
+    let starts = unravel(first.holds.base, extents).into_iter();
+    let ranges = starts.zip(&block.extents).map(|(start, extent)| Interval { start, end: start + extent });
+    let ranges = ranges.zip(extents).map(|(range, extent)| (range.end <= *extent).then(|| Strided::range(range)));
+    ranges.collect()
+}
+
+/// A block of one piece as places of the dims of an array.
+fn in_steps(block: &Block, piece: &Piece, extents: &[u64]) -> Option<Vec<Strided>> {
+    let starts = unravel(piece.holds.base, extents);
+    let groups = groups(&block.view, &block.extents)?;
+    let mut region = Vec::with_capacity(extents.len());
+    for (((dims, start), extent), stride) in groups.into_iter().zip(starts).zip(extents).zip(row_major(extents)) {
+        let step = |dim: usize| {
+            let own = u64::try_from(piece.holds.strides[dim]).ok()?;
+            (own > 0 && own.is_multiple_of(stride)).then_some((block.view[dim], own / stride))
+        };
+        let places = Strided::new(start, dims.map(step).collect::<Option<Vec<_>>>()?)?;
+        if places.hull().end > *extent {
+            return None;
+        }
+        region.push(places);
+    }
+    Some(region)
+}
+
+/// A block of these extents that is a region of a term.
+fn whole(extents: &[u64], term: TermId, region: &[Strided], parts: Rc<Parts>, terms: &Terms) -> Block {
+    let strides = row_major(terms.extents(term));
+    let base = region.iter().zip(&strides).map(|(places, stride)| signed(places.start * stride)).sum();
+    let steps =
+        || region.iter().zip(&strides).flat_map(|(places, stride)| places.steps.iter().map(move |step| (step, stride)));
+    let view: Vec<u64> = steps().map(|((count, _), _)| *count).collect();
+    let strides = steps().map(|((_, step), stride)| signed(step * stride)).collect();
+    let piece = Piece { at: boxes::whole(&view), holds: Holding { term, base, strides, parts } };
+    Block { extents: extents.to_vec(), view, pieces: vec![piece] }
 }
 
 /// The term and the region of a block that is one.
-pub(super) fn place(block: &Block, terms: &Terms) -> Option<(TermId, Cuboid)> {
+pub(super) fn place(block: &Block, terms: &Terms) -> Option<(TermId, Vec<Strided>)> {
     region(block, terms).ok().map(|operand| (operand.term, operand.region))
 }
 
-/// The range of each index, equal in all operands that have it.
-fn meet(run: &Run<'_>, id: OpId, device: DeviceId, einsum: &Einsum, operands: &[Operand]) -> Result<Cuboid, Flaw> {
-    let mut ranges: Vec<Option<(Interval, u64, usize)>> = vec![None; einsum.index_count()];
+/// The places of each index, equal in all operands that have it.
+fn meet(
+    run: &Run<'_>,
+    id: OpId,
+    device: DeviceId,
+    einsum: &Einsum,
+    operands: &[Operand],
+) -> Result<Vec<Strided>, Flaw> {
+    let mut ranges: Vec<Option<(&Strided, u64, usize)>> = vec![None; einsum.index_count()];
     for (place, (indices, operand)) in einsum.operands.iter().zip(operands).enumerate() {
         let extents = run.terms.extents(operand.term);
         for ((index, range), extent) in indices.iter().zip(&operand.region).zip(extents) {
-            let known = ranges[usize::from(*index)].get_or_insert((*range, *extent, place));
-            if (known.0, known.1) != (*range, *extent) {
+            let known = ranges[usize::from(*index)].get_or_insert((range, *extent, place));
+            if (known.0, known.1) != (range, *extent) {
                 return Err(do_not_meet(run, id, device, &operands[known.2], operand));
             }
         }
     }
-    Ok(ranges.into_iter().map(|known| known.map_or(Interval::whole(1), |(range, _, _)| range)).collect())
+    let one = || Strided::range(Interval::whole(1));
+    Ok(ranges.into_iter().map(|known| known.map_or_else(one, |(range, _, _)| range.clone())).collect())
 }
 
 fn do_not_meet(run: &Run<'_>, id: OpId, device: DeviceId, left: &Operand, right: &Operand) -> Flaw {
-    let slot = |operand: &Operand| run.terms.slot(operand.term, &operand.region);
+    let slot = |operand: &Operand| run.terms.slot(operand.term, &hulls(&operand.region));
     Flaw::DoNotMeet { site: run.site(id, device), left: slot(left), right: slot(right) }
 }
 
 /// The parts of the result's dims, from the ranges of the indices.
-fn kept(einsum: &Einsum, ranges: &[Interval]) -> Cuboid {
-    einsum.result.iter().map(|index| ranges[usize::from(*index)]).collect()
+fn kept(einsum: &Einsum, ranges: &[Strided]) -> Vec<Strided> {
+    einsum.result.iter().map(|index| ranges[usize::from(*index)].clone()).collect()
+}
+
+/// From the first place of each dim to the last, to be told.
+fn hulls(region: &[Strided]) -> Cuboid {
+    region.iter().map(Strided::hull).collect()
 }
 
 /// A local product: a range of each contracted index, times what the operands hold of their own sums.
@@ -188,7 +281,10 @@ pub(super) fn reduce(
     Ok(Rc::new(result(run, id, term, &kept(&canonical.einsum, &ranges), parts)))
 }
 
-/// The range of each contracted index, by its coordinate, and the ranges of all indices.
+/// The ranges of a contracted index, by its coordinate.
+type Limit = (CoordinateId, Vec<Interval>);
+
+/// The ranges of each contracted index, and the places of all indices.
 fn contracted(
     run: &mut Run<'_>,
     id: OpId,
@@ -196,13 +292,14 @@ fn contracted(
     term: TermId,
     einsum: &Einsum,
     operands: &[Operand],
-) -> Result<(Vec<(CoordinateId, Interval)>, Cuboid), Flaw> {
+) -> Result<(Vec<Limit>, Vec<Strided>), Flaw> {
     let ranges = meet(run, id, device, einsum, operands)?;
     let mut limits = Vec::new();
     for index in einsum.contracted() {
         let length = index_length(einsum, operands, index, &run.terms);
         let coordinate = run.terms.contracted_coordinate(term, index, length);
-        limits.push((coordinate, ranges[usize::from(index)]));
+        let own = ranges[usize::from(index)].ranges().ok_or_else(|| too_many(TooManyPieces))?;
+        limits.push((coordinate, own));
     }
     Ok((limits, ranges))
 }
@@ -295,9 +392,8 @@ fn together(left: Pending, right: Pending) -> Pending {
     }
 }
 
-fn result(run: &Run<'_>, id: OpId, term: TermId, region: &[Interval], parts: Parts) -> Block {
-    let holds = Holding::region(term, region, Rc::new(parts), &run.terms);
-    Block::new(&run.schedule.operation(id).extents, holds)
+fn result(run: &Run<'_>, id: OpId, term: TermId, region: &[Strided], parts: Parts) -> Block {
+    whole(&run.schedule.operation(id).extents, term, region, Rc::new(parts), &run.terms)
 }
 
 /// The global length of an index.
@@ -387,10 +483,12 @@ pub(super) fn fill(
     let (dim, valid, with) = filler;
     // Blocks have few dims: the operation is verified.
     let function = Function::Fill { dim: u8::try_from(dim).unwrap_or(u8::MAX), valid, with };
-    let range = operand.region[dim];
-    let start = place.at(run.mesh(), device).and_then(|block| block.checked_mul(range.len()));
-    if start != Some(range.start) {
-        let slot = run.terms.slot(operand.term, &operand.region);
+    let stands = |range: Interval| {
+        let start = place.at(run.mesh(), device).and_then(|block| block.checked_mul(range.len()));
+        start == Some(range.start)
+    };
+    if !operand.region[dim].as_range().is_some_and(stands) {
+        let slot = run.terms.slot(operand.term, &hulls(&operand.region));
         return Err(Flaw::FillerPlace { site: run.site(id, device), dim, slot });
     }
     let indices: Vec<u8> = (0..).take(operand.region.len()).collect();
@@ -410,7 +508,7 @@ pub(super) fn mask(
     for axis in axes {
         let start = u64::from(run.mesh().coordinate(device, *axis));
         let coordinate = run.terms.open_coordinate(id.index(), *axis, &run.schedule.mesh);
-        limits.push((coordinate, Interval { start, end: start + 1 }));
+        limits.push((coordinate, vec![Interval { start, end: start + 1 }]));
     }
     let mut block = block.as_ref().clone();
     for piece in &mut block.pieces {
@@ -439,28 +537,24 @@ fn check_softmax(
     device: DeviceId,
     function: Function,
     term: TermId,
-    region: &[Interval],
+    region: &[Strided],
 ) -> Result<(), Flaw> {
     let Function::Softmax { dim } = function else { return Ok(()) };
     let dim = usize::from(dim);
-    if region[dim] == Interval::whole(run.terms.extents(term)[dim]) {
+    if region[dim].as_range() == Some(Interval::whole(run.terms.extents(term)[dim])) {
         return Ok(());
     }
-    let slot = run.terms.slot(term, region);
+    let slot = run.terms.slot(term, &hulls(region));
     Err(Flaw::PartialDim { site: run.site(id, device), function: function.to_string(), dim, slot })
 }
 
 /// An operand that is open where it may not be.
 fn open_operand(run: &Run<'_>, id: OpId, device: DeviceId, function: &str, operand: &Operand) -> Flaw {
-    let slot = Piece {
-        at: operand.region.clone(),
-        holds: Holding::region(operand.term, &operand.region, operand.parts.clone(), &run.terms),
-    };
     let missing = operand.parts.first_missing(&run.terms).unwrap_or_default();
     Flaw::OpenOperand {
         site: run.site(id, device),
         function: function.to_owned(),
-        slot: slot.slot(&run.terms),
+        slot: run.terms.slot(operand.term, &hulls(&operand.region)),
         missing: run.terms.limits(&missing),
     }
 }

@@ -12,6 +12,7 @@
 //! terms   arrays of the dense computation, equal computations as one
 //! parts   the contributions that a value holds
 //! block   pieces of a block: box, elements, contributions      cut   regions of blocks
+//! strided the places of a dim that a computation takes: a range, or ranges in equal steps
 //! ways    every message on links that are there
 //! symmetry  along which axes one device stands for all      claims  why, operation by operation
 //! holdings  what devices hold on the way, for those who want to see it
@@ -31,6 +32,7 @@ mod outputs;
 mod padding;
 mod parts;
 mod run;
+mod strided;
 mod symmetry;
 mod terms;
 mod turn;

@@ -182,13 +182,14 @@ impl Parts {
         Ok(Parts::new(operator, coordinates, boxes, terms))
     }
 
-    /// The contributions to a product or a reduction: `limits` on the contracted indices times what the operands hold.
+    /// The contributions to a product or a reduction: `limits` on the contracted indices, disjoint ranges of each, times
+    /// what the operands hold.
     ///
     /// `rename(place, id)` is the coordinate that the product has for one of its operand. Two operands may be open
     /// over the same coordinate, as in `A * A`, and the product of their sums has a term for each pair.
     pub(super) fn product(
         operands: &[&Parts],
-        limits: &[(CoordinateId, Interval)],
+        limits: &[(CoordinateId, Vec<Interval>)],
         operator: Operator,
         terms: &mut Terms,
         mut rename: impl FnMut(&mut Terms, usize, CoordinateId) -> CoordinateId,
@@ -197,10 +198,14 @@ impl Parts {
         for (place, parts) in operands.iter().enumerate() {
             coordinates.extend(parts.coordinates.iter().map(|id| rename(terms, place, *id)));
         }
-        let contracted: Cuboid = limits.iter().map(|(_, interval)| *interval).collect();
+        let contracted = limits.iter().map(|(_, ranges)| ranges.iter().copied()).multi_cartesian_product();
         let combinations = operands.iter().map(|parts| parts.boxes.iter()).multi_cartesian_product();
-        let boxes: Vec<Cuboid> =
-            combinations.map(|held| contracted.iter().chain(held.into_iter().flatten()).copied().collect()).collect();
+        let held: Vec<Cuboid> = combinations.map(|held| held.into_iter().flatten().copied().collect()).collect();
+        let with = |ranges: Cuboid| {
+            let ranges = std::rc::Rc::<[Interval]>::from(ranges);
+            held.iter().map(move |held| ranges.iter().chain(held).copied().collect())
+        };
+        let boxes: Vec<Cuboid> = contracted.flat_map(with).collect();
         Parts::new(operator, coordinates, boxes, terms)
     }
 

@@ -472,3 +472,18 @@ pub(super) fn common_cells(blocks: &[(usize, Block)]) -> Option<Vec<Cell>> {
     }
     Some(cells)
 }
+
+/// Whether two blocks hold the same, in whatever pieces.
+pub(super) fn same(one: &Block, other: &Block) -> Result<bool, Flaw> {
+    if one == other {
+        return Ok(true);
+    }
+    let blocks = aligned([(0, one), (1, other)].into_iter())?;
+    // Where there are too many pieces to look for, nothing is said.
+    Ok(common_cells(&blocks).is_some_and(|cells| {
+        cells.iter().all(|(at, places)| {
+            let mut held = blocks.iter().zip(places).map(|((_, block), place)| block.pieces[*place].cut(at).holds);
+            held.next() == held.next()
+        })
+    }))
+}
