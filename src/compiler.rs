@@ -6,7 +6,8 @@ use crate::diag::Diagnostics;
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
 use crate::lower;
-use crate::plan::{self, Budget, Plan, Request, unroll};
+use crate::overlap;
+use crate::plan::{self, Budget, Listing, Plan, Request, unroll};
 use crate::program::{self, Program};
 use crate::recipe::{self, Lowering, Tuner};
 use crate::schedule::Schedule;
@@ -31,6 +32,8 @@ pub struct Options {
     pub lowering: Lowering,
     /// Only collectives and moves that are written may communicate.
     pub strict: bool,
+    /// Whether steps may be done in pieces and in another order, so that they overlap.
+    pub overlap: Overlapping,
     /// For each product the ways in which it could have been done are told too; that takes time.
     pub alternatives: bool,
     /// How much the planner may look at.
@@ -42,6 +45,17 @@ impl Options {
     pub fn assumes_hardware(&self, program: &Program) -> bool {
         program.hardware.is_none() && self.hardware.is_none()
     }
+}
+
+/// Whether the steps of a plan overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Overlapping {
+    /// Program order, each step as a whole
+    None,
+    /// In pieces and in another order, where that is faster on the simulated links
+    #[default]
+    Auto,
 }
 
 /// How a text is read.
@@ -262,7 +276,10 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         true => fastest.with_recipes(&tuner().fewest_operations(), by_clock),
     };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
-    Ok(plan)
+    Ok(match options.overlap {
+        Overlapping::None => plan,
+        Overlapping::Auto => overlap::overlapped(plan, |pieces| tuner().repeated(pieces), &machine),
+    })
 }
 
 /// Whether the operations of a plan together are more than the proof takes. They are put together only where it may be so.
@@ -302,7 +319,8 @@ pub fn machine_as_planned(plan: &Plan, topology: &Topology) -> Topology {
 
 fn spelled_out(plan: &Plan, topology: &Topology) -> Result<(Schedule, Proof), Diagnostics> {
     let topology = &machine_as_planned(plan, topology);
-    let schedule = lower::lower(plan).map_err(|error| Diagnostics::of(&error))?;
+    let listing = Listing::overlapped(plan, &plan.overlap, topology);
+    let schedule = lower::listed(plan, &listing).map_err(|error| Diagnostics::of(&error))?;
     let proof = prove(&schedule, topology).map_err(|flaw| Diagnostics::of(&flaw))?;
     Ok((schedule, proof))
 }

@@ -61,6 +61,7 @@ mod memory;
 pub mod mesh;
 pub mod method;
 pub mod operator;
+pub mod overlap;
 pub mod packing;
 mod parallel;
 pub mod passes;

@@ -3,13 +3,12 @@
 use crate::function::Function;
 use crate::layout::Dim;
 use crate::mesh::{AxisId, Wiring};
-use crate::plan::{Plan, StepId, StepOp};
+use crate::plan::{Item, Listing, Part, Pieces, Plan, StepOp};
 use crate::program::{Definition, Program, ValueId};
 use crate::recipe::Flaw;
-use crate::schedule::{Array, ArrayId, Builder, Dense, OpId, Output, Schedule};
+use crate::schedule::{Array, ArrayId, Builder, Cut, Dense, OpId, Output, Region, Schedule};
 use itertools::Itertools;
 use miette::SourceSpan;
-use std::collections::HashMap;
 use thiserror::Error;
 
 /// Why a plan cannot be lowered.
@@ -69,53 +68,91 @@ pub enum LowerError {
     },
 }
 
-/// Lowers every step of a plan that [has its recipes](Plan::with_recipes).
+/// Lowers every step of a plan that [has its recipes](Plan::with_recipes), one after the other.
 ///
 /// # Errors
 /// If a statement asks for a method that does not apply, or needs a collective with more operations than can be proven;
 /// if a collective has no recipe.
 pub fn lower(plan: &Plan) -> Result<Schedule, LowerError> {
+    listed(plan, &Listing::of(plan))
+}
+
+/// The same, in the order of a listing, and where it has pieces in these.
+///
+/// # Errors
+/// As [`lower`].
+pub fn listed(plan: &Plan, listing: &Listing<'_>) -> Result<Schedule, LowerError> {
     let program = &plan.program;
     let mut schedule = Schedule::new(program.mesh.clone());
     schedule.arrays = program.value_ids().map(|id| array(program, id)).collect();
-    let mut made: HashMap<_, OpId> = HashMap::new();
-    for id in plan.ids() {
-        let step = plan.step(id);
-        let operands: Vec<OpId> = plan.operands(id).iter().map(|operand| made[operand]).collect();
-        let number = u32::try_from(plan.origin(id).index()).expect("steps are numbered in 32 bits");
-        let mut builder = Builder::new(&mut schedule, number, plan.span(id));
-        let value = match &step.op {
-            StepOp::Input => builder.input(array_id(step.value), step.layout.sharding.clone()),
-            // Spelled out, nothing is carried; in a body that is done once it is the value itself.
-            StepOp::Carry => operands[0],
-            StepOp::Product { einsum } => {
-                builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype)
+    let mut made: Vec<OpId> = Vec::with_capacity(listing.items.len());
+    for item in &listing.items {
+        let operands: Vec<OpId> = item.operands.iter().map(|operand| made[*operand]).collect();
+        let number = u32::try_from(plan.origin(item.step).index()).expect("steps are numbered in 32 bits");
+        let mut builder = Builder::new(&mut schedule, number, plan.span(item.step));
+        made.push(match item.part {
+            Part::Given => {
+                let step = plan.step(item.step);
+                builder.input(array_id(step.value), step.layout.sharding.clone())
             }
-            StepOp::Map { function: Function::Fill { dim, valid, with }, .. } => {
-                let dim = usize::from(*dim);
-                let axes: Vec<AxisId> = step.layout.sharding.dims[dim].iter().collect();
-                builder.fill(operands[0], dim, *valid, *with, &axes)
+            Part::Whole | Part::Piece { .. } => emit(plan, item, &operands, &mut builder)?,
+            Part::Cut { pieces, at } => {
+                let extents = builder.extents(operands[0]).to_vec();
+                let (view, region) = piece(&extents, pieces, at);
+                builder.slice(operands[0], view, region)
             }
-            StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
-            StepOp::Map { function, einsum } => builder.map(*function, &operands, einsum.clone()),
-            StepOp::Collective(collective) => match &step.recipe {
-                Some(Ok(chosen)) => chosen.recipe.emit(&mut builder, operands[0]),
-                Some(Err(flaw)) => return Err(error(flaw, plan.span(id).into())),
-                None => {
-                    let kind = collective.kind().name();
-                    return Err(LowerError::NoRecipe { kind, span: plan.span(id).into() });
-                }
-            },
-        };
-        made.insert(id, value);
+            Part::Join(pieces) => {
+                let mut extents = builder.extents(operands[0]).to_vec();
+                extents[pieces.dim] *= pieces.count;
+                let places: Vec<(Vec<u64>, Region)> = (0..pieces.count).map(|at| piece(&extents, pieces, at)).collect();
+                let view = places[0].0.clone();
+                let placed = operands.iter().copied().zip(places.into_iter().map(|(_, region)| region)).collect();
+                builder.assemble(extents, view, placed)
+            }
+            Part::Add(operator) => builder.add(&operands, operator),
+        });
     }
-    let kernel = |kernel: &Vec<StepId>| kernel.iter().map(|id| made[id]).collect();
-    schedule.kernels = plan.kernels.iter().map(kernel).collect();
-    for (step, value) in plan.outputs.iter().zip(&program.outputs) {
+    schedule.kernels = listing.kernels.iter().map(|kernel| kernel.iter().map(|item| made[*item]).collect()).collect();
+    for ((step, value), item) in plan.outputs.iter().zip(&program.outputs).zip(&listing.outputs) {
         let sharding = plan.step(*step).layout.sharding.clone();
-        schedule.outputs.push(Output { value: made[step], array: array_id(*value), sharding });
+        schedule.outputs.push(Output { value: made[*item], array: array_id(*value), sharding });
     }
     Ok(schedule)
+}
+
+/// The view `[.., shards, pieces, rest, ..]` of a block, and where a piece is in it.
+fn piece(extents: &[u64], pieces: Pieces, at: u64) -> (Vec<u64>, Region) {
+    let mut view = extents.to_vec();
+    let rest = view[pieces.dim] / pieces.shards / pieces.count;
+    view.splice(pieces.dim..=pieces.dim, [pieces.shards, pieces.count, rest]);
+    let mut region = vec![Cut::Whole; view.len()];
+    region[pieces.dim + 1] = Cut::Range { start: at, end: at + 1 };
+    (view, region)
+}
+
+/// Adds the operations of a step, or of a piece of it.
+fn emit(plan: &Plan, item: &Item<'_>, operands: &[OpId], builder: &mut Builder<'_>) -> Result<OpId, LowerError> {
+    let step = plan.step(item.step);
+    let span = || plan.span(item.step).into();
+    Ok(match &step.op {
+        StepOp::Input => builder.input(array_id(step.value), step.layout.sharding.clone()),
+        // Spelled out, nothing is carried; in a body that is done once it is the value itself.
+        StepOp::Carry => operands[0],
+        StepOp::Product { einsum } => builder.mat_mul([operands[0], operands[1]], einsum.clone(), step.layout.dtype),
+        StepOp::Map { function: Function::Fill { dim, valid, with }, .. } => {
+            let dim = usize::from(*dim);
+            let axes: Vec<AxisId> = step.layout.sharding.dims[dim].iter().collect();
+            builder.fill(operands[0], dim, *valid, *with, &axes)
+        }
+        StepOp::Reduce { operator, einsum } => builder.reduce(*operator, operands[0], einsum.clone()),
+        StepOp::Map { function, einsum } => builder.map(*function, operands, einsum.clone()),
+        StepOp::Collective(collective) => match (item.part, &step.recipe) {
+            (Part::Piece { recipe: Some(chosen), .. }, _) => chosen.recipe.emit(builder, operands[0]),
+            (_, Some(Ok(chosen))) => chosen.recipe.emit(builder, operands[0]),
+            (_, Some(Err(flaw))) => return Err(error(flaw, span())),
+            (_, None) => return Err(LowerError::NoRecipe { kind: collective.kind().name(), span: span() }),
+        },
+    })
 }
 
 fn error(flaw: &Flaw, span: SourceSpan) -> LowerError {

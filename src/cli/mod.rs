@@ -31,7 +31,7 @@ mod schedule;
 mod show;
 mod snapshot;
 
-use crate::compiler::Options;
+use crate::compiler::{Options, Overlapping};
 use crate::costs::CostModel;
 use crate::recipe::Lowering;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -113,6 +113,9 @@ struct Common {
     /// Copies of a sum of floats are equal to the last bit: every device adds in the same order
     #[arg(long)]
     bitwise: bool,
+    /// Whether steps are done in pieces and in another order, so that links carry some while devices compute others
+    #[arg(long, value_enum, default_value_t)]
+    overlap: Overlapping,
     /// Only collectives and moves that are written may communicate
     #[arg(long)]
     strict: bool,
@@ -153,7 +156,7 @@ impl Common {
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
         let budget = self.effort.start()?;
         let (latency, costs, strict) = (self.latency, self.costs, self.strict);
-        Ok(Options { hardware, latency, costs, lowering, strict, alternatives: false, budget })
+        Ok(Options { hardware, latency, costs, lowering, strict, overlap: self.overlap, alternatives: false, budget })
     }
 
     /// What is not as it is by default, as it is written.
@@ -163,6 +166,9 @@ impl Common {
         words.extend(self.latency.iter().map(|latency| format!("--latency {latency}ps")));
         if self.costs != CostModel::default() {
             words.extend(self.costs.to_possible_value().map(|costs| format!("--costs {}", costs.get_name())));
+        }
+        if self.overlap != Overlapping::default() {
+            words.extend(self.overlap.to_possible_value().map(|overlap| format!("--overlap {}", overlap.get_name())));
         }
         let flags = [
             ("--keep-allgather", self.keep_allgather),

@@ -6,7 +6,7 @@ use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Choice, Cost, LocalWork, Objective, Plan, Step, StepId, StepOp, Stop, operands, usage};
+use super::{Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, operands, usage};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
@@ -148,6 +148,7 @@ impl<'a> Built<'a> {
             kernels,
             carried,
             origins: Vec::new(),
+            overlap: Overlap::default(),
             filled: Vec::new(),
             split: Vec::new(),
             costs: costs.name(),

@@ -17,8 +17,10 @@ mod holes;
 mod layouts;
 mod lazy;
 mod limits;
+mod listing;
 mod parts;
 mod pins;
+mod pipeline;
 mod prices;
 mod print;
 mod reshard;
@@ -33,6 +35,8 @@ mod usage;
 pub use crate::recipe::Objective;
 pub use budget::Budget;
 pub use floor::{Least, least};
+pub use listing::{Item, Listing, Part, Pieces};
+pub use pipeline::{Cut, Order, Overlap, Piece, Pipeline, Run, Whole, runs};
 pub use print::collective_name;
 pub use stop::Stop;
 
@@ -340,6 +344,8 @@ pub struct Plan {
     pub carried: Vec<(StepId, StepId)>,
     /// Where repeats are spelled out: the step of the plan with its bodies done once, for each step.
     pub origins: Vec<StepId>,
+    /// How its steps overlap.
+    pub overlap: Overlap,
     /// The inputs whose layouts the plan chose.
     pub filled: Vec<StepId>,
     /// The names of the softmaxes that the plan computes in parts: `P`.

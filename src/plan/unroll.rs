@@ -67,7 +67,7 @@ pub fn once(plan: &Plan) -> Plan {
 }
 
 /// The plan of a program whose bodies are done so often at most.
-pub(super) fn at_most(plan: &Plan, times: u64) -> Plan {
+pub fn at_most(plan: &Plan, times: u64) -> Plan {
     unrolled(plan, times)
 }
 

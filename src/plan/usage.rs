@@ -63,6 +63,7 @@ impl Plan {
         };
         let lives = Lives::new(self, &short);
         let peak = devices().map(|device| lives.peak(device)).max();
+        let peak = self.overlap.whole.map(|whole| whole.peak.0).or(peak);
         Usage::new(&traffic, peak.unwrap_or_default(), mesh)
     }
 

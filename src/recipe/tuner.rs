@@ -78,6 +78,8 @@ pub struct Tuner<'a> {
     /// Whether neither several axes at once nor chunks are tried, unless asked for: there are to be few operations.
     pub(super) fewest_operations: bool,
     pub(super) objective: Objective,
+    /// How often each collective is done, one after the other.
+    repeats: u64,
     chosen: Memory<Asked, Result<Arc<Chosen>, Flaw>>,
     choices: Memory<Problem, Result<Rc<Choice>, Flaw>>,
     parts: Memory<AxisSet, Rc<Part>>,
@@ -109,6 +111,7 @@ impl<'a> Tuner<'a> {
             lowering,
             fewest_operations: false,
             objective: Objective::Time,
+            repeats: 1,
             chosen: RefCell::default(),
             choices: RefCell::default(),
             parts: RefCell::default(),
@@ -127,6 +130,13 @@ impl<'a> Tuner<'a> {
     #[must_use]
     pub fn by(self, objective: Objective) -> Tuner<'a> {
         Tuner { objective, ..self }
+    }
+
+    /// The same of collectives that are done so often, one after the other: each but the last takes as long as its busiest
+    /// link is busy.
+    #[must_use]
+    pub fn repeated(self, repeats: u64) -> Tuner<'a> {
+        Tuner { repeats, ..self }
     }
 
     /// The machine.
@@ -296,13 +306,14 @@ impl<'a> Tuner<'a> {
         let mut best: Option<Tried> = None;
         for candidate in &candidates {
             // What takes longer may still send less.
-            let fastest = best.as_ref().filter(|_| self.objective == Objective::Time);
+            let fastest = best.as_ref().filter(|_| self.objective == Objective::Time && self.repeats == 1);
             let least = fastest.map_or(Time::MAX, |best| best.trial.time);
             let found = match &candidate.counts[..] {
                 [chunks] => self.trial(problem, candidate.stages(*chunks), least),
                 _ => self.in_chunks(problem, candidate, least),
             };
-            let is_better = |found: &Tried| best.as_ref().is_none_or(|best| found.figure() < best.figure());
+            let figure = |tried: &Tried| tried.figure(self.repeats);
+            let is_better = |found: &Tried| best.as_ref().is_none_or(|best| figure(found) < figure(best));
             best = found.filter(is_better).or(best);
         }
         // Where none can be tried on the clock, the usual one.
@@ -380,8 +391,9 @@ struct Tried {
 }
 
 impl Tried {
-    fn figure(&self) -> (u64, Time) {
-        (self.received, self.trial.time)
+    /// What is to be little, if it is done so often.
+    fn figure(&self, repeats: u64) -> (u64, Time) {
+        (self.received, self.trial.time + self.trial.load * repeats.saturating_sub(1))
     }
 }
 

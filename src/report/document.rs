@@ -130,6 +130,9 @@ pub struct PlanDocument<'a> {
     costs: &'static str,
     steps: &'a [Step],
     totals: TotalsDocument,
+    /// How the steps overlap, where they do so in pieces or in another order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap: Option<OverlapDocument>,
     optimal: OptimalDocument,
     /// Products whose way is asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -188,6 +191,23 @@ struct TotalsDocument {
 }
 
 #[derive(Debug, Serialize)]
+struct OverlapDocument {
+    /// Of the whole schedule on the simulated links.
+    time_s: Seconds,
+    pipelines: Vec<PipelineDocument>,
+}
+
+/// Steps that are done in pieces.
+#[derive(Debug, Serialize)]
+struct PipelineDocument {
+    /// The dim that is cut.
+    dim: String,
+    pieces: u64,
+    /// Their places in `steps`.
+    steps: Vec<usize>,
+}
+
+#[derive(Debug, Serialize)]
 struct OptimalDocument {
     proven: bool,
     /// Why the search ended.
@@ -197,6 +217,12 @@ struct OptimalDocument {
     model: &'static str,
     /// Whether plans with axes in parts were looked at, too.
     axes_in_parts: bool,
+}
+
+impl From<(String, u64, Vec<usize>)> for PipelineDocument {
+    fn from((dim, pieces, steps): (String, u64, Vec<usize>)) -> PipelineDocument {
+        PipelineDocument { dim, pieces, steps }
+    }
 }
 
 /// A plan.
@@ -224,6 +250,10 @@ pub fn plan<'a>(
             bound_s: findings.seconds(floor.map_or(Time::ZERO, |floor| floor.time)),
             bound_by: floor.map(|floor| floor.unit.name(topology)),
         },
+        overlap: plan.overlap.whole.map(|whole| OverlapDocument {
+            time_s: findings.seconds(whole.time),
+            pipelines: findings.pipelines().into_iter().map(PipelineDocument::from).collect(),
+        }),
         pinned: findings.products.iter().filter_map(|product| product.pin.as_ref()).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
         optimal: OptimalDocument {

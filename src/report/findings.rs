@@ -2,9 +2,11 @@
 
 use super::step::Step;
 use super::why::Product;
-use crate::costs::{self, Floor};
+use crate::bounds::crossing::crossing;
+use crate::costs::{self, Floor, Unit};
 use crate::function::Function;
-use crate::plan::{Plan, StepOp, Totals};
+use crate::mesh::AxisSet;
+use crate::plan::{Pipeline, Plan, StepOp, Totals};
 use crate::program::ValueId;
 use crate::recipe::Lowering;
 use crate::topology::{Topology, Work};
@@ -26,9 +28,11 @@ pub struct Findings<'a> {
     pub products: Vec<Product>,
     /// Sums over the steps.
     pub totals: Totals,
-    /// A time that no schedule of the plan beats: the computation of one engine of a device, or the slowest
-    /// collective, however well they overlap.
+    /// A time that no schedule of the plan beats: what one engine of a device computes, what all links along some axes
+    /// carry, or the slowest collective, however well they overlap.
     pub bound: Seconds,
+    /// The links, where the bound is theirs.
+    pub bound_links: Option<Unit>,
     floor: OnceCell<Option<Floor>>,
 }
 
@@ -39,9 +43,12 @@ impl<'a> Findings<'a> {
             plan.ids().filter(|id| plan.is_done(*id)).map(|id| Step::new(plan, id, topology)).collect();
         let collectives = steps.iter().filter(|step| matches!(plan.step(step.id).op, StepOp::Collective(_)));
         let slowest = collectives.map(|step| step.bound_s.time).max().unwrap_or_default();
-        let bound = Seconds::new(busiest_engine(plan, topology).max(slowest), topology);
+        let alone = busiest_engine(plan, topology).max(slowest);
+        let (busy, links) = busiest_links(plan, topology);
+        let bound = Seconds::new(alone.max(busy), topology);
+        let bound_links = (busy > alone).then_some(links);
         let products = plan.choices.iter().map(|choice| Product::new(plan, choice, topology)).collect();
-        Findings { plan, topology, steps, products, totals: plan.totals(), bound, floor: OnceCell::new() }
+        Findings { plan, topology, steps, products, totals: plan.totals(), bound, bound_links, floor: OnceCell::new() }
     }
 
     /// The same with the methods that could do each collective; each of them is simulated.
@@ -60,6 +67,16 @@ impl<'a> Findings<'a> {
     /// A time on the clock of the machine.
     pub fn seconds(&self, time: Time) -> Seconds {
         Seconds::new(time, self.topology)
+    }
+
+    /// The runs of steps that are done in pieces: the dim, how many pieces, and the places of the steps.
+    pub fn pipelines(&self) -> Vec<(String, u64, Vec<usize>)> {
+        let place = |id| self.steps.iter().position(|step| step.id == id);
+        let of = |pipeline: &Pipeline| {
+            let dim = self.plan.program.dims.name(pipeline.dim);
+            (dim, pipeline.pieces, pipeline.steps.keys().filter_map(|id| place(*id)).collect())
+        };
+        self.plan.overlap.pipelines.iter().map(of).collect()
     }
 
     /// The ways to do the product that makes a value.
@@ -86,6 +103,23 @@ fn busiest_engine(plan: &Plan, topology: &Topology) -> Time {
         }
     }
     busy.into_iter().max().unwrap_or_default()
+}
+
+/// The links along some axes that carry collectives for longest, and how long that is at the least.
+fn busiest_links(plan: &Plan, topology: &Topology) -> (Time, Unit) {
+    let of = |unit: Unit| {
+        let Unit::Links(axes) = unit else { return (Time::ZERO, unit) };
+        let moves = plan.ids().filter_map(|id| match &plan.step(id).op {
+            StepOp::Collective(collective) => Some((id, collective, plan.operands(id)[0])),
+            StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => None,
+        });
+        let busy = moves.map(|(id, collective, operand)| {
+            crossing(collective, &plan.step(operand).layout, topology, axes) * plan.times(id)
+        });
+        (busy.sum(), unit)
+    };
+    let none = (Time::ZERO, Unit::Links(AxisSet::NONE));
+    costs::units(topology).into_iter().map(of).fold(none, |most, next| if next.0 > most.0 { next } else { most })
 }
 
 /// A time on the clock of a machine: a number of seconds in documents, `4.32 us` for people.

@@ -3,6 +3,7 @@
 use super::findings::Findings;
 use super::run::Makespan;
 use crate::method::Method;
+use crate::plan::StepOp;
 use crate::sim::clock::Timing;
 use crate::topology::{AxisLinks, Topology};
 use crate::units::{Bytes, Time};
@@ -56,6 +57,26 @@ pub fn steps(findings: &Findings<'_>) -> String {
     lines(steps)
 }
 
+/// Which steps are done in pieces.
+pub fn pieces(findings: &Findings<'_>) -> String {
+    let mut text = String::new();
+    for (dim, pieces, steps) in findings.pipelines() {
+        let name = |at: &usize| {
+            let step = &findings.steps[*at];
+            format!("{} {}", step.name, findings.plan.program.name(findings.plan.step(step.id).value))
+        };
+        // Of computations the products.
+        let counts = |at: &&usize| {
+            let step = findings.steps[**at].id;
+            findings.plan.communicates(step) || matches!(findings.plan.step(step).op, StepOp::Product { .. })
+        };
+        let steps = steps.iter().filter(counts).map(name).join(", ");
+        writeln!(text, "pieces   {pieces} along {dim}, so that links and devices work at once: {steps}")
+            .expect("a string");
+    }
+    text
+}
+
 /// A table without lines; its third and fourth columns are figures.
 pub(super) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
@@ -97,6 +118,12 @@ pub fn timing(findings: &Findings<'_>, timing: &Timing) -> String {
     let time = Makespan::new(timing, findings.bound.time, findings.topology);
     let (makespan, ratio, bound) = (time.makespan_s, time.ratio, time.bound_s);
     let mut text = format!("time     {makespan} on the simulated links, {ratio:.2}x the bound of {bound}\n");
+    if let Some(links) = findings.bound_links {
+        let links = links.name(findings.topology);
+        writeln!(text, "         however the steps overlap, the {links} carry all they move in no less")
+            .expect("a string");
+        return text + &time.link() + &time.service();
+    }
     let slowest = findings.steps.iter().max_by_key(|step| (step.bound_s.time, Reverse(step.id)));
     if let Some(step) = slowest.filter(|step| step.bound_s.time > Time::ZERO) {
         let why = step.bound_reason.as_deref().unwrap_or("operations and memory, not links, take the time");

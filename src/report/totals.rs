@@ -17,6 +17,10 @@ impl Findings<'_> {
         let mut text = format!(
             "total {time}: communication {communication} + compute {compute}, one step after the other ({costs} costs)\n"
         );
+        if let Some(whole) = self.plan.overlap.whole {
+            let time = self.seconds(whole.time);
+            writeln!(text, "overlapped {time} on the simulated links, as `shardc time` has it").expect("a string");
+        }
         text.push_str(&self.by_the_clock());
         for name in &self.plan.split {
             writeln!(text, "softmax `{name}` is computed in parts: its largest element, its powers and their sum")

@@ -15,7 +15,7 @@ pub mod tools;
 pub mod usage;
 
 use itertools::Itertools;
-use shardc::compiler::{self, Compiled, Options};
+use shardc::compiler::{self, Compiled, Options, Overlapping};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::plan::{StepId, StepOp};
@@ -36,6 +36,11 @@ pub fn compile_with(source: &str, costs: CostModel) -> Compiled {
 /// Compiles a program that is right, its collectives lowered like this.
 pub fn compile_lowered(source: &str, lowering: Lowering) -> Compiled {
     compile_by(source, &Options { lowering, alternatives: true, ..Options::default() })
+}
+
+/// Compiles a program that is right, each step as a whole and in the order of the program.
+pub fn apart(source: &str) -> Compiled {
+    compile_by(source, &Options { overlap: Overlapping::None, ..Options::default() })
 }
 
 fn compile_by(source: &str, options: &Options) -> Compiled {

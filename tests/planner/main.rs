@@ -11,6 +11,7 @@ mod fused;
 mod golden;
 mod holes;
 mod lookups;
+mod overlap;
 mod pins;
 mod plan_oracle;
 mod planning;

@@ -1,14 +1,16 @@
 //! A softmax over a sharded dim: in parts where that is cheaper, whole where it is not, and never dearer than what could
 //! be written.
 
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Overlapping};
 use shardc::plan::Plan;
 
 fn plan(source: &str) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
-    let topology = compiler::machine(&program, &Options::default()).expect("it has rates");
-    compiler::plan(&program, &topology, &Options::default()).expect("a plan")
+    // What is done in pieces may be sent by other methods.
+    let options = Options { overlap: Overlapping::None, ..Options::default() };
+    let topology = compiler::machine(&program, &options).expect("it has rates");
+    compiler::plan(&program, &topology, &options).expect("a plan")
 }
 
 /// Decoding with a cache that is sharded along its length takes a small part of what gathering takes.

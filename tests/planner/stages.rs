@@ -1,7 +1,7 @@
 //! Every example through every stage; the texts stand in `snapshots/`. A schedule that is read back from its text is
 //! proven the same and takes the same time.
 
-use crate::common::{compile, programs, short_name};
+use crate::common::{apart, compile, programs, short_name};
 use shardc::compiler;
 use shardc::expect;
 use shardc::report::{Findings, run, text};
@@ -26,10 +26,12 @@ fn every_example_through_every_stage() {
         let source = std::fs::read_to_string(&path).expect("an example");
         let (program, _) = compiler::check(&source);
         snapshot("program", name, &program.unwrap_or_else(|| panic!("{name} is wrong")).to_string());
+        // Pieces make for many operations that say the same.
+        let whole = apart(&source);
+        snapshot("schedule", name, &whole.schedule.to_string());
         let compiled = compile(&source);
         snapshot("plan", name, &compiled.plan.to_string());
         let written = compiled.schedule.to_string();
-        snapshot("schedule", name, &written);
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
         let again = from_text(&written).unwrap_or_else(|error| panic!("{name}: {error:?}")).schedule;
         assert_eq!(again.to_string(), written, "{name}");
@@ -42,6 +44,7 @@ fn every_example_through_every_stage() {
             text::machine(&compiled.topology, false),
             text::plan(&findings),
             run::proof(&compiled.proof, &compiled.topology.mesh),
+            text::pieces(&findings),
             text::timing(&findings, &timing),
         ];
         snapshot("time", name, &report.concat());

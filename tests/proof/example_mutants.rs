@@ -8,18 +8,21 @@
 
 use crate::common::collectives::{KINDS, WIRINGS};
 use crate::common::{
-    collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, sets, short_name, single,
+    apart, collectives, compile, compile_lowered, mutants::mutants, numeric::Reference, sets, short_name, single,
     small_examples,
 };
 use shardc::collective::CollectiveKind;
 use shardc::dtype::DType;
+use shardc::lower;
 use shardc::mesh::{Axes, Mesh, Wiring};
 use shardc::method::Method;
 use shardc::operator::Operator;
-use shardc::recipe::Lowering;
+use shardc::plan::{Listing, Order, Overlap, Run, runs, unroll};
+use shardc::recipe::{Lowering, Tuner};
 use shardc::schedule::methods::{AxisOrder, Destination, Multiport, Stage};
 use shardc::schedule::{Schedule, methods};
 use shardc::sim::proof::{Flaw, prove};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Mutants of one example, unless all are asked for.
@@ -255,4 +258,38 @@ fn no_mutant_on_borrowed_links_or_packed_trees_is_proven_and_wrong() {
     }
     println!("borrowed links and packed trees: {total}");
     assert!(total.alarms * 50 <= total.refused, "{} of {} refusals are false alarms", total.alarms, total.refused);
+}
+
+/// Programs of which runs are done in pieces: gathers and scatters around products, along dims that are kept and that
+/// are contracted, both at once, exchanges, and a line, on which no device stands for another.
+const IN_PIECES: [&str; 5] = [
+    "mesh {X: 3 ring}\ndims {B: 12, D: 2, F: 3}\nx: i64[B_X, D]\nV: i64[D, F_X]\nW: i64[F_X, D]\nh = x * V\ny[B_X, D] = h * W",
+    "mesh {X: 2 line}\ndims {I: 8, J: 8, K: 4}\nA: i64[I, J_X]\nB: i64[J_X, K]\nC[I, K] = A * B",
+    "mesh {X: 2, Y: 2}\ndims {I: 8, J: 8, K: 8}\nA: i64[I_X, J_Y]\nB: i64[J_Y, K_X]\nC[I_X, K_Y] = A * B",
+    "mesh {X: 4 ring}\ndims {E: 8, T: 8, D: 2, F: 2}\nx: i64[E, T_X, D]\nW: i64[E_X, D, F]\ny[E, T_X, F] = x * W",
+    "mesh {X: 3 line}\ndims {I: 12, J: 6, K: 2}\nA: i64[I_X, J]\nB: i64[J, K]\nC[I, K] = A * B\nm = max_K(C)",
+];
+
+#[test]
+fn no_mutant_of_steps_in_pieces_is_proven_and_wrong() {
+    let mut total = Counts::default();
+    for source in IN_PIECES {
+        let compiled = apart(source);
+        let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
+        let unrolled = unroll::unroll(&compiled.plan).expect("short");
+        let all: Vec<Run> = runs(&compiled.plan).iter().flat_map(|run| run.windows(&compiled.plan)).collect();
+        let cut = all.iter().filter_map(|run| Some((run, run.in_pieces(&compiled.plan, 2, &tuner)?)));
+        for (at, (run, pipeline)) in cut.enumerate() {
+            // With one more that cuts another dim of it, if there is one.
+            let fits = |other: &&Run| other.fits(std::slice::from_ref(&pipeline)) && other != &run;
+            let second = all.iter().filter(fits).find_map(|other| other.in_pieces(&compiled.plan, 2, &tuner));
+            let pipelines = [pipeline.clone()].into_iter().chain(second).collect();
+            let overlap = Overlap { pipelines, order: Order::Ready, whole: None };
+            let listing = Listing::overlapped(&unrolled, &overlap, &compiled.topology);
+            let schedule = lower::listed(&unrolled, &listing).expect("pieces have recipes");
+            total.add(judge(&format!("pieces {at} of {source}"), &schedule, MOST_MUTANTS / 4));
+        }
+    }
+    println!("pieces: {total}");
+    assert!(total.all > 1000 && total.alarms * 50 <= total.refused, "{total}");
 }

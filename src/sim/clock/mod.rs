@@ -148,6 +148,18 @@ pub struct AxisLoad {
 }
 
 impl AxisLoad {
+    /// What so many of it are one after the other.
+    #[must_use]
+    pub fn times(&self, count: u64) -> AxisLoad {
+        AxisLoad {
+            most: Bytes(self.most.0.saturating_mul(count)),
+            total: self.total.saturating_mul(u128::from(count)),
+            hops: self.hops.saturating_mul(u128::from(count)),
+            busy: self.busy * count,
+            ..*self
+        }
+    }
+
     /// Bytes on a link, on average.
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     pub fn mean(&self) -> f64 {

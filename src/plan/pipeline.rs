@@ -1,0 +1,398 @@
+//! Runs of steps that are done in pieces, so that links carry one piece while devices compute another.
+//!
+//! A dim that all steps of a run keep, or contract at its end, is cut into pieces. With the gather of `A[I_X, J]`, its product
+//! with `B[J, K]` and two pieces of each shard of I:
+//!
+//! ```text
+//! gather A        -> links    |gather A.0|gather A.1|
+//! product A * B   -> devices             |product 0 |product 1|
+//! ```
+//!
+//! A piece of an array has the elements whose place within each shard is in the same part: it is an array of the same
+//! layout with a shorter dim, so that whatever was done with the whole is done with each piece. All follows from three laws:
+//! products, functions and reductions along other dims go piece by piece; along the dim that is cut, products and
+//! reductions of the pieces add up; and what moves shards moves their pieces.
+
+use super::{Plan, Step, StepId, StepOp};
+use crate::einsum::Index;
+use crate::function::Function;
+use crate::layout::{DimId, Layout};
+use crate::operator::Operator;
+use crate::recipe::{Chosen, Tuner};
+use crate::sim::usage::StepUsage;
+use crate::units::{Bytes, Time, gcd};
+use itertools::Itertools;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The most steps of a run that is done in pieces.
+const MOST_STEPS: usize = 8;
+
+/// How the steps of a plan overlap.
+#[derive(Clone, Debug, Default)]
+pub struct Overlap {
+    /// Runs that are done in pieces, one after the other; what is moved is in one of them only.
+    pub pipelines: Vec<Pipeline>,
+    /// In which order steps and pieces are listed.
+    pub order: Order,
+    /// What the whole comes to in that order; none where it is that of the plan.
+    pub whole: Option<Whole>,
+}
+
+impl Overlap {
+    /// The run in which a collective of the plan with its bodies done once is.
+    pub fn pipeline(&self, id: StepId) -> Option<&Pipeline> {
+        let moves = |pipeline: &&Pipeline| pipeline.steps.get(&id).is_some_and(|piece| piece.moved.is_some());
+        self.pipelines.iter().find(moves)
+    }
+
+    /// Whether steps are done one after the other, in the order of the plan.
+    pub fn is_none(&self) -> bool {
+        self.pipelines.is_empty() && self.order == Order::Program
+    }
+}
+
+/// What steps that overlap come to together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// On the simulated links.
+    pub time: Time,
+    /// The most bytes that one device holds at once.
+    pub peak: Bytes,
+}
+
+/// In which order steps and pieces are listed. Links and engines serve in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// That of the plan, all pieces of a step together.
+    #[default]
+    Program,
+    /// What is ready first, and of that what most depends on.
+    Ready,
+}
+
+/// A run that is done in pieces.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    /// Its steps, in the plan with its bodies done once.
+    pub steps: BTreeMap<StepId, Piece>,
+    /// The dim that is cut, as its first step has it.
+    pub dim: DimId,
+    /// How many pieces.
+    pub pieces: u64,
+    /// In how many shards, each cut alike, the dim is at the most.
+    shards: u64,
+}
+
+impl Pipeline {
+    /// How many shards of the cut dim a device has of an array of this layout.
+    pub(super) fn shards_of(&self, layout: &Layout, dim: usize, plan: &Plan) -> u64 {
+        self.shards / layout.sharding.dims[dim].group_size(&plan.program.mesh)
+    }
+}
+
+/// What one piece of a step is.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Where its operands and its result are cut.
+    pub cut: Cut,
+    /// How a collective becomes operations, and what these come to.
+    pub moved: Option<(Arc<Chosen>, StepUsage)>,
+}
+
+/// Which dim of each array of a step is cut.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cut {
+    /// By operand; none where each piece takes the whole.
+    pub operands: Vec<Option<usize>>,
+    /// Of the result; none where the pieces add up to it.
+    pub result: Option<usize>,
+}
+
+/// Steps that can be done in pieces together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// Where each of them is cut.
+    cuts: BTreeMap<StepId, Cut>,
+    dim: DimId,
+}
+
+/// The operator by which the pieces of a step add up where the dim that is cut is combined.
+pub(super) fn adds_by(step: &Step) -> Option<Operator> {
+    match &step.op {
+        StepOp::Product { .. } => Some(Operator::Sum),
+        StepOp::Reduce { operator, .. } => Some(operator.combiner()).filter(|operator| operator.folds()),
+        StepOp::Input | StepOp::Carry | StepOp::Map { .. } | StepOp::Collective(_) => None,
+    }
+}
+
+/// Where a step is cut along one of its indices; the dims of a collective are its indices.
+fn cut(step: &Step, operands: usize, index: Index) -> Option<Cut> {
+    let place = usize::from(index);
+    let found = match &step.op {
+        StepOp::Input | StepOp::Carry => return None,
+        StepOp::Collective(_) => Cut { operands: vec![Some(place); operands], result: Some(place) },
+        StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
+            let at = |indices: &Vec<Index>| indices.iter().position(|known| *known == index);
+            Cut { operands: einsum.operands.iter().map(at).collect(), result: at(&einsum.result) }
+        }
+    };
+    let is_along = match &step.op {
+        StepOp::Map { function: Function::Softmax { dim } | Function::Fill { dim, .. }, .. } => {
+            found.result == Some(usize::from(*dim))
+        }
+        _ => false,
+    };
+    let adds_up = found.result.is_some() || adds_by(step).is_some();
+    (adds_up && !is_along && found.operands.iter().any(Option::is_some)).then_some(found)
+}
+
+/// The index of a step that stands at a dim of its result, or of one of its operands.
+fn index_at(step: &Step, operand: Option<usize>, dim: usize) -> Option<Index> {
+    match &step.op {
+        StepOp::Input | StepOp::Carry => None,
+        StepOp::Collective(_) => Index::try_from(dim).ok(),
+        StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => {
+            operand.map_or(&einsum.result, |place| &einsum.operands[place]).get(dim).copied()
+        }
+    }
+}
+
+/// All indices of a step.
+fn indices(step: &Step) -> Vec<Index> {
+    let count = match &step.op {
+        StepOp::Input | StepOp::Carry => 0,
+        StepOp::Collective(_) => step.layout.dims.len(),
+        StepOp::Product { einsum } | StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => einsum.index_count(),
+    };
+    (0..count).filter_map(|index| Index::try_from(index).ok()).collect()
+}
+
+/// A step and one of its indices.
+type Seed = (StepId, Index);
+
+/// Grows runs.
+struct Grower<'a> {
+    plan: &'a Plan,
+    operands: Vec<Vec<StepId>>,
+    users: Vec<Vec<(StepId, usize)>>,
+    /// The other members of the kernel of each step.
+    kernel: BTreeMap<StepId, &'a Vec<StepId>>,
+}
+
+/// All runs that no step can be added to, the longest first. Those in which nothing is sent are left out.
+///
+/// - `plan`: with its bodies done once.
+pub fn runs(plan: &Plan) -> Vec<Run> {
+    let operands: Vec<Vec<StepId>> = plan.ids().map(|id| plan.operands(id)).collect();
+    let mut users = vec![Vec::new(); operands.len()];
+    for (id, own) in plan.ids().zip(&operands) {
+        own.iter().enumerate().for_each(|(place, operand)| users[operand.index()].push((id, place)));
+    }
+    let kernel = plan.kernels.iter().flat_map(|kernel| kernel.iter().map(move |id| (*id, kernel))).collect();
+    let grower = Grower { plan, operands, users, kernel };
+    let is_seed = |id: &StepId| {
+        plan.communicates(*id) || matches!(plan.step(*id).op, StepOp::Product { .. } | StepOp::Reduce { .. })
+    };
+    let seeds =
+        plan.ids().filter(is_seed).flat_map(|id| indices(plan.step(id)).into_iter().map(move |index| (id, index)));
+    let found: BTreeSet<Run> = seeds.filter_map(|seed| grower.grow(seed)).collect();
+    let sends = |run: &Run| run.cuts.keys().any(|id| plan.communicates(*id));
+    found.into_iter().filter(sends).sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
+}
+
+impl Grower<'_> {
+    /// The run that is cut where the seed is.
+    fn grow(&self, (id, index): Seed) -> Option<Run> {
+        let mut cuts = BTreeMap::new();
+        let mut refused: BTreeSet<Seed> = BTreeSet::new();
+        let mut frontier = vec![(id, index)];
+        while let Some(seed) = frontier.pop() {
+            if cuts.contains_key(&seed.0) || refused.contains(&seed) {
+                continue;
+            }
+            let Some(more) = self.joined(&cuts, seed) else {
+                refused.insert(seed);
+                continue;
+            };
+            for (id, cut) in more {
+                frontier.extend(self.neighbours(id, &cut));
+                cuts.insert(id, cut);
+            }
+        }
+        let dim = self.dim(id, cuts.get(&id)?)?;
+        Some(Run { cuts, dim })
+    }
+
+    /// The dim that a step is cut along.
+    fn dim(&self, id: StepId, cut: &Cut) -> Option<DimId> {
+        let of = |id: StepId, place: usize| self.plan.step(id).layout.dims.get(place).map(|dim| dim.id);
+        let operand = cut.operands.iter().zip(&self.operands[id.index()]).find_map(|(place, id)| of(*id, (*place)?));
+        operand.or_else(|| of(id, cut.result?))
+    }
+
+    /// What the operands and the users of a step that is cut would be cut along.
+    fn neighbours(&self, id: StepId, cut: &Cut) -> Vec<Seed> {
+        let plan = self.plan;
+        let operands = self.operands[id.index()].iter().zip(&cut.operands);
+        let before =
+            operands.filter_map(|(operand, dim)| Some((*operand, index_at(plan.step(*operand), None, (*dim)?)?)));
+        let users = self.users[id.index()].iter();
+        let after =
+            users.filter_map(|(user, place)| Some((*user, index_at(plan.step(*user), Some(*place), cut.result?)?)));
+        before.chain(after).collect()
+    }
+
+    /// The kernel of a step, all of it cut so that it fits what is cut already.
+    fn joined(&self, cuts: &BTreeMap<StepId, Cut>, (id, index): Seed) -> Option<Vec<(StepId, Cut)>> {
+        let alone = vec![id];
+        let members = self.kernel.get(&id).copied().unwrap_or(&alone);
+        let body = self.plan.body(id);
+        let mut more: BTreeMap<StepId, Cut> = BTreeMap::new();
+        let mut frontier = vec![(id, index)];
+        while let Some((id, index)) = frontier.pop() {
+            if !members.contains(&id) || more.contains_key(&id) {
+                continue;
+            }
+            let cut = cut(self.plan.step(id), self.operands[id.index()].len(), index)?;
+            frontier.extend(self.neighbours(id, &cut));
+            more.insert(id, cut);
+        }
+        let known = |id: &StepId| more.get(id).or_else(|| cuts.get(id));
+        let fits = |(id, cut): (&StepId, &Cut)| {
+            let operands = self.operands[id.index()].iter().zip(&cut.operands);
+            let mut before = operands
+                .map(|(operand, dim)| known(operand).is_none_or(|own| own.result.is_some() && own.result == *dim));
+            let mut after = self.users[id.index()].iter().map(|(user, place)| {
+                known(user).is_none_or(|own| cut.result.is_some() && own.operands[*place] == cut.result)
+            });
+            self.plan.body(*id) == body && before.all(|fits| fits) && after.all(|fits| fits)
+        };
+        let all = members.iter().all(|id| more.contains_key(id)) && more.iter().all(fits);
+        all.then(|| more.into_iter().collect())
+    }
+}
+
+impl Run {
+    /// Its steps.
+    pub fn steps(&self) -> impl Iterator<Item = StepId> + '_ {
+        self.cuts.keys().copied()
+    }
+
+    /// All that its time depends on, whichever steps it has.
+    pub fn shape(&self, plan: &Plan) -> String {
+        let place = |id: StepId| self.cuts.keys().position(|known| *known == id);
+        let of = |(id, cut): (&StepId, &Cut)| {
+            let (step, operands) = (plan.step(*id), plan.operands(*id));
+            let read = operands.iter().map(|operand| (place(*operand), &plan.step(*operand).layout)).collect_vec();
+            let method = plan.program.value(step.user).method;
+            let kernel = plan.kernel(*id).map(place);
+            let leaves = plan.outputs.contains(id) || plan.steps.neighbors(*id).any(|user| place(user).is_none());
+            format!("{:?} {read:?} {:?} {cut:?} {method:?} {kernel:?} {leaves} {:?}", step.op, step.layout, step.cost)
+        };
+        self.cuts.iter().map(of).join("\n")
+    }
+
+    /// Whether it can be cut beside runs that are: what both have is computed, and each cuts another dim of it.
+    pub fn fits(&self, others: &[Pipeline]) -> bool {
+        let both = others
+            .iter()
+            .flat_map(|other| self.cuts.iter().filter_map(move |(id, cut)| Some((cut, other.steps.get(id)?))));
+        both.into_iter().all(|(cut, piece)| {
+            let same = |(own, other): (&Option<usize>, &Option<usize>)| own.is_some() && own == other;
+            let operands = || cut.operands.iter().zip(&piece.cut.operands);
+            piece.moved.is_none() && !operands().chain([(&cut.result, &piece.cut.result)]).any(same)
+        })
+    }
+
+    /// The parts of it from one step to another that send something and in which something else is done, the longest first.
+    /// Of what is very long, those that are not.
+    pub fn windows(&self, plan: &Plan) -> Vec<Run> {
+        let ids: Vec<StepId> = self.steps().collect();
+        let is_end = |id: StepId| plan.communicates(id) || matches!(plan.step(id).op, StepOp::Product { .. });
+        let ends: Vec<usize> = (0..ids.len()).filter(|at| is_end(ids[*at])).collect();
+        let mut found: BTreeSet<Run> = BTreeSet::new();
+        for [first, last] in ends.iter().array_combinations() {
+            if last - first > MOST_STEPS {
+                continue;
+            }
+            // Before the first and behind the last, functions may go along.
+            let from = ends.iter().copied().filter(|at| at < first).max().map_or(0, |at| at + 1);
+            let to = ends.iter().copied().filter(|at| at > last).min().unwrap_or(ids.len());
+            for (from, to) in [(*first, *last + 1), (from, to)] {
+                let cuts: BTreeMap<StepId, Cut> = ids[from..to].iter().map(|id| (*id, self.cuts[id].clone())).collect();
+                found.insert(Run { cuts, dim: self.dim });
+            }
+        }
+        let found = found.into_iter().filter(|run| run.is_whole(plan));
+        found.sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
+    }
+
+    /// Whether it sends something, has kernels as a whole, and no way leads out of it and back.
+    fn is_whole(&self, plan: &Plan) -> bool {
+        let has = |id: &StepId| self.cuts.contains_key(id);
+        let is_split = |kernel: &Vec<StepId>| kernel.iter().any(has) && !kernel.iter().all(has);
+        if !self.steps().any(|id| plan.communicates(id)) || plan.kernels.iter().any(is_split) {
+            return false;
+        }
+        let mut behind: BTreeSet<StepId> = BTreeSet::new();
+        for id in plan.ids() {
+            let operands = plan.operands(id);
+            let comes_back = operands.iter().any(|operand| behind.contains(operand));
+            let complete =
+                operands.iter().any(|operand| self.cuts.get(operand).is_some_and(|cut| cut.result.is_none()));
+            if has(&id) && (comes_back || complete) {
+                return false;
+            }
+            if !has(&id) && (comes_back || operands.iter().any(has)) {
+                behind.insert(id);
+            }
+        }
+        true
+    }
+
+    /// The run in so many pieces; `None` where they are not equal, or a collective has no recipe for them.
+    ///
+    /// - `tuner`: on the mesh of the plan.
+    pub fn in_pieces(&self, plan: &Plan, pieces: u64, tuner: &Tuner<'_>) -> Option<Pipeline> {
+        let mesh = &plan.program.mesh;
+        let mut shards = 1u64;
+        let mut length = None;
+        for (id, cut) in &self.cuts {
+            let operands = plan.operands(*id);
+            let arrays = operands.iter().copied().zip(cut.operands.iter().copied()).chain([(*id, cut.result)]);
+            for (array, dim) in arrays {
+                let Some(dim) = dim else { continue };
+                let layout = &plan.step(array).layout;
+                let of = layout.dims.get(dim)?;
+                // What is padding differs from piece to piece.
+                if plan.program.dims.size(of.id) != of.size || *length.get_or_insert(of.size) != of.size {
+                    return None;
+                }
+                let count = layout.sharding.dims[dim].group_size(mesh);
+                shards = (shards / gcd(shards, count)).checked_mul(count)?;
+            }
+        }
+        if !length?.is_multiple_of(shards.checked_mul(pieces)?) {
+            return None;
+        }
+        let piece = |(id, cut): (&StepId, &Cut)| {
+            let step = plan.step(*id);
+            let moved = match (&step.op, cut.operands.first()) {
+                (StepOp::Collective(collective), Some(Some(dim))) => {
+                    let mut from = plan.step(plan.operands(*id)[0]).layout.clone();
+                    from.dims[*dim].size /= pieces;
+                    let asked = plan.program.value(step.user).method;
+                    let chosen = tuner.choose(collective, &from, asked).ok()?;
+                    chosen.time?;
+                    let usage = tuner.usage(collective, &from, asked, &chosen);
+                    Some((chosen, usage))
+                }
+                _ => None,
+            };
+            Some((*id, Piece { cut: cut.clone(), moved }))
+        };
+        let steps = self.cuts.iter().map(piece).collect::<Option<_>>()?;
+        Some(Pipeline { steps, dim: self.dim, pieces, shards })
+    }
+}

@@ -1,0 +1,154 @@
+//! Steps in pieces: whatever is cut, the schedule is proven and computes the same; what is chosen is not slower than any
+//! other single run in pieces, nor than none.
+
+use crate::common::{apart, compile, programs, sets, short_name, usage};
+use shardc::compiler::Compiled;
+use shardc::lower;
+use shardc::plan::{Listing, Order, Overlap, Pipeline, Run, runs, unroll};
+use shardc::recipe::{Lowering, Tuner};
+use shardc::schedule::{Schedule, verify};
+use shardc::sim::{clock, proof, values};
+use shardc::units::Time;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+fn scheduled(compiled: &Compiled, overlap: &Overlap) -> Schedule {
+    let unrolled = unroll::unroll(&compiled.plan).expect("short enough");
+    let listing = Listing::overlapped(&unrolled, overlap, &compiled.topology);
+    lower::listed(&unrolled, &listing).expect("pieces have recipes")
+}
+
+/// All runs, and all parts of them.
+fn all_runs(compiled: &Compiled) -> BTreeSet<Run> {
+    let runs = runs(&compiled.plan);
+    let windows: Vec<Run> = runs.iter().flat_map(|run| run.windows(&compiled.plan)).collect();
+    windows.into_iter().collect()
+}
+
+fn is_right(schedule: &Schedule, what: &str) {
+    verify(schedule).unwrap_or_else(|flaw| panic!("{what}: {flaw}\n{schedule}"));
+    proof::prove(schedule).unwrap_or_else(|flaw| panic!("{what}: {flaw}\n{schedule}"));
+    let inputs = values::inputs(schedule, 1).expect("small");
+    let dense = values::dense(schedule, &inputs).expect("small");
+    let run = values::run(schedule, &inputs).expect("small");
+    let numerics = values::compare(schedule, &inputs, &dense, &run).expect("comparable");
+    assert!(numerics.within, "{what}: {numerics:?}\n{schedule}");
+}
+
+/// Every run of every small program, in two and in four pieces, in both orders; and every two that cut other dims.
+#[test]
+fn whatever_is_cut_computes_the_same() {
+    let (mut single, mut double) = (0, 0);
+    let sources = programs("tests/corpus/small").into_iter().chain(programs("examples").into_iter().filter(|path| {
+        ["attention", "fsdp_mlp", "lora", "vocab_parallel_loss", "padded_attention", "layers"]
+            .contains(&short_name(path).trim_end_matches(".shard"))
+    }));
+    for path in sources {
+        let compiled = apart(&std::fs::read_to_string(&path).expect("a program"));
+        let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
+        let cut = |run: &Run, pieces| run.in_pieces(&compiled.plan, pieces, &tuner);
+        let what = |pipelines: &[Pipeline]| format!("{}: {pipelines:?}", short_name(&path));
+        let mut halves: Vec<(Run, Pipeline)> = Vec::new();
+        for run in all_runs(&compiled) {
+            for (pieces, order) in [(2, Order::Ready), (2, Order::Program), (4, Order::Ready)] {
+                let Some(pipeline) = cut(&run, pieces) else { continue };
+                single += 1;
+                let overlap = Overlap { pipelines: vec![pipeline], order, whole: None };
+                is_right(&scheduled(&compiled, &overlap), &what(&overlap.pipelines));
+            }
+            halves.extend(cut(&run, 2).map(|pipeline| (run, pipeline)));
+        }
+        for (at, (_, first)) in halves.iter().enumerate() {
+            let shares = |run: &Run| run.steps().any(|id| first.steps.contains_key(&id));
+            let others =
+                halves[at + 1..].iter().filter(|(run, _)| run.fits(std::slice::from_ref(first)) && shares(run));
+            for (_, second) in others.take(4) {
+                double += 1;
+                let pipelines = vec![first.clone(), second.clone()];
+                let overlap = Overlap { pipelines, order: Order::Ready, whole: None };
+                is_right(&scheduled(&compiled, &overlap), &what(&overlap.pipelines));
+            }
+        }
+    }
+    assert!(single > 300 && double > 20, "{single} {double}");
+}
+
+/// On programs at real sizes: bytes and memory are those of the schedule, and no other single run in pieces is faster, of
+/// every third program or of all.
+#[test]
+fn the_best_run_is_taken() {
+    let (mut logs, mut count, mut tried) = (0.0, 0u32, 0);
+    for (at, path) in programs("tests/corpus/scale").into_iter().enumerate() {
+        let source = std::fs::read_to_string(&path).expect("a program");
+        let (before, after) = (apart(&source), compile(&source));
+        let time = |compiled: &Compiled| clock::run(&compiled.schedule, &compiled.topology).expect("a time").makespan;
+        let (whole, chosen) = (time(&before), time(&after));
+        assert!(chosen <= whole, "{}: {chosen:?} instead of {whole:?}", short_name(&path));
+        assert_eq!(usage::disagreement(&after), None, "{}", short_name(&path));
+        assert!(after.plan.overlap.whole.is_none_or(|told| told.time == chosen), "{}", short_name(&path));
+        if whole > Time::ZERO {
+            logs += chosen.ratio(whole).ln();
+            count += 1;
+        }
+        if !sets::are_full() && at % 3 > 0 {
+            continue;
+        }
+        let tuner = Tuner::new(Cow::Borrowed(&before.topology), Lowering::default());
+        for run in all_runs(&before) {
+            for pieces in [2, 4, 8, 16] {
+                let Some(pipeline) = run.in_pieces(&before.plan, pieces, &tuner) else { continue };
+                let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, whole: None };
+                let schedule = scheduled(&before, &overlap);
+                if schedule.operations.node_count() > 2000 {
+                    continue;
+                }
+                tried += 1;
+                let other = clock::run(&schedule, &before.topology).expect("a time").makespan;
+                let ratio = other.ratio(chosen);
+                let steps = overlap.pipelines[0].steps.keys();
+                assert!(ratio > 0.97, "{}: {ratio} by {pieces} of {steps:?}", short_name(&path));
+            }
+        }
+    }
+    let mean = (logs / f64::from(count)).exp();
+    assert!(mean < 0.82 && tried > 100, "{mean} {tried}");
+}
+
+/// What `docs/planning.md` shows of a program is what the command prints of it.
+#[test]
+fn the_example_of_the_docs_is_real() {
+    let docs = std::fs::read_to_string("docs/planning.md").expect("docs");
+    let (_, section) = docs.split_once("## Steps that overlap").expect("a section");
+    let block = |language: &str| {
+        let (_, rest) = section.split_once(&format!("```{language}\n")).expect("a block");
+        rest.split_once("```").expect("its end").0
+    };
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_shardc"));
+    let path = std::env::temp_dir().join(format!("overlap-{}.shard", std::process::id()));
+    std::fs::write(&path, block("shard")).expect("a file");
+    let output = command.arg("time").arg(&path).output().expect("it runs");
+    std::fs::remove_file(&path).expect("it is there");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(block("text").lines().all(|line| told.contains(line)), "{told}");
+    let whole = apart(block("shard"));
+    let time = clock::run(&whole.schedule, &whole.topology).expect("a time").makespan;
+    assert!(section.contains(&format!("takes {}.", whole.topology.scale.show(time))), "{time:?}");
+}
+
+/// A gather and a product: the first piece of the gather, then the product hides the others.
+#[test]
+fn a_gather_hides_behind_its_product() {
+    let source = "mesh {X: 8 ring} on tpu_v5e\ndims {I: 65536, J: 8192, K: 65536}\nA: bf16[I_X, J]\nB: bf16[J, K_X]\nC[I, K_X] = A * B\n";
+    let compiled = apart(source);
+    let tuner = Tuner::new(Cow::Borrowed(&compiled.topology), Lowering::default());
+    let product = compiled.plan.ids().last().expect("a product");
+    let run = runs(&compiled.plan).into_iter().find(|run| run.steps().count() == 2).expect("both steps");
+    for pieces in [2, 4, 8, 16] {
+        let pipeline = run.in_pieces(&compiled.plan, pieces, &tuner).expect("even pieces");
+        let gather = pipeline.steps.values().find_map(|piece| piece.moved.as_ref()).expect("a gather");
+        let first = gather.0.time.expect("it was tried");
+        let overlap = Overlap { pipelines: vec![pipeline], order: Order::Ready, whole: None };
+        let time = clock::run(&scheduled(&compiled, &overlap), &compiled.topology).expect("a time").makespan;
+        assert_eq!(time, first + compiled.plan.step(product).cost.time, "{pieces}");
+    }
+}
