@@ -57,21 +57,40 @@ pub fn steps(findings: &Findings<'_>) -> String {
     lines(steps)
 }
 
-/// Which steps are done in pieces.
+/// Which steps are done in pieces. Of runs that are alike, such as those of layers, the first is told.
 pub fn pieces(findings: &Findings<'_>) -> String {
+    let plan = findings.plan;
+    // Of computations the products.
+    let counts = |at: &usize| {
+        let step = findings.steps[*at].id;
+        plan.communicates(step) || matches!(plan.step(step).op, StepOp::Product { .. })
+    };
+    let alike = |(dim, pieces, steps): &(String, u64, Vec<usize>)| {
+        let names = steps.iter().copied().filter(counts).map(|at| findings.steps[at].name.as_str());
+        (dim.clone(), *pieces, names.collect_vec())
+    };
+    let pipelines = findings.pipelines();
+    let mut told: Vec<(_, usize, usize)> = Vec::new();
+    for (at, pipeline) in pipelines.iter().enumerate() {
+        let shape = alike(pipeline);
+        match told.iter_mut().find(|(known, ..)| *known == shape) {
+            Some((_, _, count)) => *count += 1,
+            None => told.push((shape, at, 1)),
+        }
+    }
     let mut text = String::new();
-    for (dim, pieces, steps) in findings.pipelines() {
-        let name = |at: &usize| {
-            let step = &findings.steps[*at];
-            format!("{} {}", step.name, findings.plan.program.name(findings.plan.step(step.id).value))
+    for (_, at, count) in told {
+        let (dim, pieces, steps) = &pipelines[at];
+        let name = |at: usize| {
+            let step = &findings.steps[at];
+            format!("{} {}", step.name, plan.program.name(plan.step(step.id).value))
         };
-        // Of computations the products.
-        let counts = |at: &&usize| {
-            let step = findings.steps[**at].id;
-            findings.plan.communicates(step) || matches!(findings.plan.step(step).op, StepOp::Product { .. })
+        let steps = steps.iter().copied().filter(counts).map(name).join(", ");
+        let more = match count {
+            1 => String::new(),
+            _ => format!("; {} more like it", count - 1),
         };
-        let steps = steps.iter().filter(counts).map(name).join(", ");
-        writeln!(text, "pieces   {pieces} along {dim}, so that links and devices work at once: {steps}")
+        writeln!(text, "pieces   {pieces} along {dim}, so that links and devices work at once: {steps}{more}")
             .expect("a string");
     }
     text
