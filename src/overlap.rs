@@ -32,27 +32,32 @@ const LEAST_SAVING: u128 = 100;
 const MOST_TRIED: usize = 4_000_000;
 const LOWERING: usize = 8;
 
-/// Every run is tried in the whole, if so many times so many operations are no more than this.
+/// Runs times operations of the schedule up to which each run is tried within the whole schedule; above it, by itself.
 const MOST_AT_ONCE: usize = 20_000;
 
 /// The same plan with the fastest overlap that was found.
 ///
-/// - `tuner`: finds recipes of collectives that are done so often, on the mesh of the plan.
+/// A program that repeats too often to be spelled out stays as it is: what it comes to could not be counted.
+///
+/// - `tuner`: for a number of pieces, finds recipes of collectives that are done this often one after the other; on the
+///   mesh of the plan.
 /// - `topology`: the machine, as the plan speaks of it.
 pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology) -> Plan {
+    let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
     let counts = (1..=MOST_PIECES.ilog2()).map(|step| 1 << step);
     let tuners: BTreeMap<u64, Tuner<'_>> = counts.map(|pieces| (pieces, tuner(pieces))).collect();
     let chosen = Search::new(&plan, &tuners, topology).and_then(Search::best);
     match chosen {
-        Some(overlap) => with_overlap(plan, overlap, topology),
+        Some(overlap) => with_overlap(plan, &unrolled, overlap, topology),
         None => plan,
     }
 }
 
 /// The plan with what its steps and its whole come to when they overlap.
-fn with_overlap(mut plan: Plan, mut overlap: Overlap, topology: &Topology) -> Plan {
-    let unrolled = unroll::unroll(&plan).unwrap_or_else(|_| unroll::once(&plan));
-    let listed = lower::listed(&unrolled, &Listing::overlapped(&unrolled, &overlap, topology));
+///
+/// - `unrolled`: the same plan with its repeats spelled out.
+fn with_overlap(mut plan: Plan, unrolled: &Plan, mut overlap: Overlap, topology: &Topology) -> Plan {
+    let listed = lower::listed(unrolled, &Listing::overlapped(unrolled, &overlap, topology));
     overlap.whole = listed.ok().filter(|schedule| !recipe::is_larger_than_proven(schedule)).and_then(|schedule| {
         let schedule = Verified::emitted(&schedule);
         let time = clock::run_below(schedule, topology, Time::MAX).ok()??.makespan;
@@ -141,7 +146,7 @@ impl<'a> Search<'a> {
         Some(())
     }
 
-    /// A run in so many pieces.
+    /// The run cut into this number of pieces; `None` if it cannot be.
     fn cut(&self, run: &Run, pieces: u64) -> Option<Pipeline> {
         run.in_pieces(self.plan, pieces, self.tuners.get(&pieces)?)
     }

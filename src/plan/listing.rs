@@ -46,14 +46,14 @@ pub enum Part<'a> {
     Piece {
         /// How a collective becomes operations.
         recipe: Option<&'a Chosen>,
-        /// Of so many.
+        /// The number of pieces of the step.
         of: u64,
         /// How much of its run comes before it, in parts of 2^20.
         wave: u64,
     },
     /// Cuts a piece out of an array.
     Cut {
-        /// How.
+        /// The dim that is cut, and into how many pieces.
         pieces: Pieces,
         /// Which one.
         at: u64,
@@ -64,7 +64,7 @@ pub enum Part<'a> {
     Add(Operator),
 }
 
-/// All of a run, where it is told how much of it comes before a piece.
+/// What [`Part::Piece`] would have as its wave at the end of a run.
 const WAVES: u64 = 1 << 20;
 
 /// How an array is cut: a dim of its block is seen as `[shards, pieces, rest]`.
@@ -316,7 +316,7 @@ impl<'a, 'l> Cutter<'a, 'l> {
         Pieces { dim, shards, count: self.pipeline.pieces }
     }
 
-    /// The item that has all of one before; its pieces are put together where somebody wants that.
+    /// The item that holds the whole array of an earlier one, whose pieces are joined when it is first asked for.
     fn whole(&mut self, item: usize) -> usize {
         if let Some(whole) = self.whole[item] {
             return whole;

@@ -25,8 +25,8 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most steps of a run that is done in pieces.
-const MOST_STEPS: usize = 8;
+/// A run that is done in pieces ends at most this many collectives and products behind its first.
+const MOST_ENDS: usize = 8;
 
 /// How the steps of a plan overlap.
 #[derive(Clone, Debug, Default)]
@@ -306,14 +306,14 @@ impl Run {
     }
 
     /// The parts of it from one step to another that send something and in which something else is done, the longest first.
-    /// Of what is very long, those that are not.
+    /// No part is longer than eight collectives and products behind its first.
     pub fn windows(&self, plan: &Plan) -> Vec<Run> {
         let ids: Vec<StepId> = self.steps().collect();
         let is_end = |id: StepId| plan.communicates(id) || matches!(plan.step(id).op, StepOp::Product { .. });
         let ends: Vec<usize> = (0..ids.len()).filter(|at| is_end(ids[*at])).collect();
         let mut found: BTreeSet<Run> = BTreeSet::new();
         for [first, last] in ends.iter().array_combinations() {
-            if last - first > MOST_STEPS {
+            if last - first > MOST_ENDS {
                 continue;
             }
             // Before the first and behind the last, functions may go along.
@@ -351,7 +351,7 @@ impl Run {
         true
     }
 
-    /// The run in so many pieces; `None` where they are not equal, or a collective has no recipe for them.
+    /// The run cut into this number of pieces; `None` where pieces would differ in size, or a collective has no recipe.
     ///
     /// - `tuner`: on the mesh of the plan.
     pub fn in_pieces(&self, plan: &Plan, pieces: u64, tuner: &Tuner<'_>) -> Option<Pipeline> {

@@ -57,7 +57,7 @@ pub fn steps(findings: &Findings<'_>) -> String {
     lines(steps)
 }
 
-/// Which steps are done in pieces. Of runs that are alike, such as those of layers, the first is told.
+/// The runs that are done in pieces. Of identical ones, such as those of equal layers, only the first is listed.
 pub fn pieces(findings: &Findings<'_>) -> String {
     let plan = findings.plan;
     // Of computations the products.

@@ -2,7 +2,7 @@
 //! other single run in pieces, nor than none.
 
 use crate::common::{apart, compile, programs, sets, short_name, usage};
-use shardc::compiler::Compiled;
+use shardc::compiler::{self, Compiled, Options};
 use shardc::lower;
 use shardc::plan::{Listing, Order, Overlap, Pipeline, Run, runs, unroll};
 use shardc::recipe::{Lowering, Tuner};
@@ -112,6 +112,29 @@ fn the_best_run_is_taken() {
     }
     let mean = (logs / f64::from(count)).exp();
     assert!(mean < 0.82 && tried > 100, "{mean} {tried}");
+}
+
+/// What repeats too often to be spelled out is held, and told, as its steps are.
+#[test]
+fn what_cannot_be_spelled_out_does_not_overlap() {
+    let source = |times: u64| {
+        format!(
+            "mesh {{X: 8 ring}} on tpu_v5e\ndims {{B: 8192, D: 4096, F: 16384}}\nx: bf16[B_X, D]\nrepeat {times} {{\n\
+             W: bf16[D, F_X]\nV: bf16[F_X, D]\nh = x * W\nx[B_X, D] = h * V\n}}"
+        )
+    };
+    let plan = |times: u64| {
+        let (program, found) = compiler::check(&source(times));
+        let options = Options::default();
+        let program = program.unwrap_or_else(|| panic!("{found:?}"));
+        let topology = compiler::machine(&program, &options).expect("a machine");
+        compiler::plan(&program, &topology, &options).expect("a plan")
+    };
+    assert!(plan(4).overlap.whole.is_some());
+    let long = plan(100_000);
+    assert!(long.overlap.is_none());
+    // Each iteration has weights of its own.
+    assert!(long.totals().peak().0 > 100_000 * 2 * 4096 * 16384 / 8 * 2);
 }
 
 /// What `docs/planning.md` shows of a program is what the command prints of it.

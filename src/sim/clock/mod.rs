@@ -148,7 +148,7 @@ pub struct AxisLoad {
 }
 
 impl AxisLoad {
-    /// What so many of it are one after the other.
+    /// The load of this many such collectives, one after the other.
     #[must_use]
     pub fn times(&self, count: u64) -> AxisLoad {
         AxisLoad {

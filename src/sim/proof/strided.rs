@@ -3,7 +3,7 @@
 use super::boxes::Interval;
 use itertools::Itertools;
 
-/// The most ranges that places are told in.
+/// The largest number of ranges that [`Strided::ranges`] returns.
 const MOST_RANGES: u64 = 1 << 16;
 
 /// The places `start + sum of index * step`, in the order of the indices. A range has one step of 1.
