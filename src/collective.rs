@@ -1,5 +1,6 @@
 //! The moves between layouts: what each does to a sharding, and the bytes it must bring to a device.
 
+use crate::cells::Cells;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::operator::Operator;
@@ -41,6 +42,14 @@ pub enum Collective {
         /// The sharding after it, equal in its open sum.
         to: Sharding,
     },
+    /// Brings every block to whom it belongs by the best ways, from any layout to any other with the same open sum:
+    /// `A[I_X, J_Y] -> A[I_Y, J_X]`. One routing in place of a chain of other moves.
+    Reshard {
+        /// The sharding after it, equal in its open sum.
+        to: Sharding,
+        /// A chain of other moves that does the same, for those who know no other.
+        by: Vec<Collective>,
+    },
     /// The first device along the axes gives what it has to the others: `A[I]{ROOT_X} -> A[I]`.
     Broadcast {
         /// The axes removed from those along which only the first device has it.
@@ -73,6 +82,8 @@ pub enum CollectiveKind {
     AllToAll,
     /// See [`Collective::Permute`].
     Permute,
+    /// See [`Collective::Reshard`].
+    Reshard,
     /// See [`Collective::Broadcast`].
     Broadcast,
     /// See [`Collective::Slice`].
@@ -90,6 +101,7 @@ impl CollectiveKind {
             CollectiveKind::AllReduce => "AllReduce",
             CollectiveKind::AllToAll => "AllToAll",
             CollectiveKind::Permute => "Permute",
+            CollectiveKind::Reshard => "Reshard",
             CollectiveKind::Broadcast => "Broadcast",
             CollectiveKind::Slice => "Slice",
             CollectiveKind::Open => "Open",
@@ -104,6 +116,7 @@ impl CollectiveKind {
             | CollectiveKind::AllReduce
             | CollectiveKind::AllToAll
             | CollectiveKind::Permute
+            | CollectiveKind::Reshard
             | CollectiveKind::Broadcast => true,
             CollectiveKind::Slice | CollectiveKind::Open => false,
         }
@@ -135,6 +148,7 @@ impl Collective {
             Collective::AllReduce { .. } => CollectiveKind::AllReduce,
             Collective::AllToAll { .. } => CollectiveKind::AllToAll,
             Collective::Permute { .. } => CollectiveKind::Permute,
+            Collective::Reshard { .. } => CollectiveKind::Reshard,
             Collective::Broadcast { .. } => CollectiveKind::Broadcast,
             Collective::Slice { .. } => CollectiveKind::Slice,
             Collective::Open { .. } => CollectiveKind::Open,
@@ -155,6 +169,10 @@ impl Collective {
             Collective::Permute { to } => {
                 let cut = from.dim_axes().union(to.dim_axes());
                 cut.iter().filter(|axis| from.stride(*axis, mesh) != to.stride(*axis, mesh)).collect()
+            }
+            Collective::Reshard { to, .. } => {
+                let cut = from.dim_axes().union(to.dim_axes());
+                cut.iter().filter(|axis| from.block_of(*axis, mesh) != to.block_of(*axis, mesh)).collect()
             }
         }
     }
@@ -223,6 +241,15 @@ impl Collective {
                 }
                 to = wanted.clone();
             }
+            Collective::Reshard { to: wanted, .. } => {
+                let same_sum = from.open == wanted.open && from.operator == wanted.operator;
+                let known = mesh.axis_ids().collect();
+                let same_rank = from.dims.len() == wanted.dims.len();
+                if !same_rank || !same_sum || from == wanted || !wanted.used().is_subset(known) {
+                    return None;
+                }
+                to = wanted.clone();
+            }
             Collective::Slice { axes, dim } => {
                 if axes.is_empty() || !axes.set().intersection(from.used()).is_empty() {
                     return None;
@@ -251,11 +278,23 @@ impl Collective {
             Collective::ReduceScatter { .. } | Collective::AllToAll { .. } => share(local),
             Collective::AllReduce { .. } => 2 * share(local),
             Collective::Permute { .. } => u128::from(local),
+            Collective::Reshard { to, .. } => {
+                let cells = self.cells(&from.sharding, to, mesh);
+                let most = (0..cells.devices()).map(|device| cells.missing(device)).max().unwrap_or(0);
+                u128::from(local) * u128::from(most) / u128::from(cells.in_block())
+            }
             // A group of one has nobody to send to.
             Collective::Broadcast { .. } => u128::from(local) * u128::from(n > 1),
             Collective::Slice { .. } | Collective::Open { .. } => 0,
         };
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
+    /// The cells of a move from one sharding to another, in the groups in which it goes on.
+    pub fn cells(&self, from: &Sharding, to: &Sharding, mesh: &Mesh) -> Cells {
+        let axes = self.axes(from, mesh);
+        let on = |sharding: &Sharding| -> Vec<Axes> { sharding.dims.iter().map(|dim| dim.within(axes)).collect() };
+        Cells::new(mesh, axes.in_order(), &on(from), &on(to))
     }
 
     /// As it stands in the book: `AllGather_X`, `ReduceScatter_{X,K}`; `dim_name` names a dim of the array.
@@ -277,7 +316,9 @@ impl Collective {
                 format!("{kind}_{{{},{}}}", items(*axes, mesh), dim_name(*to))
             }
             Collective::Slice { axes, .. } => format!("{kind}_{}", axes.names(mesh)),
-            Collective::Permute { .. } => format!("{kind}_{}", self.axes(from, mesh).names(mesh)),
+            Collective::Permute { .. } | Collective::Reshard { .. } => {
+                format!("{kind}_{}", self.axes(from, mesh).names(mesh))
+            }
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Options {
     pub strict: bool,
     /// Whether steps may be done in pieces and in another order, so that they overlap.
     pub overlap: Overlapping,
+    /// Whether chains of moves may be done as one.
+    pub reshard: Resharding,
     /// For each product the ways in which it could have been done are told too; that takes time.
     pub alternatives: bool,
     /// How much the planner may look at.
@@ -45,6 +47,17 @@ impl Options {
     pub fn assumes_hardware(&self, program: &Program) -> bool {
         program.hardware.is_none() && self.hardware.is_none()
     }
+}
+
+/// How a value goes from one layout to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Resharding {
+    /// By collectives, one after the other
+    Chains,
+    /// At once by the best ways on the links, where that is faster
+    #[default]
+    Auto,
 }
 
 /// Whether the steps of a plan overlap.
@@ -222,6 +235,8 @@ pub fn check_strict(
     program: &Program,
     options: &Options,
 ) -> Result<(), Diagnostics> {
+    // What is written are collectives, one after the other.
+    let options = &Options { reshard: Resharding::Chains, ..options.clone() };
     let strict = Options { strict: true, ..options.clone() };
     let planned = |program: &Program, options: &Options| plan(program, &machine(program, options)?, options);
     let Err(mut found) = planned(program, &strict) else { return Ok(()) };
@@ -276,10 +291,19 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         true => fastest.with_recipes(&tuner().fewest_operations(), by_clock),
     };
     expect::within_limits(&plan, topology).map_err(|breach| Diagnostics::of(&breach))?;
-    Ok(match options.overlap {
+    let first = tuner();
+    let overlapped = |plan: Plan| match options.overlap {
         Overlapping::None => plan,
-        Overlapping::Auto => overlap::overlapped(plan, |pieces| tuner().repeated(pieces), &machine),
-    })
+        Overlapping::Auto => overlap::overlapped(plan, |pieces| tuner().sharing(&first).repeated(pieces), &machine),
+    };
+    let by_time = by_clock && costs.objective() == plan::Objective::Time && !options.strict;
+    let resharded = match options.reshard {
+        Resharding::Auto if by_time => plan.with_reshards(&first),
+        Resharding::Auto | Resharding::Chains => None,
+    };
+    let resharded = resharded.filter(|plan| expect::within_limits(plan, topology).is_ok()).map(overlapped);
+    let plan = overlapped(plan);
+    Ok(resharded.filter(|other| other.time() < plan.time()).unwrap_or(plan))
 }
 
 /// Whether the operations of a plan together are more than the proof takes. They are put together only where it may be so.

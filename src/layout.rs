@@ -103,6 +103,13 @@ impl Sharding {
         Some((dim, mesh.group_size(minor)))
     }
 
+    /// The dim on which the axis stands, and how many pieces it is cut in before that.
+    pub fn block_of(&self, axis: AxisId, mesh: &Mesh) -> Option<(usize, u64)> {
+        let dim = self.dim_of(axis)?;
+        let major = self.dims[dim].iter().take_while(|other| *other != axis);
+        Some((dim, mesh.group_size(major)))
+    }
+
     /// The same dims with no open sum.
     pub fn closed(mut self) -> Sharding {
         self.set_open(AxisSet::NONE);

@@ -46,6 +46,7 @@
 //! ```
 
 mod amount;
+pub mod cells;
 pub mod characters;
 pub mod collective;
 pub mod diag;
@@ -66,6 +67,7 @@ pub mod packing;
 mod parallel;
 pub mod passes;
 pub mod route;
+pub mod routing;
 pub mod span;
 pub mod supply;
 pub mod units;

@@ -221,7 +221,12 @@ impl Axes {
         begins.then(|| self.iter().skip(prefix.len()).collect())
     }
 
-    /// The list without some axes.
+    /// Those that are in a set, in order.
+    pub fn within(self, axes: AxisSet) -> Axes {
+        self.iter().filter(|axis| axes.contains(*axis)).collect()
+    }
+
+    /// Those that are not in a set, in order.
     pub fn without(self, axes: AxisSet) -> Axes {
         self.iter().filter(|axis| !axes.contains(*axis)).collect()
     }

@@ -61,6 +61,9 @@ pub enum Method {
     IdleAxis,
     /// Along trees that are made for the links there are, in chunks: no link carries more than it must.
     TreePacking,
+    /// Each piece from the nearest device that has it to all that want it, on ways that are chosen so that links carry
+    /// equally much.
+    Routed,
 }
 
 /// The methods that are one idea with other numbers.
@@ -123,7 +126,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 29] = [
+    pub const ALL: [Method; 30] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -153,6 +156,7 @@ impl Method {
         Method::QuadDirectionalRing,
         Method::IdleAxis,
         Method::TreePacking,
+        Method::Routed,
     ];
 
     /// As it is written after `using`.
@@ -187,6 +191,7 @@ impl Method {
             Method::QuadDirectionalRing => "quad_directional_ring",
             Method::IdleAxis => "idle_axis",
             Method::TreePacking => "tree_packing",
+            Method::Routed => "routed",
         }
     }
 
@@ -210,7 +215,8 @@ impl Method {
             Method::Direct | Method::DirectHalves | Method::DirectParity | Method::Bundled => Family::Direct,
             Method::LinkByLink | Method::LineBundled | Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
-            Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis | Method::TreePacking => Family::Several,
+            Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis => Family::Several,
+            Method::TreePacking | Method::Routed => Family::Several,
         }
     }
 

@@ -499,7 +499,9 @@ impl<'a> Speller<'a> {
         let (mesh, dims) = (&self.plan.program.mesh, &self.plan.program.dims);
         let called = collective.name(&from.sharding, mesh, |dim| dims.name(from.dims[dim].id));
         let head = match collective {
-            Collective::Permute { .. } | Collective::Slice { .. } => format!("{name}{brackets}"),
+            Collective::Permute { .. } | Collective::Reshard { .. } | Collective::Slice { .. } => {
+                format!("{name}{brackets}")
+            }
             Collective::AllGather { .. }
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }

@@ -15,13 +15,16 @@
 use super::load::{Load, Units};
 use crate::collective::Collective;
 use crate::layout::{Layout, Sharding};
-use crate::mesh::{AxisId, AxisSet, Wiring};
+use crate::mesh::{AxisId, AxisSet, DeviceId, Wiring};
 use crate::topology::Topology;
 use crate::units::Time;
 use itertools::Itertools;
 
 /// Of lists of axes that cut a dim in more blocks than this it is not counted which blocks stay.
 const MOST_BLOCKS: u64 = 1 << 16;
+
+/// Where cells times devices are more than this they are not counted.
+const MOST_LOOKED_AT: u128 = 1 << 18;
 
 /// How long the links along some axes of the machine are busy with a collective, if all of them are all the time.
 ///
@@ -92,6 +95,7 @@ impl Places<'_> {
             Collective::AllReduce { .. } => whole(&to).saturating_mul(places * copies + places - 2),
             Collective::AllToAll { .. } => self.exchanged(whole(&from.sharding), group, copies),
             Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, &to),
+            Collective::Reshard { .. } => self.resharded(collective, from, &to),
             Collective::Slice { .. } | Collective::Open { .. } => 0,
         }
     }
@@ -122,6 +126,34 @@ impl Places<'_> {
         let distance: u128 = along.chain(through.sorted()).sum();
         let n = self.size(group);
         distance.saturating_add((whole / n * (n - 1)).saturating_mul(copies - 1))
+    }
+
+    /// The cells that a place needs and none of its devices has; 0, which is less, where these are too many to be counted.
+    fn resharded(&self, collective: &Collective, from: &Layout, to: &Sharding) -> u128 {
+        let mesh = &self.topology.mesh;
+        let axes = collective.axes(&from.sharding, mesh);
+        let cells = collective.cells(&from.sharding, to, mesh);
+        if u128::from(cells.count()) * cells.devices() as u128 > MOST_LOOKED_AT {
+            return 0;
+        }
+        let device = |rank: usize| mesh.with_rank(DeviceId(0), axes.iter(), rank as u64);
+        let place = |rank: usize| mesh.rank(device(rank), axes.intersection(self.counted).iter());
+        let members = (0..cells.devices()).map(|rank| (place(rank), rank)).into_group_map();
+        let lacking = members.values().map(|ranks| {
+            let lacks = |number: &u64| {
+                let cell = cells.cell(*number);
+                ranks.iter().any(|rank| cells.after.has(*rank, &cell))
+                    && !ranks.iter().any(|rank| cells.before.has(*rank, &cell))
+            };
+            (0..cells.count()).filter(lacks).count() as u128
+        });
+        let lacking: u128 = lacking.sum();
+        // The other groups, each with data of its own, or copies of them.
+        let others = mesh.axis_ids().filter(|axis| !axes.contains(*axis));
+        let is_apart = |axis: &AxisId| self.counted.contains(*axis) || from.sharding.used().contains(*axis);
+        let groups = u128::from(mesh.group_size(others.filter(is_apart)));
+        let local = u128::from(from.local_bytes(mesh).0);
+        local * lacking * groups / u128::from(cells.in_block())
     }
 
     /// Whole shards go elsewhere: what a place needs and did not have.

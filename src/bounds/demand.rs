@@ -115,6 +115,22 @@ impl Demand {
                 }
                 shards.into_values().map(|(holders, needers)| moved(holders, needers)).collect()
             }
+            Collective::Reshard { to, .. } => {
+                let cells = collective.cells(&from.sharding, to, mesh);
+                let those = |group: u64, has: &dyn Fn(usize) -> bool| -> Vec<usize> {
+                    let ranks = (0..n).filter(|rank| has(usize::try_from(*rank).expect("a rank")));
+                    ranks.flat_map(|rank| at(group, rank)).collect()
+                };
+                let of = |(group, number): (u64, u64)| {
+                    let cell = cells.cell(number);
+                    let holders = those(group, &|rank| cells.before.has(rank, &cell));
+                    let needers = those(group, &|rank| cells.after.has(rank, &cell));
+                    moved(holders, needers)
+                };
+                let numbers = |group| (0..cells.count()).map(move |number| (group, number));
+                let pieces = groups.clone().flat_map(numbers).map(of);
+                pieces.filter(|piece| piece.needers.iter().any(|at| !piece.contributions[0].contains(at))).collect()
+            }
             Collective::Broadcast { .. } => {
                 groups.clone().map(|group| moved(at(group, 0), by_group[&group].clone())).collect()
             }
@@ -122,6 +138,10 @@ impl Demand {
         };
         let (divisor, full) = match collective {
             Collective::ReduceScatter { .. } => (u128::from(n), local),
+            Collective::Reshard { to, .. } => {
+                let in_block = collective.cells(&from.sharding, to, mesh).in_block();
+                (u128::from(in_block), local.saturating_mul(u128::from(n)))
+            }
             Collective::AllToAll { .. } => (u128::from(n), local.saturating_mul(u128::from(n))),
             Collective::AllGather { .. } | Collective::Permute { .. } => (1, local.saturating_mul(u128::from(n))),
             Collective::AllReduce { .. }

@@ -88,6 +88,7 @@ impl Certificate {
 /// may be below that of [`certificate`] there, and where axes are parts of the axes of the machine.
 pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -> Bound {
     let links = match Shape::of(topology) {
+        _ if matches!(collective, Collective::Reshard { .. }) => by_cells(collective, from, topology).bound,
         Shape::Regular => regular::bound(collective, from, topology),
         Shape::Degraded | Shape::Shared => {
             let demand = Demand::new(collective, from, &topology.mesh);
@@ -120,7 +121,8 @@ impl<'a> Bounds<'a> {
     /// See [`collective`].
     pub fn collective(&self, collective: &Collective, from: &Layout) -> Bound {
         // Where links differ it counts who sends to whom.
-        if !self.regular && matches!(collective, Collective::Permute { .. }) {
+        let by_whom = matches!(collective, Collective::Permute { .. }) && !self.regular;
+        if by_whom || matches!(collective, Collective::Reshard { .. }) {
             return self::collective(collective, from, self.topology);
         }
         let mesh = &self.topology.mesh;
@@ -139,6 +141,7 @@ pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) 
 /// What the links allow.
 fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
     match Shape::of(topology) {
+        _ if matches!(collective, Collective::Reshard { .. }) => by_cells(collective, from, topology),
         Shape::Regular => {
             let certificate = regular::certificate(collective, from, topology);
             Certificate { largest: certificate.largest && !(topology.is_degraded() || shares(topology)), ..certificate }
@@ -150,6 +153,22 @@ fn by_links(collective: &Collective, from: &Layout, topology: &Topology) -> Cert
         Shape::Rest => parts::certificate(collective, from, topology),
     }
 }
+
+/// The bound of a move from any sharding to any other: by the cells that go, where these and the devices are few.
+fn by_cells(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
+    let mesh = &topology.mesh;
+    let whole = topology.axes.iter().all(|links| links.apart == 1);
+    let Collective::Reshard { to, .. } = collective else { return parts::certificate(collective, from, topology) };
+    let cells = collective.cells(&from.sharding, to, mesh).count();
+    if !whole || mesh.device_count() > irregular::MOST_DEVICES || cells > MOST_CELLS {
+        return parts::certificate(collective, from, topology);
+    }
+    let demand = Demand::new(collective, from, mesh);
+    irregular::certificate(&Graph::of(topology), &demand, &topology.machine, topology.scale)
+}
+
+/// More cells than these are not looked at one by one.
+const MOST_CELLS: u64 = 1 << 12;
 
 /// How the bounds of a machine are found.
 enum Shape {

@@ -72,11 +72,16 @@ fn bound_and_load(collective: &Collective, from: &Layout, topology: &Topology) -
         Collective::Permute { .. } => load(local, 1, strongest_device(topology, wired(topology, all))),
         // The weakest device needs all, over its own links.
         Collective::Broadcast { .. } => load(local, 1, weakest_device(topology, wired(topology, axes.union(idle)))),
+        // Somebody lacks this much of its block.
+        Collective::Reshard { .. } => {
+            let missing = u128::from(collective.bytes_received(from, mesh).0);
+            load(missing, 1, strongest_device(topology, wired(topology, all)))
+        }
         Collective::Slice { .. } | Collective::Open { .. } => None,
     };
     let bandwidth = heaviest.map_or(Time::ZERO, |load: Load| load.time(topology));
     let latency = match collective {
-        Collective::Permute { .. } => {
+        Collective::Permute { .. } | Collective::Reshard { .. } => {
             axes.iter().map(|axis| topology.links(axis).hop_latency).min().unwrap_or_default()
         }
         Collective::AllGather { .. }

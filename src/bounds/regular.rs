@@ -83,7 +83,8 @@ impl<'a> Regular<'a> {
         let rates = topology.axes.iter().map(|links| u128::from(links.one_way.per_second()));
         let full = match collective {
             Collective::AllGather { .. } | Collective::AllToAll { .. } | Collective::Permute { .. } => n * n,
-            Collective::ReduceScatter { .. }
+            Collective::Reshard { .. }
+            | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
             | Collective::Broadcast { .. }
             | Collective::Slice { .. }
@@ -132,7 +133,8 @@ impl<'a> Regular<'a> {
             }
             // A box without the first place needs all; so has a line in which that is an end.
             Collective::Broadcast { .. } => boxes().map(|whole| self.summed(whole, self.n)).collect(),
-            Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
+            // See `parts.rs`.
+            Collective::Reshard { .. } | Collective::Slice { .. } | Collective::Open { .. } => Vec::new(),
         }
     }
 
@@ -159,7 +161,7 @@ impl<'a> Regular<'a> {
             // Parts that tear copies apart could need more.
             Collective::AllReduce { .. } | Collective::AllToAll { .. } => few && self.roles.idle.is_empty(),
             Collective::Broadcast { .. } => few,
-            Collective::Permute { .. } => false,
+            Collective::Permute { .. } | Collective::Reshard { .. } => false,
             Collective::Slice { .. } | Collective::Open { .. } => true,
         }
     }
@@ -270,7 +272,7 @@ impl<'a> Regular<'a> {
     fn latency(&self, collective: &Collective) -> Time {
         let axes = self.roles.group.iter();
         match collective {
-            Collective::Permute { .. } => {
+            Collective::Permute { .. } | Collective::Reshard { .. } => {
                 axes.map(|axis| self.topology.links(axis).hop_latency).min().unwrap_or_default()
             }
             Collective::AllGather { .. }

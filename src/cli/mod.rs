@@ -31,7 +31,7 @@ mod schedule;
 mod show;
 mod snapshot;
 
-use crate::compiler::{Options, Overlapping};
+use crate::compiler::{Options, Overlapping, Resharding};
 use crate::costs::CostModel;
 use crate::recipe::Lowering;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -116,6 +116,9 @@ struct Common {
     /// Whether steps are done in pieces and in another order, so that links carry some while devices compute others
     #[arg(long, value_enum, default_value_t)]
     overlap: Overlapping,
+    /// How a value goes from one layout to another, where no collective is written
+    #[arg(long, value_enum, default_value_t)]
+    reshard: Resharding,
     /// Only collectives and moves that are written may communicate
     #[arg(long)]
     strict: bool,
@@ -156,7 +159,17 @@ impl Common {
         let lowering = Lowering { keep_all_gather: self.keep_allgather, bitwise: self.bitwise };
         let budget = self.effort.start()?;
         let (latency, costs, strict) = (self.latency, self.costs, self.strict);
-        Ok(Options { hardware, latency, costs, lowering, strict, overlap: self.overlap, alternatives: false, budget })
+        Ok(Options {
+            hardware,
+            latency,
+            costs,
+            lowering,
+            strict,
+            overlap: self.overlap,
+            reshard: self.reshard,
+            alternatives: false,
+            budget,
+        })
     }
 
     /// What is not as it is by default, as it is written.
@@ -169,6 +182,9 @@ impl Common {
         }
         if self.overlap != Overlapping::default() {
             words.extend(self.overlap.to_possible_value().map(|overlap| format!("--overlap {}", overlap.get_name())));
+        }
+        if self.reshard != Resharding::default() {
+            words.extend(self.reshard.to_possible_value().map(|reshard| format!("--reshard {}", reshard.get_name())));
         }
         let flags = [
             ("--keep-allgather", self.keep_allgather),

@@ -37,7 +37,7 @@ impl Costs for Book<'_> {
             Collective::ReduceScatter { .. } => topology.reduce_scatter(axes.iter(), local),
             Collective::AllReduce { .. } => topology.all_reduce(axes.iter(), local),
             Collective::AllToAll { .. } => topology.all_to_all(axes.iter(), full),
-            Collective::Permute { .. } => topology.permute(axes.iter(), local),
+            Collective::Permute { .. } | Collective::Reshard { .. } => topology.permute(axes.iter(), local),
             Collective::Broadcast { .. } => topology.broadcast(axes.iter(), local),
             Collective::Slice { .. } | Collective::Open { .. } => return limited(Time::ZERO, Limit::Free),
         };

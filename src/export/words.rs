@@ -215,6 +215,15 @@ impl Sentence<'_> {
             }
             Collective::AllToAll { axes, from, to } => self.exchange(*axes, *from, *to),
             Collective::Permute { to } => self.permute(collective, to),
+            // What others have no word for is said step by step.
+            Collective::Reshard { by, .. } => {
+                let mut from = self.from.clone();
+                for step in by {
+                    self.words.extend(words(step, &from, mesh, vocabulary));
+                    let to = step.apply(&from.sharding, mesh);
+                    from.sharding = to.expect("each step goes on from the one before");
+                }
+            }
             Collective::Broadcast { axes } => {
                 let axes = axes.in_order();
                 self.words.push(Word::First { axes });

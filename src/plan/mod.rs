@@ -24,6 +24,7 @@ mod pipeline;
 mod prices;
 mod print;
 mod reshard;
+mod reshards;
 mod score;
 mod search;
 mod splits;
@@ -488,6 +489,29 @@ impl Plan {
         self
     }
 
+    /// The plan with these steps alone, in this order.
+    ///
+    /// - `step`: what one of them is then, and its operands, which come before it.
+    fn rearranged(mut self, order: &[StepId], step: impl Fn(&Plan, StepId) -> (Step, Vec<StepId>)) -> Plan {
+        let mut steps = DiGraph::new();
+        let mut place = vec![StepId::end(); self.steps.node_count()];
+        for id in order {
+            let (step, operands) = step(&self, *id);
+            place[id.index()] = steps.add_node(step);
+            for (at, operand) in (0..).zip(operands) {
+                steps.add_edge(place[operand.index()], place[id.index()], at);
+            }
+        }
+        let new = |id: &mut StepId| *id = place[id.index()];
+        self.steps = steps;
+        self.outputs.iter_mut().chain(&mut self.filled).chain(self.kernels.iter_mut().flatten()).for_each(new);
+        self.carried.iter_mut().for_each(|(first, last)| {
+            new(first);
+            new(last);
+        });
+        self
+    }
+
     /// The layout of the first operand of a step.
     fn operand(&self, id: StepId) -> Option<&Layout> {
         self.operands(id).first().map(|operand| &self.step(*operand).layout)
@@ -496,6 +520,11 @@ impl Plan {
     /// Whether no plan of its axes and moves is better under the cost model.
     pub fn is_optimal(&self) -> bool {
         self.stop == Stop::Optimal
+    }
+
+    /// The time of the whole schedule, where that is known, else that of the steps one after the other.
+    pub fn time(&self) -> Time {
+        self.overlap.whole.map_or_else(|| self.totals().time(), |whole| whole.time)
     }
 
     /// The sums over all steps.

@@ -99,7 +99,7 @@ fn cut(program: &Program, mesh: Mesh, parts: &[Axes]) -> Program {
                 | Collective::Open { axes } => *axes = set(*axes),
                 Collective::ReduceScatter { dims } => dims.iter_mut().for_each(|axes| *axes = list(*axes)),
                 Collective::AllToAll { axes, .. } | Collective::Slice { axes, .. } => *axes = list(*axes),
-                Collective::Permute { to } => *to = sharding(to),
+                Collective::Permute { to } | Collective::Reshard { to, .. } => *to = sharding(to),
             }
         }
     }

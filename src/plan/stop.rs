@@ -18,6 +18,8 @@ pub enum Stop {
     Time,
     /// The limit on work, which is in proportion to no clock.
     Work,
+    /// Chains of moves are done as one, which the search does not know: no bound is known then.
+    Reshards,
     /// Everything was searched, but the bound that was found lies below the plan.
     Gap,
 }
@@ -33,6 +35,7 @@ impl Stop {
             Stop::Memory => "memory",
             Stop::Time => "time",
             Stop::Work => "work",
+            Stop::Reshards => "reshards",
             Stop::Gap => "gap",
         }
     }

@@ -122,6 +122,8 @@ fn narrowed(collective: &Collective, units: AxisSet) -> Option<Collective> {
         Collective::AllToAll { axes, from, to } => Collective::AllToAll { axes: of_list(*axes)?, from: *from, to: *to },
         Collective::Slice { axes, dim } => Collective::Slice { axes: of_list(*axes)?, dim: *dim },
         Collective::Permute { to } => Collective::Permute { to: stripped(to, units) },
+        // Plans are brought to it afterwards.
+        Collective::Reshard { .. } => return None,
     })
 }
 
@@ -148,12 +150,26 @@ fn labelled(program: &Program, mut plan: Plan) -> Plan {
         written.values[step.value.index()].wanted = Wanted::Exact(step.layout.sharding.clone());
     }
     // An output that another step makes is sliced by the axes that its own statement adds.
+    let added = plan.steps.node_count();
     for (place, value) in written.outputs.iter().enumerate() {
         let step = plan.outputs[place];
         plan.outputs[place] = output(&mut plan, step, *value, &written, units);
     }
     plan.program = written;
-    plan
+    in_bodies(plan, added)
+}
+
+/// The same steps, with those from `added` on in the body that they belong to: a body is a run of steps.
+fn in_bodies(plan: Plan, added: usize) -> Plan {
+    let place = |id: &StepId| {
+        let is_of_body = |other: &StepId| other.index() < added && plan.body(*other) == plan.body(*id);
+        let moves = id.index() >= added && plan.body(*id).is_some();
+        let last = plan.ids().filter(|other| moves && is_of_body(other)).last();
+        (last.unwrap_or(*id), *id)
+    };
+    let mut order: Vec<StepId> = plan.ids().collect();
+    order.sort_by_key(place);
+    plan.rearranged(&order, |plan, id| (plan.step(id).clone(), plan.operands(id)))
 }
 
 /// What is known of the value that a step makes or moves.
@@ -267,7 +283,8 @@ fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, A
             }
             Collective::ReduceScatter { dims }
         }
-        Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => collective.clone(),
+        Collective::Permute { .. } | Collective::Reshard { .. } => collective.clone(),
+        Collective::Slice { .. } | Collective::Open { .. } => collective.clone(),
     }
 }
 

@@ -287,9 +287,10 @@ impl Checker {
             Collective::AllReduce { axes } | Collective::Broadcast { axes } => (*axes, from.open),
             Collective::ReduceScatter { .. } => (collective.axes(from, &self.mesh), from.open),
             Collective::AllToAll { axes, .. } => (axes.set(), from.dim_axes()),
-            Collective::Permute { .. } | Collective::Slice { .. } | Collective::Open { .. } => {
-                (AxisSet::NONE, AxisSet::NONE)
-            }
+            Collective::Permute { .. }
+            | Collective::Reshard { .. }
+            | Collective::Slice { .. }
+            | Collective::Open { .. } => (AxisSet::NONE, AxisSet::NONE),
         };
         if axes.is_empty() {
             return fail("there is nothing to do".to_owned(), used);
@@ -334,6 +335,7 @@ impl Checker {
             Collective::AllReduce { .. }
             | Collective::ReduceScatter { .. }
             | Collective::Permute { .. }
+            | Collective::Reshard { .. }
             | Collective::Broadcast { .. }
             | Collective::Slice { .. }
             | Collective::Open { .. } => fail("it cannot be applied there".to_owned(), used),

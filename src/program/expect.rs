@@ -10,7 +10,7 @@ use crate::span::Span;
 use crate::syntax::{self, Amount, Measure, Name, NamedMove};
 
 /// The moves that can be expected.
-const KINDS: [&str; 6] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Broadcast"];
+const KINDS: [&str; 7] = ["AllGather", "ReduceScatter", "AllReduce", "AllToAll", "Permute", "Reshard", "Broadcast"];
 
 /// What one line expects.
 #[derive(Clone, Debug, PartialEq, Eq)]

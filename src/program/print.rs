@@ -97,6 +97,7 @@ impl Program {
                     | Collective::ReduceScatter { .. }
                     | Collective::AllReduce { .. }
                     | Collective::Permute { .. }
+                    | Collective::Reshard { .. }
                     | Collective::Broadcast { .. }
                     | Collective::Slice { .. }
                     | Collective::Open { .. } => name,

@@ -39,7 +39,7 @@ impl<'c> Candidate<'c> {
         Candidate { build: Box::new(move |_| stages.clone()), counts: vec![1], least_saving: LEAST_SAVING }
     }
 
-    fn new(stage: impl Fn(u64) -> Stage + 'c, counts: Vec<u64>, least_saving: u128) -> Candidate<'c> {
+    pub(super) fn new(stage: impl Fn(u64) -> Stage + 'c, counts: Vec<u64>, least_saving: u128) -> Candidate<'c> {
         Candidate { build: Box::new(move |chunks| vec![stage(chunks)]), counts, least_saving }
     }
 

@@ -12,6 +12,7 @@ mod packing;
 mod part;
 mod permute;
 mod problem;
+mod routed;
 mod trial;
 mod tuner;
 mod uneven;
@@ -25,7 +26,7 @@ use crate::collective::CollectiveKind;
 use crate::function::Function;
 use crate::mesh::{Axes, AxisId, AxisSet, Wiring};
 use crate::operator::Operator;
-use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad};
+use crate::schedule::methods::{self, Borrowed, Destination, Method, Multiport, Packed, Quad, Routed};
 use crate::schedule::{Builder, CoordMap, Cut, OpId};
 
 /// What the best is.
@@ -185,6 +186,8 @@ pub enum Stage {
         /// Of the rest.
         rest: Vec<Stage>,
     },
+    /// Each piece goes along a tree of its own.
+    Routed(Routed),
     /// Whole shards change places.
     Permute {
         /// The axes that span a group.
@@ -212,10 +215,11 @@ impl Recipe {
         emit(&self.stages, self.operator, &mut builder.with_equal_copies(self.equal_copies), value)
     }
 
-    /// The axes that it borrows: those of its stages that hold copies.
+    /// The axes that its stages may borrow since they hold copies, and perhaps others that take part.
     pub fn borrowed(&self) -> AxisSet {
         let of = |stage: &Stage| match stage {
             Stage::Borrowed { both, .. } => both.idle.0.set(),
+            Stage::Routed(routed) => routed.axes.set(),
             _ => AxisSet::NONE,
         };
         self.stages.iter().map(of).fold(AxisSet::NONE, AxisSet::union)
@@ -290,6 +294,7 @@ impl Stage {
                 });
                 builder.assemble(extents.clone(), extents, parts.to_vec())
             }
+            Stage::Routed(routed) => routed.emit(builder, value),
             Stage::Permute { axes, sources } => methods::permute(builder, axes.clone(), value, sources.clone()),
             Stage::Mask { axes } => builder.mask(value, axes.clone()),
             Stage::Slice { axes, dim } => {
@@ -341,6 +346,10 @@ impl Stage {
             Stage::Split { even, rest, .. } => {
                 *even = renumbered(even, axis);
                 *rest = renumbered(rest, axis);
+            }
+            Stage::Routed(routed) => {
+                routed.axes = run(&routed.axes);
+                routed.before.iter_mut().chain(&mut routed.after).for_each(|axes| *axes = run(axes));
             }
             Stage::Permute { axes, .. } | Stage::Mask { axes } | Stage::Slice { axes, .. } => *axes = list(axes),
         }

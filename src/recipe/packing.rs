@@ -31,6 +31,7 @@ pub(super) fn trees(topology: &Topology, kind: CollectiveKind, axes: Axes) -> Op
         CollectiveKind::AllReduce => packing::spanning(&network)?,
         CollectiveKind::AllToAll
         | CollectiveKind::Permute
+        | CollectiveKind::Reshard
         | CollectiveKind::Broadcast
         | CollectiveKind::Slice
         | CollectiveKind::Open => return None,

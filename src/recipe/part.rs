@@ -85,6 +85,9 @@ impl Part {
             }
             Collective::Slice { axes, dim } => Collective::Slice { axes: self.axes(*axes), dim: *dim },
             Collective::Permute { to } => Collective::Permute { to: self.sharding(to) },
+            Collective::Reshard { to, by } => {
+                Collective::Reshard { to: self.sharding(to), by: by.iter().map(|step| self.collective(step)).collect() }
+            }
         }
     }
 }

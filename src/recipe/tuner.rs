@@ -7,12 +7,14 @@ use super::trial::{self, Trial};
 use super::uneven::{cut_at, scatters};
 use super::{Lowering, Objective, Recipe, Stage, idle, permute};
 use crate::collective::{Collective, CollectiveKind};
+use crate::dtype::DType;
 use crate::function::{Function, Unary};
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Wiring};
 use crate::method::Method;
 use crate::operator::Operator;
 use crate::packing::Branching;
+use crate::routing::Round;
 use crate::schedule::{Schedule, Verified};
 use crate::sim::clock::AxisLoad;
 use crate::sim::usage::{self, StepUsage, Working};
@@ -87,10 +89,16 @@ pub struct Tuner<'a> {
     working: Memory<Asked, Working>,
     /// The trees of a collective over these axes, whatever it moves; none where they cannot be packed.
     pub(super) trees: Memory<(CollectiveKind, Axes), Option<Vec<Branching>>>,
+    /// The ways of moves from any sharding to any other, whatever they move.
+    pub(super) ways: Rc<Memory<Move, Arc<Vec<Round>>>>,
 }
 
 /// What a recipe was asked for.
 type Asked = (Collective, Layout, Option<Method>);
+
+/// A move: the axes of its groups, those on each dim before it and after it, the chunks of a cell, and for how long each
+/// link is busy with one.
+pub(super) type Move = (Axes, Vec<Axes>, Vec<Axes>, u64, Vec<u64>);
 
 /// What has been found out.
 type Memory<K, V> = RefCell<FxHashMap<K, V>>;
@@ -117,6 +125,7 @@ impl<'a> Tuner<'a> {
             parts: RefCell::default(),
             working: RefCell::default(),
             trees: RefCell::default(),
+            ways: Rc::default(),
         }
     }
 
@@ -137,6 +146,12 @@ impl<'a> Tuner<'a> {
     #[must_use]
     pub fn repeated(self, repeats: u64) -> Tuner<'a> {
         Tuner { repeats, ..self }
+    }
+
+    /// The same, with the ways that another has found on the same machine.
+    #[must_use]
+    pub fn sharing(self, other: &Tuner<'_>) -> Tuner<'a> {
+        Tuner { ways: Rc::clone(&other.ways), ..self }
     }
 
     /// The machine.
@@ -170,6 +185,12 @@ impl<'a> Tuner<'a> {
         let idle = |sharding: &_| idle::fastest(&self.topology, sharding);
         let (busy, choice) = match Problem::new(collective, from, asked, mesh, idle) {
             Some(problem) => (problem.busy(), self.best(&self.in_order(problem))?),
+            None if collective.kind() == CollectiveKind::Reshard => {
+                let size = axes.group_size(mesh);
+                let too_large = || Flaw::TooLarge { kind: collective.kind(), axis: axes.names(mesh).to_string(), size };
+                let (busy, choice) = self.resharded(collective, from).ok_or_else(too_large)?;
+                (busy, Rc::new(choice))
+            }
             None => (axes, Rc::new(Choice { stages: self.plain(collective, from), trial: None })),
         };
         let mut stages = choice.stages.clone();
@@ -254,6 +275,7 @@ impl<'a> Tuner<'a> {
             | Collective::ReduceScatter { .. }
             | Collective::AllReduce { .. }
             | Collective::AllToAll { .. }
+            | Collective::Reshard { .. }
             | Collective::Broadcast { .. } => Vec::new(),
         }
     }
@@ -354,12 +376,55 @@ impl<'a> Tuner<'a> {
         best
     }
 
+    /// A move from any sharding to any other, along the axes on which it takes less time: those on which the shardings
+    /// differ, or with them those along which both hold copies.
+    fn resharded(&self, collective: &Collective, from: &Layout) -> Option<(AxisSet, Choice)> {
+        let Collective::Reshard { to, .. } = collective else { return None };
+        let mesh = &self.topology.mesh;
+        let differ = collective.axes(&from.sharding, mesh);
+        let long = mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1);
+        let copies = long.collect::<AxisSet>().without(from.sharding.used().union(to.used()));
+        let groups = [Some(differ), Some(differ.union(copies)).filter(|_| !copies.is_empty())];
+        let tried = groups.into_iter().flatten().filter_map(|group| {
+            let candidate = self.routed(from, to, group)?;
+            let extents = from.local_extents(mesh);
+            let mut best: Option<Tried> = None;
+            let (mut idle, mut least) = (0, 0);
+            // In more chunks links are more equally busy, and wait less for what goes over several of them.
+            while idle < 2
+                && let Some(chunks) = candidate.counts.iter().copied().find(|count| *count >= least)
+                && let Some(tried) = self.trial_on(group, (from.dtype, &extents), candidate.stages(chunks), Time::MAX)
+            {
+                let saves = best.as_ref().is_none_or(|best| {
+                    let known = best.trial.time.ticks();
+                    tried.trial.time.ticks() < known - known / candidate.least_saving
+                });
+                idle = if saves { 0 } else { idle + 1 };
+                best = if saves { Some(tried) } else { best };
+                least = 2 * chunks;
+            }
+            Some((group, best?))
+        });
+        let (group, Tried { trial, stages, .. }) = tried.min_by_key(|(_, tried)| tried.figure(self.repeats))?;
+        Some((group, Choice { stages, trial: Some(trial) }))
+    }
+
     /// What the clock says of some stages; `None` as well if they take the time of the limit or more.
     fn trial(&self, problem: &Problem, stages: Vec<Stage>, limit: Time) -> Option<Tried> {
-        let part = self.part(problem.busy());
+        self.trial_on(problem.busy(), (problem.dtype, &problem.extents), stages, limit)
+    }
+
+    /// The same of a block, on the axes that take part.
+    fn trial_on(
+        &self,
+        busy: AxisSet,
+        (dtype, extents): (DType, &[u64]),
+        stages: Vec<Stage>,
+        limit: Time,
+    ) -> Option<Tried> {
+        let part = self.part(busy);
         let recipe = Recipe { operator: Operator::Sum, equal_copies: self.lowering.bitwise, stages };
         let there = recipe.renumbered(&|axis| part.axis(axis));
-        let (dtype, extents) = (problem.dtype, &problem.extents);
         let schedule = trial::of_block(&part.topology, dtype, extents, |builder, input| there.emit(builder, input));
         let trial = part_trial(&part, &schedule, limit)?;
         let received = match self.objective {

@@ -172,6 +172,7 @@ fn operation(plan: &Plan, id: StepId) -> (&'static str, Vec<String>, Option<Stri
         Collective::AllToAll { to, .. } => Some(name(*to)),
         Collective::AllReduce { .. }
         | Collective::Permute { .. }
+        | Collective::Reshard { .. }
         | Collective::Broadcast { .. }
         | Collective::Open { .. } => None,
     };

@@ -41,6 +41,10 @@ impl Findings<'_> {
                 _ => format!("no plan of these moves, {axes}, takes less simulated time step by step"),
             };
         }
+        if plan.stop == Stop::Reshards {
+            let layouts = "the layouts are those of the best plan that was found with chains of collectives";
+            return format!("{layouts}; each `Reshard` does such a chain as one");
+        }
         let why = match plan.stop {
             Stop::Pins => "products were done as they were pinned",
             Stop::Methods => "collectives are done by the methods that are asked for",
@@ -48,7 +52,7 @@ impl Findings<'_> {
             Stop::Memory => "only some moves were searched, as `--max-memory` bounds the search",
             Stop::Time => "the search ended at its time limit, which `--time-limit` sets",
             Stop::Work => "the search ended at its limit on work",
-            Stop::Gap | Stop::Optimal => "no cheaper one was found",
+            Stop::Gap | Stop::Optimal | Stop::Reshards => "no cheaper one was found",
         };
         let bound = self.seconds(plan.lower_bound);
         if bound.is_next_to_nothing() {

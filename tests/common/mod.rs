@@ -15,7 +15,7 @@ pub mod tools;
 pub mod usage;
 
 use itertools::Itertools;
-use shardc::compiler::{self, Compiled, Options, Overlapping};
+use shardc::compiler::{self, Compiled, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::diag::Diagnostics;
 use shardc::plan::{StepId, StepOp};
@@ -40,7 +40,7 @@ pub fn compile_lowered(source: &str, lowering: Lowering) -> Compiled {
 
 /// Compiles a program that is right, each step as a whole and in the order of the program.
 pub fn apart(source: &str) -> Compiled {
-    compile_by(source, &Options { overlap: Overlapping::None, ..Options::default() })
+    compile_by(source, &Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() })
 }
 
 fn compile_by(source: &str, options: &Options) -> Compiled {

@@ -39,7 +39,9 @@ pub fn schedule(
         CollectiveKind::AllReduce => (open, closed([Axes::NONE; 2])),
         CollectiveKind::AllToAll => (rows, closed([Axes::NONE, axes])),
         CollectiveKind::Broadcast => (Sharding { operator: Operator::Root, ..open.clone() }, closed([Axes::NONE; 2])),
-        CollectiveKind::Permute | CollectiveKind::Slice | CollectiveKind::Open => unreachable!("not asked for"),
+        CollectiveKind::Permute | CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open => {
+            unreachable!("not asked for")
+        }
     };
     let mut builder = Builder::new(&mut schedule, 0, Span::default());
     let given = builder.input(ArrayId(0), from);
@@ -72,6 +74,8 @@ pub fn one_axis(
             let wiring = builder.mesh().axis(x).wiring.unwrap_or(Wiring::Ring);
             methods::broadcast(builder, method, x, wiring, given, chunks)
         }
-        CollectiveKind::Permute | CollectiveKind::Slice | CollectiveKind::Open => unreachable!("not asked for"),
+        CollectiveKind::Permute | CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open => {
+            unreachable!("not asked for")
+        }
     })
 }

@@ -14,6 +14,7 @@ use shardc::collective::{Collective, CollectiveKind};
 use shardc::compiler::{self, Options, Spelling};
 use shardc::costs::CostModel;
 use shardc::export::{jax, stablehlo};
+use shardc::layout::Layout;
 use shardc::mesh::{AxisSet, Mesh};
 use shardc::operator::Operator;
 use shardc::plan::{Plan, StepOp, unroll};
@@ -64,34 +65,45 @@ fn planned(plan: &Plan, tongue: Tongue) -> Vec<Seen> {
     let mut seen = Vec::new();
     for id in plan.ids() {
         let StepOp::Collective(collective) = &plan.step(id).op else { continue };
-        if !collective.kind().sends() {
+        let mut from = plan.step(plan.operands(id)[0]).layout.clone();
+        // One move is written as the chain that it stands for.
+        let Collective::Reshard { by, .. } = collective else {
+            seen.extend(sent(collective, &from, mesh, tongue));
             continue;
-        }
-        let from = &plan.step(plan.operands(id)[0]).layout;
-        let axes = collective.axes(&from.sharding, mesh);
-        let operator = from.sharding.operator.combiner();
-        let bytes = collective.bytes_received(from, mesh).0;
-        let local = from.local_bytes(mesh).0;
-        let members = axes.group_size(mesh);
-        // What JAX has no word for is made of other collectives.
-        let (kind, bytes) = match (collective.kind(), operator) {
-            (CollectiveKind::AllGather, _) => ("all_gather", bytes),
-            (CollectiveKind::ReduceScatter, operator) if operator == Operator::Sum || tongue == Tongue::StableHlo => {
-                ("reduce_scatter", bytes)
-            }
-            (CollectiveKind::ReduceScatter, _) => ("all_to_all", bytes),
-            (CollectiveKind::AllReduce, Operator::Mul) if tongue == Tongue::Jax => {
-                ("all_gather", local * (members - 1))
-            }
-            (CollectiveKind::AllReduce, _) => ("all_reduce", bytes),
-            (CollectiveKind::AllToAll, _) => ("all_to_all", bytes),
-            (CollectiveKind::Permute, _) => ("collective_permute", bytes),
-            (CollectiveKind::Broadcast, _) => ("all_reduce", 2 * (local * (members - 1)).div_ceil(members)),
-            (CollectiveKind::Slice | CollectiveKind::Open, _) => continue,
         };
-        seen.push((kind.to_owned(), groups(mesh, axes, collective), bytes));
+        for collective in by {
+            seen.extend(sent(collective, &from, mesh, tongue));
+            from.sharding = collective.apply(&from.sharding, mesh).expect("a chain of moves");
+        }
     }
     seen
+}
+
+/// One collective; `None` where nothing is sent.
+fn sent(collective: &Collective, from: &Layout, mesh: &Mesh, tongue: Tongue) -> Option<Seen> {
+    if !collective.kind().sends() {
+        return None;
+    }
+    let axes = collective.axes(&from.sharding, mesh);
+    let operator = from.sharding.operator.combiner();
+    let bytes = collective.bytes_received(from, mesh).0;
+    let local = from.local_bytes(mesh).0;
+    let members = axes.group_size(mesh);
+    // What JAX has no word for is made of other collectives.
+    let (kind, bytes) = match (collective.kind(), operator) {
+        (CollectiveKind::AllGather, _) => ("all_gather", bytes),
+        (CollectiveKind::ReduceScatter, operator) if operator == Operator::Sum || tongue == Tongue::StableHlo => {
+            ("reduce_scatter", bytes)
+        }
+        (CollectiveKind::ReduceScatter, _) => ("all_to_all", bytes),
+        (CollectiveKind::AllReduce, Operator::Mul) if tongue == Tongue::Jax => ("all_gather", local * (members - 1)),
+        (CollectiveKind::AllReduce, _) => ("all_reduce", bytes),
+        (CollectiveKind::AllToAll, _) => ("all_to_all", bytes),
+        (CollectiveKind::Permute, _) => ("collective_permute", bytes),
+        (CollectiveKind::Broadcast, _) => ("all_reduce", 2 * (local * (members - 1)).div_ceil(members)),
+        (CollectiveKind::Reshard | CollectiveKind::Slice | CollectiveKind::Open, _) => return None,
+    };
+    Some((kind.to_owned(), groups(mesh, axes, collective), bytes))
 }
 
 /// The devices that differ along the axes alone; of a permute, all of these groups are one list of pairs.

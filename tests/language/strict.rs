@@ -13,7 +13,7 @@ fn checked(source: &str) -> Program {
 }
 
 fn planned(program: &Program, strict: bool) -> Result<Plan, shardc::diag::Diagnostics> {
-    let options = Options { strict, ..Options::default() };
+    let options = Options { strict, reshard: compiler::Resharding::Chains, ..Options::default() };
     let topology = compiler::machine(program, &options)?;
     compiler::plan(program, &topology, &options)
 }

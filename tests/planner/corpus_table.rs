@@ -6,7 +6,7 @@
 //! `SHARDC_CORPUS=write cargo test --test planner corpus_table` writes `docs/corpus.md`.
 
 use serde::Deserialize;
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
 use shardc::report::Findings;
@@ -45,7 +45,7 @@ fn planned(path: &str, more: &str, costs: CostModel) -> Result<(Plan, f64), Stri
     let source = source(path) + more;
     let (program, found) = compiler::check(&source);
     let program = program.unwrap_or_else(|| panic!("{found:?}"));
-    let options = Options { costs, overlap: Overlapping::None, ..Options::default() };
+    let options = Options { costs, overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("a machine");
     let plan = compiler::plan(&program, &topology, &options).map_err(|found| format!("{found:?}\n{source}"))?;
     let time = topology.scale.seconds(plan.totals().time()) * 1e6;

@@ -29,7 +29,7 @@ fn load(plan: &Plan, topology: &Topology, axes: AxisSet) -> Time {
 fn holds(path: &Path, costs: CostModel) -> f64 {
     let source = std::fs::read_to_string(path).expect("a program");
     let program = compiler::check(&source).0.unwrap_or_else(|| panic!("{}", path.display()));
-    let options = Options { costs, ..Options::default() };
+    let options = Options { costs, reshard: compiler::Resharding::Chains, ..Options::default() };
     let Compiled { topology, plan, schedule, .. } =
         compiler::preview(&program, &options).unwrap_or_else(|found| panic!("{found:?}"));
     let (total, show) = (plan.totals().time(), |time| topology.scale.show(time));

@@ -3,7 +3,7 @@
 
 use crate::common::{programs, short_name};
 use itertools::Itertools;
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::fusion::Fusion;
 use shardc::plan::Plan;
 use shardc::topology::Hardware;
@@ -13,7 +13,12 @@ fn plan(source: &str, fusion: Fusion) -> Option<Plan> {
     let program = compiler::check(source).0.expect("a right program");
     let named = program.hardware.as_ref().map_or(Hardware::DEFAULT, |name| name.node.as_str());
     let hardware = Hardware { fusion, ..Hardware::named(named).expect("a shipped profile") };
-    let options = Options { hardware: Some(hardware), overlap: Overlapping::None, ..Options::default() };
+    let options = Options {
+        hardware: Some(hardware),
+        overlap: Overlapping::None,
+        reshard: Resharding::Chains,
+        ..Options::default()
+    };
     let topology = compiler::machine(&program, &options).expect("it has rates");
     compiler::plan(&program, &topology, &options).ok()
 }

@@ -2,7 +2,7 @@
 
 use crate::common::compile;
 use itertools::Itertools;
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
 use shardc::sim::values;
@@ -12,7 +12,12 @@ fn planned(source: &str) -> Result<Plan, Vec<String>> {
     let codes = |found: shardc::diag::Diagnostics| found.iter().map(|found| found.code.clone()).collect::<Vec<_>>();
     let (program, diagnostics) = compiler::check(source);
     let program = program.ok_or_else(|| codes(diagnostics))?;
-    let options = Options { costs: CostModel::Book, overlap: Overlapping::None, ..Options::default() };
+    let options = Options {
+        costs: CostModel::Book,
+        overlap: Overlapping::None,
+        reshard: Resharding::Chains,
+        ..Options::default()
+    };
     let topology = compiler::machine(&program, &options).map_err(codes)?;
     compiler::plan(&program, &topology, &options).map_err(codes)
 }

@@ -2,7 +2,7 @@
 
 use crate::common::compile;
 use itertools::Itertools;
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::plan::StepOp;
 use shardc::topology::Hardware;
 use shardc::units::Time;
@@ -56,7 +56,12 @@ fn others_multiply() {
     // Without fusion the array is in memory, and the product multiplies.
     let program = compiler::check(&format!("{ground}x[B, D] = bf16(ids == iota_V) * E")).0.expect("a right program");
     let hardware = Hardware { fusion: shardc::fusion::Fusion::None, ..Hardware::named("tpu_v5p").expect("shipped") };
-    let options = Options { hardware: Some(hardware), overlap: Overlapping::None, ..Options::default() };
+    let options = Options {
+        hardware: Some(hardware),
+        overlap: Overlapping::None,
+        reshard: Resharding::Chains,
+        ..Options::default()
+    };
     let topology = compiler::machine(&program, &options).expect("it has rates");
     let plan = compiler::plan(&program, &topology, &options).expect("a plan");
     assert!(plan.totals().time() > lookup + lookup);
@@ -67,7 +72,7 @@ fn others_multiply() {
 fn no_written_layouts_take_less() {
     let time = |source: &str| -> Option<Time> {
         let program = compiler::check(source).0.unwrap_or_else(|| panic!("{source}"));
-        let options = Options { overlap: Overlapping::None, ..Options::default() };
+        let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
         let topology = compiler::machine(&program, &options).expect("it has rates");
         compiler::plan(&program, &topology, &options).ok().map(|plan| plan.totals().time())
     };

@@ -15,6 +15,7 @@ mod overlap;
 mod pins;
 mod plan_oracle;
 mod planning;
+mod reshards;
 mod shared;
 mod softmax;
 mod stages;

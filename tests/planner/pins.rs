@@ -46,7 +46,10 @@ fn done(plan: &Plan) -> BTreeSet<(&'static str, String)> {
             CollectiveKind::AllGather => "gather",
             CollectiveKind::ReduceScatter | CollectiveKind::AllReduce => "reduce",
             CollectiveKind::Slice | CollectiveKind::Open => "slice",
-            CollectiveKind::AllToAll | CollectiveKind::Permute | CollectiveKind::Broadcast => "move",
+            CollectiveKind::AllToAll
+            | CollectiveKind::Permute
+            | CollectiveKind::Reshard
+            | CollectiveKind::Broadcast => "move",
         };
         done.insert((what, plan.program.name(plan.step(id).value)));
     }

@@ -7,7 +7,7 @@ mod programs;
 
 use crate::common::programs as files;
 use programs::{gpt3, layers, product, proven};
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
 
@@ -16,7 +16,7 @@ const DOCUMENT: &str = include_str!("../../docs/planning.md");
 fn planned(source: &str, costs: CostModel) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
-    let options = Options { costs, overlap: Overlapping::None, ..Options::default() };
+    let options = Options { costs, overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("a machine");
     compiler::plan(&program, &topology, &options).expect("a plan")
 }

@@ -1,13 +1,13 @@
 //! Values with several users: no layouts that could be written for them make a cheaper plan than none.
 
 use itertools::Itertools;
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
 use shardc::plan::{self, Plan};
 
 /// The plan of a program, which may be none: a layout that is written may not be reachable, or not legal.
 fn planned(source: &str, costs: CostModel) -> Option<Plan> {
-    let options = Options { costs, overlap: Overlapping::None, ..Options::default() };
+    let options = Options { costs, overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let program = compiler::check(source).0?;
     let topology = compiler::machine(&program, &options).ok()?;
     let costs = costs.on(&topology, options.lowering);

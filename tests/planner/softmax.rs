@@ -1,14 +1,14 @@
 //! A softmax over a sharded dim: in parts where that is cheaper, whole where it is not, and never dearer than what could
 //! be written.
 
-use shardc::compiler::{self, Options, Overlapping};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::plan::Plan;
 
 fn plan(source: &str) -> Plan {
     let (program, found) = compiler::check(source);
     let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
     // What is done in pieces may be sent by other methods.
-    let options = Options { overlap: Overlapping::None, ..Options::default() };
+    let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let topology = compiler::machine(&program, &options).expect("it has rates");
     compiler::plan(&program, &topology, &options).expect("a plan")
 }

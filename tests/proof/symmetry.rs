@@ -60,7 +60,11 @@ fn multiport(kind: CollectiveKind, sizes: &[u32], extents: [u64; 2], chunks: u64
             let order = (0..count).map(AxisId::new).collect();
             multiport.all_to_all(builder, given, Destination { dim: 1, order })
         }
-        CollectiveKind::Permute | CollectiveKind::Broadcast | CollectiveKind::Slice | CollectiveKind::Open => {
+        CollectiveKind::Permute
+        | CollectiveKind::Reshard
+        | CollectiveKind::Broadcast
+        | CollectiveKind::Slice
+        | CollectiveKind::Open => {
             unreachable!("not asked for")
         }
     })
@@ -132,6 +136,7 @@ fn all_methods_on_one_axis() {
                         | Method::QuadDirectionalRing
                         | Method::IdleAxis
                         | Method::TreePacking
+                        | Method::Routed
                         | Method::Bruck
                         | Method::DirectParity
                         | Method::RecursiveDoubling

@@ -145,7 +145,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::Multiport
         | Method::QuadDirectionalRing
         | Method::IdleAxis
-        | Method::TreePacking => vec![tree(&before)],
+        | Method::TreePacking
+        | Method::Routed => vec![tree(&before)],
     }
 }
 

@@ -19,6 +19,7 @@ mod packed;
 mod place;
 mod quad;
 mod rotations;
+mod routed;
 mod spanning;
 mod spread;
 mod trees;
@@ -30,6 +31,8 @@ pub use idle::Borrowed;
 pub use multiport::{AxisOrder, Multiport, Stage};
 pub use packed::Packed;
 pub use quad::Quad;
+pub use routed::Routed;
+pub(crate) use routed::longest;
 
 use super::{Builder, OpId};
 use crate::collective::CollectiveKind;
@@ -67,6 +70,7 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
             Wiring::Line | Wiring::Switch => vec![Method::Direct],
         },
         CollectiveKind::Permute => vec![Method::Direct],
+        CollectiveKind::Reshard => vec![Method::Routed],
         CollectiveKind::Broadcast => broadcast::candidates(wiring, n),
         CollectiveKind::Slice | CollectiveKind::Open => Vec::new(),
     }

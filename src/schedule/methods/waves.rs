@@ -225,7 +225,7 @@ impl<'a> Wave<'a> {
 }
 
 /// The values as one, of which no device has more than one.
-fn either(builder: &mut Builder<'_>, values: Vec<OpId>) -> OpId {
+pub(super) fn either(builder: &mut Builder<'_>, values: Vec<OpId>) -> OpId {
     if let [only] = values[..] {
         return only;
     }

@@ -1,0 +1,132 @@
+//! The ways of a move from any sharding to any other, on the links there are.
+
+use super::Stage;
+use super::candidates::Candidate;
+use super::tuner::Tuner;
+use crate::cells::Cells;
+use crate::layout::{Layout, Sharding};
+use crate::mesh::{Axes, AxisSet};
+use crate::route::Route;
+use crate::routing::{self, Hop, Network, Want};
+use crate::schedule::methods::{Routed, longest};
+use crate::topology::{HopRule, LinkId, LinkSide, Topology};
+use crate::units::gcd;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Ways are not looked for on more devices.
+const MOST_DEVICES: u64 = 64;
+
+/// Nor for more chunks of all cells together.
+const MOST_PIECES: u64 = 1 << 10;
+
+/// More chunks of a cell are not tried.
+const MOST_CHUNKS: u64 = 128;
+
+/// Chunks add many operations, so they must save at least 1/64 of the time.
+const LEAST_SAVING: u128 = 64;
+
+impl Tuner<'_> {
+    /// A move in groups that these axes span, in chunks; `None` where there are too many devices or cells, or other groups
+    /// use the same links.
+    pub(super) fn routed(&self, from: &Layout, to: &Sharding, group: AxisSet) -> Option<Candidate<'static>> {
+        let mesh = &self.topology.mesh;
+        if group.group_size(mesh) > MOST_DEVICES {
+            return None;
+        }
+        // Groups along a part of an axis share links with others.
+        let part = self.part(group);
+        if part.topology.mesh.device_count() as u64 != group.group_size(mesh) {
+            return None;
+        }
+        let axes = group.in_order();
+        let on = |sharding: &Sharding| -> Vec<Axes> { sharding.dims.iter().map(|dim| dim.within(group)).collect() };
+        let (before, after) = (on(&from.sharding), on(to));
+        let cells = Cells::new(mesh, axes, &before, &after);
+        let extents: Vec<u64> =
+            from.local_extents(mesh).iter().zip(&cells.before.cells).map(|(extent, count)| extent / count).collect();
+        let most = (MOST_PIECES / cells.count()).min(MOST_CHUNKS);
+        let cut = *extents.get(longest(&extents))?;
+        let counts: Vec<u64> = (1..=most).filter(|chunks| cut.is_multiple_of(*chunks)).collect();
+        if counts.is_empty() {
+            return None;
+        }
+        let bytes = extents.iter().product::<u64>() * from.dtype.size();
+        let network = Arc::new(network(&part.topology, bytes)?);
+        let wants = wants(&cells);
+        // Whether there are ways does not depend on chunks.
+        if !network.is_joined() {
+            return None;
+        }
+        let known = Rc::clone(&self.ways);
+        let stage = move |chunks: u64| {
+            let (before, after) = (before.clone(), after.clone());
+            let key = (axes, before.clone(), after.clone(), chunks, network.busy.clone());
+            let found = || {
+                let each = usize::try_from(chunks).expect("few chunks");
+                let wants: Vec<Want> = wants.iter().flat_map(|want| vec![want.clone(); each]).collect();
+                let trees = routing::ways(&network, &wants).expect("there are ways");
+                Arc::new(routing::rounds(&network, &trees))
+            };
+            let rounds = Arc::clone(known.borrow_mut().entry(key).or_insert_with(found));
+            Stage::Routed(Routed { axes, before, after, chunks, network: Arc::clone(&network), rounds })
+        };
+        Some(Candidate::new(stage, counts, LEAST_SAVING))
+    }
+}
+
+/// Who has each cell before a move, and who lacks it then.
+fn wants(cells: &Cells) -> Vec<Want> {
+    let want = |number: u64| {
+        let cell = cells.cell(number);
+        let holders: Vec<usize> = (0..cells.devices()).filter(|device| cells.before.has(*device, &cell)).collect();
+        let lacks = |device: &usize| cells.after.has(*device, &cell) && !cells.before.has(*device, &cell);
+        Want { takers: (0..cells.devices()).filter(lacks).collect(), holders }
+    };
+    (0..cells.count()).map(want).collect()
+}
+
+/// The hops between devices, and how long each link is busy with so many bytes; `None` where times have no small common
+/// measure.
+fn network(topology: &Topology, bytes: u64) -> Option<Network> {
+    let mesh = &topology.mesh;
+    let mut links: BTreeMap<LinkId, usize> = BTreeMap::new();
+    let mut busy: Vec<u64> = Vec::new();
+    let mut hops = Vec::new();
+    for from in mesh.devices() {
+        for to in mesh.devices().filter(|to| *to != from) {
+            let Ok(way) = topology.route(from, to, Route::Shortest) else { continue };
+            // Nobody stands between.
+            if way.iter().filter(|hop| hop.to.is_some()).count() != 1 {
+                continue;
+            }
+            let mut used = Vec::new();
+            for link in way.iter().flat_map(|hop| [Some(hop.link), hop.port_in]).flatten() {
+                let number = links.len();
+                if let std::collections::btree_map::Entry::Vacant(new) = links.entry(link) {
+                    new.insert(number);
+                    busy.push(time_of(topology, link, bytes)?);
+                }
+                used.push(links[&link]);
+            }
+            let side = topology.link(way[0].link).side;
+            let direction = 2 * way[0].axis.index() + usize::from(side == LinkSide::Down);
+            hops.push(Hop { from: from.index(), to: to.index(), links: used, direction });
+        }
+    }
+    let unit = busy.iter().copied().fold(0, gcd).max(1);
+    busy.iter_mut().for_each(|busy| *busy /= unit);
+    Some(Network::new(mesh.device_count(), hops, busy))
+}
+
+/// For how long a link is busy with a message.
+fn time_of(topology: &Topology, link: LinkId, bytes: u64) -> Option<u64> {
+    let links = topology.axes[topology.link(link).axis.index()];
+    let bandwidth = topology.scale.at_rate(u128::from(bytes), topology.rate(link)?);
+    let busy = match topology.hardware.hop_rule {
+        HopRule::Larger => bandwidth.max(links.hop_latency),
+        HopRule::Sum => bandwidth,
+    };
+    u64::try_from((busy * links.sharers).ticks()).ok().map(|ticks| ticks.max(1))
+}

@@ -1,0 +1,124 @@
+//! Small networks: what is wanted arrives, no link has two chunks at once, and what links carry is near the least.
+
+use super::*;
+use std::collections::BTreeMap;
+
+/// A ring, or a line, of devices with one link each way.
+fn along(devices: usize, is_ring: bool) -> Network {
+    let mut hops = Vec::new();
+    for at in 0..devices {
+        for (direction, to) in [(0, at + 1), (1, at + devices - 1)] {
+            let wraps = if direction == 0 { to >= devices } else { to < devices };
+            if !wraps || is_ring {
+                hops.push(Hop { from: at, to: to % devices, links: vec![hops.len()], direction });
+            }
+        }
+    }
+    let busy = vec![1; hops.len()];
+    Network::new(devices, hops, busy)
+}
+
+/// All on one switch: a port out and a port in for each.
+fn switch(devices: usize) -> Network {
+    let pairs = (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to))).filter(|(from, to)| from != to);
+    let hop = |(from, to)| Hop { from, to, links: vec![from, devices + to], direction: 0 };
+    Network::new(devices, pairs.map(hop).collect(), vec![1; 2 * devices])
+}
+
+/// What the rounds do, step by step: the time of the last arrival.
+///
+/// # Panics
+/// If a chunk leaves where it is not, a link has two at once, or a device sends or receives two in a round.
+fn replayed(network: &Network, wants: &[Want], rounds: &[Round]) -> u64 {
+    let mut there: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+    for (chunk, want) in wants.iter().enumerate() {
+        want.holders.iter().for_each(|device| {
+            there.insert((chunk, *device), 0);
+        });
+    }
+    let mut free = vec![0; network.busy.len()];
+    let mut end = 0;
+    for round in rounds {
+        let (mut senders, mut receivers) = (vec![false; network.devices()], vec![false; network.devices()]);
+        for (chunk, hop) in &round.hops {
+            let Hop { from, to, links, direction } = &network.hops[*hop];
+            assert_eq!(*direction, round.direction);
+            assert!(there.get(&(*chunk, *from)).is_some_and(|arrived| *arrived <= round.start), "it is not there yet");
+            assert!(!std::mem::replace(&mut senders[*from], true) && !std::mem::replace(&mut receivers[*to], true));
+            let busy = links.iter().map(|link| network.busy[*link]).max().unwrap_or(0);
+            for link in links {
+                assert!(free[*link] <= round.start, "a link has two chunks at once");
+                free[*link] = round.start + busy;
+            }
+            assert!(there.insert((*chunk, *to), round.start + busy).is_none(), "it is there already");
+            end = end.max(round.start + busy);
+        }
+    }
+    for (chunk, want) in wants.iter().enumerate() {
+        assert!(want.takers.iter().all(|device| there.contains_key(&(chunk, *device))), "chunk {chunk} is lacking");
+    }
+    end
+}
+
+fn time(network: &Network, wants: &[Want]) -> u64 {
+    let trees = ways(network, wants).expect("all are joined");
+    replayed(network, wants, &rounds(network, &trees))
+}
+
+fn times(want: &Want, chunks: usize) -> Vec<Want> {
+    vec![want.clone(); chunks]
+}
+
+#[test]
+fn everything_arrives_and_nothing_collides() {
+    for network in [along(2, false), along(5, false), along(6, true), switch(5)] {
+        let devices = network.devices();
+        // From one to all, from all to one, from each to the opposite one, from copies.
+        let others = |one: usize| (0..devices).filter(move |device| *device != one).collect::<Vec<_>>();
+        let to_all = Want { holders: vec![0], takers: others(0) };
+        let to_one = (1..devices).map(|from| Want { holders: vec![from], takers: vec![0] });
+        let across =
+            (0..devices).map(|from| Want { holders: vec![from], takers: vec![(from + devices / 2) % devices] });
+        let copies = Want { holders: vec![0, devices - 1], takers: (1..devices - 1).collect() };
+        for wants in [times(&to_all, 4), to_one.collect(), across.collect(), times(&copies, 3)] {
+            time(&network, &wants);
+        }
+    }
+}
+
+/// Closed forms: a gather, an exchange of opposite devices and a broadcast keep the busiest links busy all the time.
+#[test]
+fn what_is_best_is_found_where_it_is_known() {
+    let ring = along(6, true);
+    // Each shard goes round half the ring both ways: five arrivals over two links into a device, in two chunks.
+    let gather = (0..6).flat_map(|from| {
+        let takers = (0..6).filter(|device| *device != from).collect();
+        times(&Want { holders: vec![from], takers }, 2)
+    });
+    assert_eq!(time(&ring, &gather.collect::<Vec<_>>()), 5);
+    // Three hops, half of each block either way: each link carries three halves.
+    let across = (0..6).flat_map(|from| times(&Want { holders: vec![from], takers: vec![(from + 3) % 6] }, 2));
+    assert_eq!(time(&ring, &across.collect::<Vec<_>>()), 3);
+    // All leave by one port, one after the other.
+    let takers = (1..5).map(|to| Want { holders: vec![0], takers: vec![to] });
+    assert_eq!(time(&switch(5), &takers.collect::<Vec<_>>()), 4);
+    // A line: all that goes to the last device passes the last link.
+    let last = (0..4).map(|from| Want { holders: vec![from], takers: vec![4] });
+    assert_eq!(time(&along(5, false), &last.collect::<Vec<_>>()), 4);
+}
+
+/// A slow link is left out where others do.
+#[test]
+fn slow_links_carry_less() {
+    let mut ring = along(4, true);
+    ring.busy[0] = 10;
+    let wants: Vec<Want> = times(&Want { holders: vec![0], takers: vec![1] }, 4);
+    // Three hops the other way, one behind the other: 4 + 2.
+    assert_eq!(time(&ring, &wants), 6);
+}
+
+#[test]
+fn there_may_be_no_way() {
+    let apart = Network::new(2, Vec::new(), Vec::new());
+    assert_eq!(ways(&apart, &[Want { holders: vec![0], takers: vec![1] }]), None);
+}
