@@ -2,6 +2,7 @@
 
 use shardc::compiler::{self, Compiled, Options};
 use shardc::costs::CostModel;
+use shardc::export::jax;
 use shardc::fusion::Fusion;
 use shardc::plan::StepId;
 use shardc::plan::unroll::unroll;
@@ -111,6 +112,22 @@ fn an_output_that_is_handed_on_is_closed() {
 }
 
 /// A block inside a body is that body with the block written out.
+/// What slices an output by an axis of one device is part of the body that makes the output: a body is a run of steps.
+#[test]
+fn the_steps_of_a_body_stand_together() {
+    let source = "mesh {X: 1} on tpu_v5e\ndims {I: 4}\nA: f32[I]\nB[I_X] = A * A\nrepeat 2 {\nB = tanh(A)\n}\n\
+                  C[] = B * B\noutput B, C\n";
+    let (program, found) = compiler::check(source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}"));
+    let compiled = compiler::compile(&program, &Options::default()).expect("it compiles");
+    let bodies: Vec<Option<usize>> = compiled.plan.ids().map(|id| compiled.plan.body(id)).collect();
+    let runs = bodies.chunk_by(|one, next| one == next).filter(|run| run[0].is_some()).count();
+    assert_eq!(runs, 1, "{bodies:?}");
+    // What an iteration makes has a name where what follows reads it.
+    let text = jax::module(&compiled.plan, "body.shard", source, jax::Options { main: false });
+    assert!(text.contains("for layer in range(2):"), "{text}");
+}
+
 #[test]
 fn a_repeat_in_a_repeat_is_written_out() {
     for (head, nested, flat) in [
