@@ -157,11 +157,12 @@ fn nodes(
 ) -> Vec<Node> {
     let mesh = &program.mesh;
     let is_counted = |id| program.value(id).definition == Definition::Input { supply: Supply::Counted };
-    // A collective over axes of one device leaves the block where it is, and what reads it reads that of its operand.
+    // A collective over axes of one device leaves the block where it is, and what reads it reads that of its operand. A
+    // slice by them is an operation.
     let is_idle = |id: StepId| match &steps[id].op {
         StepOp::Collective(collective) => {
             let from = &steps[operands(steps, id)[0]].layout.sharding;
-            collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
+            collective.kind().sends() && collective.axes(from, mesh).iter().all(|axis| mesh.size(axis) == 1)
         }
         StepOp::Input | StepOp::Carry | StepOp::Product { .. } | StepOp::Reduce { .. } | StepOp::Map { .. } => false,
     };

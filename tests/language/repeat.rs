@@ -128,6 +128,14 @@ fn the_steps_of_a_body_stand_together() {
     assert!(text.contains("for layer in range(2):"), "{text}");
 }
 
+/// A slice by an axis of one device stands between what it is of and what reads it: these are no kernel.
+#[test]
+fn a_slice_by_an_axis_of_one_device_is_between_kernels() {
+    let source = "mesh {X: 1, Y: 2, Z: 4} on tpu7x\ndims {I: 8, T: 16, H: 16}\nE: f32[I]{SQUARE_ADD_X}\n\
+                  B: i8[I, H_Z, T]\nC[I, T_YX]{U_Z} = B @ B\nD[T_Y] = -sum_I(C)\noutput D\n";
+    compiled(source, CostModel::Bytes);
+}
+
 #[test]
 fn a_repeat_in_a_repeat_is_written_out() {
     for (head, nested, flat) in [
