@@ -1,6 +1,6 @@
 //! What two shardings of an array cut it into together, and which device has which of these cells.
 //!
-//! Both cut each dim evenly, so cells of equal size are enough: as many along a dim as divide by both. Each cell lies in one
+//! Both cut each dim evenly, so cells of equal size are enough: along each dim the least number that both numbers of blocks divide. Each cell lies in one
 //! block before a move and in one after it.
 
 use crate::mesh::{Axes, DeviceId, Mesh};

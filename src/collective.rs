@@ -267,7 +267,8 @@ impl Collective {
     ///
     /// With n devices in a group and V the bytes of the *full form* on one device (the result of a gather, the
     /// operand of a reduction, n times the shard of an AllToAll): (n-1)/n·V for AllGather and ReduceScatter, twice
-    /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast. Rounded up to
+    /// that for AllReduce, (n-1)/n of the shard for AllToAll, the shard for a permute and a broadcast, what the
+    /// device lacks of its new block for a Reshard. Rounded up to
     /// whole bytes.
     pub fn bytes_received(&self, from: &Layout, mesh: &Mesh) -> Bytes {
         let local = from.local_bytes(mesh).0;

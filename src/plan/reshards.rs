@@ -32,7 +32,7 @@ impl Plan {
         (!replaced.is_empty()).then(|| self.clone().replacing(&replaced))
     }
 
-    /// The chains of moves of one value for one user, as long as they go; a permute is one by itself.
+    /// The chains of moves of one value for one user, as long as they go; a gather alone is none.
     fn chains(&self) -> Vec<Chain> {
         let mut chains: Vec<Chain> = Vec::new();
         let mut taken = vec![false; self.steps.node_count()];
@@ -56,7 +56,7 @@ impl Plan {
         chains
     }
 
-    /// Whether a step moves blocks and does nothing else, and nobody has asked for it to be done so.
+    /// Whether a step only moves blocks, and the program does not say how.
     fn moves(&self, id: StepId) -> bool {
         let step = self.step(id);
         let StepOp::Collective(collective) = &step.op else { return false };
@@ -88,7 +88,7 @@ impl Plan {
         key(first) == key(second)
     }
 
-    /// The only step that reads a value which nobody else needs.
+    /// The only reader of a step's value; `None` if there are several, or the value is an output or carried.
     fn only_user(&self, id: StepId) -> Option<StepId> {
         let mut users = self.steps.neighbors_directed(id, Direction::Outgoing);
         let leaves =

@@ -7,7 +7,7 @@
 //! This module knows numbered devices, links and hops, and nothing of meshes or schedules.
 //!
 //! Source: trees grow by the nearest device that still wants the chunk, as in Takahashi and Matsuyama (1980); a hop
-//! costs what it adds to the sum of the eighth powers of what links carry, which is close to the largest of them.
+//! costs what it adds to the sum of the sixteenth powers of what links carry, which is close to the largest of them.
 
 mod order;
 #[cfg(test)]
@@ -28,7 +28,7 @@ pub struct Network {
     leaving: Vec<Vec<usize>>,
 }
 
-/// A way from one device to another that nobody stands on.
+/// A way from one device to another with no device between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Where it begins.
@@ -37,7 +37,7 @@ pub struct Hop {
     pub to: usize,
     /// The links that it keeps busy at once: one, or the ports at both ends of a switch.
     pub links: Vec<usize>,
-    /// Hops of one direction: no two of them begin at the same device.
+    /// Hops of one direction that begin together can be one message of each device.
     pub direction: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct Want {
 pub type Tree = Vec<usize>;
 
 impl Network {
-    /// Of so many devices.
+    /// Of this number of devices, with these hops; `busy` has an entry for each link.
     pub fn new(devices: usize, hops: Vec<Hop>, busy: Vec<u64>) -> Network {
         let mut leaving = vec![Vec::new(); devices];
         for (index, hop) in hops.iter().enumerate() {

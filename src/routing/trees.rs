@@ -67,7 +67,7 @@ impl Ord for Reached {
     }
 }
 
-/// A tree for each want; `None` where there is no way to some taker.
+/// A tree for each want, in order; `None` if some taker cannot be reached.
 ///
 /// # Panics
 /// If a want names a device that the network has not.

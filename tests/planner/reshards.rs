@@ -106,7 +106,6 @@ fn any_sharding_becomes_any_other() {
         let whole: u64 = sizes.iter().map(|size| u64::from(*size)).product();
         let step = if sizes.len() > 2 && !sets::are_full() { 7 } else { 1 };
         for (from, to) in pairs(sizes.len()).into_iter().step_by(step) {
-            // A chunk of a cell of an odd length is no chunk.
             let source = format!(
                 "{}A: i32{}\nB{} = A\n",
                 head(sizes, wiring, hardware, (whole * 3, whole * 2)),
@@ -166,7 +165,7 @@ fn links(mesh: &Mesh, is_ring: bool) -> Vec<(usize, usize)> {
     all
 }
 
-/// Links that some set of devices, or all devices together, keep busy at the least, in cells: what a set needs and nobody
+/// How many cells the busiest link carries at the least, by every set of devices and by all links together: what a set needs and nobody
 /// in it has comes in over its links, and each cell crosses as many links as lie between it and who wants it.
 fn least(from: &Matrix, to: &Matrix, mesh: &Mesh, is_ring: bool) -> f64 {
     let n = mesh.device_count() as u64;
