@@ -6,8 +6,9 @@ use super::{Plan, Step, StepId, StepOp, operands};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::{self, Access, Fusion, Makes, Node, Role, Writes};
-use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::program::{Carried, Definition, Program, ValueId, Wanted};
 use crate::supply::Supply;
+use petgraph::Direction;
 use petgraph::graph::DiGraph;
 use std::collections::BTreeSet;
 
@@ -32,9 +33,12 @@ pub(super) struct Structure {
 
 impl Structure {
     pub(super) fn new(program: &Program, fusion: Fusion) -> Structure {
+        // What a body begins with is not there for it if no iteration reads it.
+        let read: BTreeSet<ValueId> = program.values.iter().flat_map(|value| value.definition.operands()).copied().collect();
+        let is_handed_on =
+            |carried: &Carried, id| carried.last == id || (carried.entry == id && read.contains(&carried.first));
         let leaves = |id: ValueId| {
-            program.outputs.contains(&id)
-                || program.carried().any(|carried| [carried.entry, carried.last].contains(&id))
+            program.outputs.contains(&id) || program.carried().any(|carried| is_handed_on(carried, id))
         };
         let node = |id: ValueId| {
             let value = program.value(id);
@@ -149,6 +153,12 @@ pub(super) fn kernels(
     (found.into_iter().map(ids).collect(), access)
 }
 
+/// What a step reads: what a repeat begins with is not read if no iteration reads it.
+pub(super) fn read(steps: &DiGraph<Step, u32>, id: StepId) -> Vec<StepId> {
+    let is_idle = steps[id].op == StepOp::Carry && steps.neighbors_directed(id, Direction::Outgoing).next().is_none();
+    if is_idle { Vec::new() } else { operands(steps, id) }
+}
+
 fn nodes(
     steps: &DiGraph<Step, u32>,
     leaving: impl Fn(StepId) -> bool,
@@ -181,7 +191,7 @@ fn nodes(
         let mark = mark(step.value);
         Node {
             role: role.filter(|_| mark.is_some()),
-            operands: operands(steps, id).into_iter().map(|operand| blocks[operand.index()].index()).collect(),
+            operands: read(steps, id).into_iter().map(|operand| blocks[operand.index()].index()).collect(),
             leaves: leaving(id),
             mark: mark.unwrap_or_default(),
             makes: match &step.op {
@@ -212,18 +222,39 @@ impl Plan {
     }
 
     /// How often a step is done at the cost that it has in a body. The first iteration may begin with an array that its
-    /// kernel reads anyway.
+    /// kernel reads anyway, and only the last one has to write what nobody reads before the repeat has ended.
     pub fn times_at_the_least(&self, id: StepId) -> u64 {
+        let alone = vec![id];
+        let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id)).unwrap_or(&alone);
+        if !kernel.iter().all(|id| self.is_read_in_its_body(*id)) {
+            return 1;
+        }
         let begins_with = |id: &StepId| match self.step(*id).op {
             StepOp::Carry => self.operands(*id)[0],
             _ => *id,
         };
-        let is_first_cheaper = |kernel: &Vec<StepId>| {
-            let read: BTreeSet<StepId> = kernel.iter().flat_map(|id| self.operands(*id)).collect();
-            read.iter().map(begins_with).collect::<BTreeSet<StepId>>().len() < read.len()
-        };
-        let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id));
-        self.times(id) - u64::from(kernel.is_some_and(is_first_cheaper))
+        let read: BTreeSet<StepId> = kernel.iter().flat_map(|id| self.operands(*id)).collect();
+        let is_first_cheaper = read.iter().map(begins_with).collect::<BTreeSet<StepId>>().len() < read.len();
+        self.times(id) - u64::from(is_first_cheaper && kernel.len() > 1)
+    }
+
+    /// Whether a result is read in the iteration that makes it, or in a later one.
+    fn is_read_in_its_body(&self, id: StepId) -> bool {
+        let mut handed_on = vec![id];
+        let mut next = 0;
+        while let Some(id) = handed_on.get(next).copied() {
+            let mut users = self.steps.neighbors_directed(id, Direction::Outgoing);
+            if users.any(|user| self.body(user) == self.body(id)) {
+                return true;
+            }
+            for (first, last) in &self.carried {
+                if *last == id && !handed_on.contains(first) {
+                    handed_on.push(*first);
+                }
+            }
+            next += 1;
+        }
+        false
     }
 
     /// For each step, the last one of its kernel; itself if it is none.

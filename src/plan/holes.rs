@@ -21,10 +21,10 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
     for id in program.value_ids().filter(|id| has_hole(program, *id)) {
-        let layouts = layouts(&program.value(id).dims, &program.mesh).ok_or_else(|| too_many(program, id))?;
+        let value = program.value(id);
+        let layouts = layouts(&value.dims, &value.wanted, &program.mesh).ok_or_else(|| too_many(program, id))?;
         if limit.is_some() {
-            let wanted = &program.value(id).wanted;
-            tried.push((id, layouts.into_iter().filter(|layout| wanted.allows(layout)).collect()));
+            tried.push((id, layouts));
         }
     }
     let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));

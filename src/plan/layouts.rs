@@ -2,14 +2,18 @@
 
 use crate::layout::{Dim, Sharding};
 use crate::mesh::{Axes, Mesh};
+use crate::program::Wanted;
 
 /// So many layouts of one input are thought of.
 const MOST_LAYOUTS: usize = 1 << 12;
 
-/// Every closed layout whose shards are equal, the smallest shards first; `None` if there are too many.
-pub(super) fn layouts(dims: &[Dim], mesh: &Mesh) -> Option<Vec<Sharding>> {
+/// Every closed layout that is allowed and whose shards are equal, the smallest shards first; `None` if there are too
+/// many.
+pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Vec<Sharding>> {
     let mut found = vec![Sharding::replicated(dims.len())];
-    for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1) {
+    // Axes of one device shard nothing, and are only there where they are written.
+    let is_written = |axis| (0..dims.len()).any(|dim| wanted.axes(dim).is_some_and(|axes| axes.contains(axis)));
+    for axis in mesh.axis_ids().filter(|axis| mesh.size(*axis) > 1 || is_written(*axis)) {
         let mut grown = found.clone();
         for sharding in &found {
             for (place, list) in sharding.dims.iter().enumerate() {
@@ -27,6 +31,7 @@ pub(super) fn layouts(dims: &[Dim], mesh: &Mesh) -> Option<Vec<Sharding>> {
         }
         found = grown;
     }
+    found.retain(|sharding| wanted.allows(sharding));
     found.sort_by_key(|sharding| std::cmp::Reverse(sharding.dim_axes().group_size(mesh)));
     Some(found)
 }
@@ -43,14 +48,17 @@ mod tests {
         let mut dims = Dims::default();
         let two = [dims.add(Some("I".into()), 8), dims.add(Some("J".into()), 8)];
         let mesh = Mesh::of(&[("X", 2), ("Y", 2), ("Z", 1)]);
-        let found = layouts(&two, &mesh).expect("few");
+        let found = layouts(&two, &Wanted::Free, &mesh).expect("few");
         assert_eq!(found.len(), 11);
         assert!(found.iter().all_unique());
         // A dim of 6 takes one axis of 2 and none of 4.
         let six = [dims.add(Some("K".into()), 6)];
-        assert_eq!(layouts(&six, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
+        assert_eq!(layouts(&six, &Wanted::Free, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
+        // `[I_?, J_Z]`, with `Z` of one device.
+        let written = Wanted::Partly(vec![None, Some(mesh.axis_ids().skip(2).collect())]);
+        assert_eq!(layouts(&two, &written, &mesh).expect("few").len(), 5);
         let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
         let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
-        assert_eq!(layouts(&many, &Mesh::of(&names)), None);
+        assert_eq!(layouts(&many, &Wanted::Free, &Mesh::of(&names)), None);
     }
 }

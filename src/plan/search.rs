@@ -619,11 +619,12 @@ impl<'a> Search<'a> {
             Definition::Input { .. } => {
                 let layouts = match &value.wanted {
                     Wanted::Exact(sharding) => vec![sharding.clone()],
-                    Wanted::Partly(_) | Wanted::Free => layouts(&value.dims, &program.mesh).unwrap_or_default(),
+                    wanted @ (Wanted::Partly(_) | Wanted::Free) => {
+                        layouts(&value.dims, wanted, &program.mesh).unwrap_or_default()
+                    }
                 };
                 let fits = |sharding: &&Sharding| {
-                    let layout = program.layout(id, (*sharding).clone());
-                    value.wanted.allows(sharding) && layout.local_bytes(&program.mesh).0 <= self.terms.held
+                    program.layout(id, (*sharding).clone()).local_bytes(&program.mesh).0 <= self.terms.held
                 };
                 let layouts: Vec<Sharding> = layouts.iter().filter(fits).cloned().collect();
                 let source =

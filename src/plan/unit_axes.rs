@@ -283,7 +283,16 @@ fn widened(collective: &Collective, from: &Sharding, (bare, kept): (&Sharding, A
             }
             Collective::ReduceScatter { dims }
         }
-        Collective::Permute { .. } | Collective::Reshard { .. } => collective.clone(),
+        Collective::Permute { to } => {
+            // It closes no sum.
+            let mut to = to.clone();
+            if to.open.is_empty() {
+                to.operator = from.operator;
+            }
+            to.set_open(to.open.union(from.open.intersection(units)));
+            if spends_once(&to) { Collective::Permute { to } } else { collective.clone() }
+        }
+        Collective::Reshard { .. } => collective.clone(),
         Collective::Slice { .. } | Collective::Open { .. } => collective.clone(),
     }
 }

@@ -1,5 +1,6 @@
 //! What the steps of a plan come to together: bytes, messages and memory.
 
+use super::fused::read;
 use super::{Plan, Step, StepId, StepOp, unroll};
 use crate::layout::Layout;
 use crate::mesh::{Axes, AxisSet, DeviceId, Mesh};
@@ -107,7 +108,7 @@ impl<'a> Lives<'a> {
             let bytes = block(&short.step(id).layout, &short.program.mesh).map(|bytes| bytes.saturating_mul(count));
             inputs.insert(id, Given { donated, bytes });
         }
-        Lives { plan: short, operands: short.ids().map(|id| short.operands(id)).collect(), inputs }
+        Lives { plan: short, operands: short.ids().map(|id| read(&short.steps, id)).collect(), inputs }
     }
 
     /// The most that a device holds at once.
