@@ -511,6 +511,8 @@ impl<'a> Speller<'a> {
         };
         let new = if self.is_own(id) {
             self.result_name(step.value, id, statement)
+        } else if let Some(carried) = self.carried_as(id).filter(|_| users(operand) == 1) {
+            carried
         } else if self.temporary.contains(&operand) && users(operand) == 1 {
             name
         } else {
@@ -535,6 +537,13 @@ impl<'a> Speller<'a> {
         }
         self.bind(id, step.value, new);
         Some(lines)
+    }
+
+    /// The name under which a repeat begins with a step: its body knows the array by no other.
+    fn carried_as(&self, id: StepId) -> Option<String> {
+        let plan = self.plan;
+        let carry = plan.steps.neighbors(id).find(|user| plan.step(*user).op == StepOp::Carry)?;
+        plan.program.value(plan.step(carry).value).name.clone()
     }
 
     /// What an operand is called, or what it is made of by renaming.

@@ -71,6 +71,9 @@ fn found(plan: &Plan, extent: Extent) -> Diagnostics {
         }
         let mut fixes = speller.lines(statement).unwrap_or_default();
         if is_fault {
+            // Lines before a block stand in the order of the statements that they come from.
+            let is_before_block = |fix: &mut Fix| matches!(fix.edit, Edit::Replace(at) if at.start == at.end);
+            fixes.splice(0..0, ahead.extract_if(.., is_before_block));
             fixes.append(&mut ahead);
             let moves = listed(&moves(plan, &speller, needs(&speller, statement)));
             found.push((Unwritten { moves, at: statement.into() }, fixes));
