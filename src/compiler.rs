@@ -236,7 +236,7 @@ pub fn check_strict(
     options: &Options,
 ) -> Result<(), Diagnostics> {
     // What is written are collectives, one after the other.
-    let options = &Options { reshard: Resharding::Chains, ..options.clone() };
+    let options = &Options { reshard: Resharding::Chains, overlap: Overlapping::None, ..options.clone() };
     let strict = Options { strict: true, ..options.clone() };
     let planned = |program: &Program, options: &Options| plan(program, &machine(program, options)?, options);
     let Err(mut found) = planned(program, &strict) else { return Ok(()) };

@@ -34,12 +34,12 @@ pub(super) struct Structure {
 impl Structure {
     pub(super) fn new(program: &Program, fusion: Fusion) -> Structure {
         // What a body begins with is not there for it if no iteration reads it.
-        let read: BTreeSet<ValueId> = program.values.iter().flat_map(|value| value.definition.operands()).copied().collect();
+        let read: BTreeSet<ValueId> =
+            program.values.iter().flat_map(|value| value.definition.operands()).copied().collect();
         let is_handed_on =
             |carried: &Carried, id| carried.last == id || (carried.entry == id && read.contains(&carried.first));
-        let leaves = |id: ValueId| {
-            program.outputs.contains(&id) || program.carried().any(|carried| is_handed_on(carried, id))
-        };
+        let leaves =
+            |id: ValueId| program.outputs.contains(&id) || program.carried().any(|carried| is_handed_on(carried, id));
         let node = |id: ValueId| {
             let value = program.value(id);
             let role = match &value.definition {

@@ -2,7 +2,7 @@
 
 use crate::common::{programs, short_name};
 use shardc::advice;
-use shardc::compiler::{self, Options, Spelling};
+use shardc::compiler::{self, Options, Overlapping, Resharding, Spelling};
 use shardc::costs::CostModel;
 use shardc::plan::Plan;
 use shardc::program::Program;
@@ -13,7 +13,7 @@ fn checked(source: &str) -> Program {
 }
 
 fn planned(program: &Program, strict: bool) -> Result<Plan, shardc::diag::Diagnostics> {
-    let options = Options { strict, reshard: compiler::Resharding::Chains, ..Options::default() };
+    let options = Options { strict, overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
     let topology = compiler::machine(program, &options)?;
     compiler::plan(program, &topology, &options)
 }

@@ -3,7 +3,7 @@
 
 use crate::common::{collectives, compile, numeric};
 use itertools::Itertools;
-use shardc::compiler::{self, Options};
+use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::units::Time;
 
 pub(crate) const GROUND: &str = "mesh {X: 2 ring, Y: 3 ring}\ndims {I: 6, J: 12, K: 6}\n";
@@ -96,7 +96,8 @@ fn swiglu_takes_no_longer_than_any_written_layouts() {
     let time = |source: &str| -> Option<Time> {
         let (program, found) = compiler::check(source);
         let program = program.unwrap_or_else(|| panic!("{source}{found:?}"));
-        let options = Options::default();
+        // The sum of the steps, as they are searched.
+        let options = Options { overlap: Overlapping::None, reshard: Resharding::Chains, ..Options::default() };
         let topology = compiler::machine(&program, &options).expect("it has rates");
         compiler::plan(&program, &topology, &options).ok().map(|plan| plan.totals().time())
     };
