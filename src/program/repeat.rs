@@ -103,18 +103,18 @@ impl Checker {
 
     /// Opens the names that the body assigns and that exist before.
     fn open_body(&mut self, body: &[Statement]) -> Checked<Vec<Open>> {
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: Vec<Assigned<'_>> = Vec::new();
         assigned(body, &mut names);
         let mut opened = Vec::new();
-        for name in names {
+        for Assigned { name, is_laid_out } in names {
             let Some(entry) = self.scope.get(name).and_then(|place| self.bindings[*place].value) else { continue };
             self.bindings[self.scope[name]].used = true;
             let value = self.value(entry);
             let (dtype, dims) = (value.dtype, value.dims.clone());
-            // Holes are filled in where they stand; an iteration may begin with another layout.
+            // What comes in one layout is brought into another one before the body, unless that ends in a written one.
             let wanted = match &value.wanted {
-                Wanted::Exact(sharding) => Wanted::Exact(sharding.clone()),
-                Wanted::Partly(_) | Wanted::Free => Wanted::Free,
+                Wanted::Exact(sharding) if is_laid_out => Wanted::Exact(sharding.clone()),
+                Wanted::Exact(_) | Wanted::Partly(_) | Wanted::Free => Wanted::Free,
             };
             let (definition, place, span) =
                 (Definition::Move { operand: entry, written: false }, self.place(entry), value.span);
@@ -268,13 +268,24 @@ impl Checker {
     }
 }
 
+/// A name that statements assign.
+struct Assigned<'a> {
+    name: &'a str,
+    /// Whether the last of them writes its layout.
+    is_laid_out: bool,
+}
+
 /// The names that statements assign, each once.
-fn assigned<'a>(body: &'a [Statement], names: &mut Vec<&'a str>) {
+fn assigned<'a>(body: &'a [Statement], names: &mut Vec<Assigned<'a>>) {
     for statement in body {
         match &statement.kind {
             StatementKind::Assign { target, .. } => {
-                let name = target.name.as_ref().map(|name| name.node.as_str());
-                names.extend(name.filter(|name| !names.contains(name)));
+                let Some(name) = target.name.as_ref().map(|name| name.node.as_str()) else { continue };
+                let is_laid_out = target.brackets.is_some();
+                match names.iter_mut().find(|known| known.name == name) {
+                    Some(known) => known.is_laid_out = is_laid_out,
+                    None => names.push(Assigned { name, is_laid_out }),
+                }
             }
             StatementKind::Repeat { body, .. } => assigned(body, names),
             StatementKind::Input { .. }
