@@ -1,6 +1,7 @@
 //! From the search to the plan: the steps on the chosen ways, each once.
 
 use super::alternatives::alternatives;
+use super::assignments::Assignment;
 use super::case::case;
 use super::fused;
 use super::prices::Prices;
@@ -10,7 +11,8 @@ use super::{Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, Ste
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
-use crate::layout::Layout;
+use crate::layout::{Layout, Sharding};
+use crate::mesh::AxisSet;
 use crate::program::{Definition, Program, ValueId};
 use crate::sim::usage::StepUsage;
 use crate::units::Time;
@@ -234,6 +236,7 @@ impl Builder<'_> {
             .map(|(operand, node)| self.make(*operand, node, id))
             .collect();
         let layout = self.search.space(id).layout(node);
+        let operands = self.with_opened(id, operands, &layout.sharding);
         let einsum = match &value.definition {
             Definition::Input { .. } => None,
             _ => Some(self.program.einsum(id)),
@@ -258,6 +261,20 @@ impl Builder<'_> {
             (_, _) => StepOp::Input,
         };
         self.push_local(id, op, layout, &operands)
+    }
+
+    /// The operands of a step, with those opened that are closed beside an open sum.
+    fn with_opened(&mut self, id: ValueId, operands: Vec<StepId>, result: &Sharding) -> Vec<StepId> {
+        let sharding = |step: &StepId| self.steps[*step].layout.sharding.clone();
+        let assignment = Assignment { operands: operands.iter().map(sharding).collect(), result: result.clone() };
+        let opened = self.search.opened(id, &assignment);
+        let values = self.program.value(id).definition.operands().to_vec();
+        let parts = operands.into_iter().zip(values).zip(opened);
+        let part = |((step, value), axes): ((StepId, ValueId), AxisSet)| match axes.is_empty() {
+            true => step,
+            false => self.push_collective(value, Collective::Open { axes }, step, id),
+        };
+        parts.map(part).collect()
     }
 
     fn push_local(&mut self, id: ValueId, op: StepOp, layout: Layout, operands: &[StepId]) -> StepId {

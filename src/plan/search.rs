@@ -146,6 +146,8 @@ pub(super) struct Way {
     /// Bytes of the operands and of the result on a device.
     pub(super) held: u64,
     flops: u128,
+    /// Whether each operand is opened on its way, so that it is there once in the sum.
+    opened: [bool; 3],
 }
 
 /// The ways to compute a value, and what they were made for.
@@ -683,7 +685,7 @@ impl<'a> Search<'a> {
         let mut parts = [(Score::default(), false); 3];
         let parts = &mut parts[..operands.len()];
         for (place, part) in parts.iter_mut().enumerate() {
-            *part = taken(place, true)?;
+            *part = taken(place, !way.opened[place])?;
         }
         // What an operand that leaves the kernel is computed from has left it as well.
         for place in 0..operands.len() {
@@ -742,7 +744,10 @@ impl<'a> Search<'a> {
                 program.layout(id, sharding.clone()).local_bytes(&program.mesh).0
             };
             let held = layouts.map(bytes).fold(0, u64::saturating_add);
-            list.push((Way { operands: nodes, result, own, apart, held, flops }, assignment));
+            let mut opened = [false; 3];
+            let missing = self.opened(id, &assignment);
+            opened.iter_mut().zip(missing).for_each(|(opened, axes)| *opened = !axes.is_empty());
+            list.push((Way { operands: nodes, result, own, apart, held, flops, opened }, assignment));
         }
         let list = Rc::new(list);
         self.ways[id.index()] = Some(Ways { open: axes, list: Rc::clone(&list) });
@@ -860,13 +865,36 @@ impl<'a> Search<'a> {
         };
         let Some(passage) = passage else { return Vec::new() };
         let axes = |place: &usize| self.open_axes(operands[*place], operator);
-        let way = |choice: &&[usize]| OpenWay {
-            operands: choice.to_vec(),
+        let way = |choice: Vec<usize>| OpenWay {
             axes: choice.iter().map(axes).reduce(AxisSet::intersection).unwrap_or_default(),
+            operands: choice,
             operator,
             result: passage.result,
         };
-        passage.operands.iter().map(way).filter(|way| !way.axes.is_empty()).collect()
+        // Of what is added up, some may be closed: those are opened for it.
+        let least = |choice: &[usize]| if operator == Operator::Sum { 1 } else { choice.len() };
+        let choices = passage.operands.iter().flat_map(|choice| {
+            let sizes = least(choice)..=choice.len();
+            sizes.rev().flat_map(|size| choice.iter().copied().combinations(size)).collect::<Vec<_>>()
+        });
+        choices.map(way).filter(|way| !way.axes.is_empty()).collect()
+    }
+
+    /// The axes over which each operand of a computation is opened, as the others are open over them.
+    pub(super) fn opened(&self, id: ValueId, assignment: &Assignment) -> Vec<AxisSet> {
+        let mut opened = vec![AxisSet::NONE; assignment.operands.len()];
+        let value = self.program.value(id);
+        let Definition::Map { function, operands } = &value.definition else { return opened };
+        if assignment.result.operator != Operator::Sum {
+            return opened;
+        }
+        let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
+        let passage = passes::map(*function, Operator::Sum, &from, value.dtype);
+        let together = passage.and_then(|passage| passage.operands.iter().find(|choice| choice.len() > 1));
+        for place in together.into_iter().copied().flatten() {
+            opened[*place] = assignment.result.open.without(assignment.operands[*place].open);
+        }
+        opened
     }
 
     /// The axes over which a value can be had open under an operator.
