@@ -655,12 +655,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The same blocks under another order or other names of the dims; moves come after, as moves of the new value.
+    /// The same blocks under other names of the dims, or in another order, for which they are written anew.
+    ///
+    /// Blocks under other names are moved as those of the new value.
     fn relabelled(&mut self, id: ValueId, operand: ValueId) -> Vec<(Node, Score, Origin)> {
         let einsum = self.einsum(id);
         let found = &self.found[operand.index()];
+        let is_written = einsum.operands[0] != einsum.result && !self.is_carried(id);
         // Where moves before are cheaper than after, they come before.
-        let before = found.is_open() || self.program.times(id) != self.program.times(operand);
+        let before = is_written || found.is_open() || self.program.times(id) != self.program.times(operand);
         let offered: Vec<Node> = match before {
             true => found.offered().iter().map(|(node, _)| node).collect(),
             false => found.offered().sources().map(|(node, _)| node).collect(),
@@ -668,11 +671,18 @@ impl<'a> Search<'a> {
         let mut sources = Vec::new();
         for node in offered {
             let Some((score, _)) = self.through(operand, node, (id, 0), false) else { continue };
-            let from = self.space(operand).sharding(node);
+            let from = self.space(operand).layout(node);
             let place = |index| einsum.operands[0].iter().position(|other| other == index);
-            let dims = einsum.result.iter().filter_map(place).map(|dim| from.dims[dim]).collect();
-            let sharding = Sharding { dims, open: from.open, operator: from.operator };
-            sources.push((self.space_mut(id).node(&sharding), score, Origin::of(node)));
+            let dims = einsum.result.iter().filter_map(place).map(|dim| from.sharding.dims[dim]).collect();
+            let sharding = Sharding { dims, open: from.sharding.open, operator: from.sharding.operator };
+            let made = self.program.layout(id, sharding.clone());
+            let own = if is_written {
+                let work = LocalWork::new(&einsum, &[from], &made, &self.program.mesh);
+                Score::new(self.costs.objective(), self.costs.map(&work), 0).times(self.program.times(id))
+            } else {
+                Score::default()
+            };
+            sources.push((self.space_mut(id).node(&sharding), score + own, Origin::of(node)));
         }
         sources
     }
