@@ -21,3 +21,4 @@ mod softmax;
 mod stages;
 mod usage;
 mod views;
+mod wider;
