@@ -36,6 +36,8 @@ pub struct Options {
     pub overlap: Overlapping,
     /// Whether chains of moves may be done as one.
     pub reshard: Resharding,
+    /// Whether products are computed in the order, as often and where they are written.
+    pub as_written: bool,
     /// For each product the ways in which it could have been done are told too; that takes time.
     pub alternatives: bool,
     /// How much the planner may look at.
@@ -270,7 +272,12 @@ pub fn check_strict(
 /// If the topology has another mesh: [`machine`] makes that of a program.
 pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result<Plan, Diagnostics> {
     let costs = options.costs.on(topology, options.lowering);
-    let request = Request { written: false, alternatives: options.alternatives, budget: options.budget };
+    let request = Request {
+        written: false,
+        rewrites: !options.as_written,
+        alternatives: options.alternatives,
+        budget: options.budget,
+    };
     let ordinary = || plan::plan_as(program, costs.as_ref(), request).map_err(|error| Diagnostics::of(&error));
     let plan = match options.strict {
         false => ordinary()?,

@@ -119,6 +119,9 @@ struct Common {
     /// How a value goes from one layout to another, where no collective is written
     #[arg(long, value_enum, default_value_t)]
     reshard: Resharding,
+    /// Compute products as they are written: in that order, as often, and where they stand
+    #[arg(long)]
+    as_written: bool,
     /// Only collectives and moves that are written may communicate
     #[arg(long)]
     strict: bool,
@@ -167,6 +170,7 @@ impl Common {
             strict,
             overlap: self.overlap,
             reshard: self.reshard,
+            as_written: self.as_written,
             alternatives: false,
             budget,
         })
@@ -189,6 +193,7 @@ impl Common {
         let flags = [
             ("--keep-allgather", self.keep_allgather),
             ("--bitwise", self.bitwise),
+            ("--as-written", self.as_written),
             ("--strict", self.strict),
             ("--lenient", self.lenient),
         ];
@@ -207,6 +212,7 @@ impl Common {
     fn options_of_schedule(&self) -> Result<Options, Failure> {
         let for_programs = [
             ("--set", !self.sizes.set.is_empty()),
+            ("--as-written", self.as_written),
             ("--strict", self.strict),
             ("--lenient", self.lenient),
             ("--keep-allgather", self.keep_allgather),

@@ -153,6 +153,7 @@ impl<'a> Built<'a> {
             overlap: Overlap::default(),
             filled: Vec::new(),
             split: Vec::new(),
+            rewritten: Vec::new(),
             costs: costs.name(),
             stop,
             in_parts: false,

@@ -25,6 +25,7 @@ mod prices;
 mod print;
 mod reshard;
 mod reshards;
+mod rewrites;
 mod score;
 mod search;
 mod splits;
@@ -39,6 +40,7 @@ pub use floor::{Least, least};
 pub use listing::{Item, Listing, Part, Pieces};
 pub use pipeline::{Cut, Order, Overlap, Piece, Pipeline, Run, Whole, runs};
 pub use print::collective_name;
+pub use rewrites::Rewriting;
 pub use stop::Stop;
 
 use crate::collective::Collective;
@@ -200,6 +202,8 @@ impl Limit {
 pub struct Request {
     /// Only collectives and moves that are written communicate; slices are free to all.
     pub written: bool,
+    /// Programs that compute the same are looked at, too, where any move may be made.
+    pub rewrites: bool,
     /// The ways in which each product could have been done are kept; to price them takes as long again.
     pub alternatives: bool,
     /// How much may be looked at.
@@ -229,7 +233,7 @@ pub fn plan(program: &Program, costs: &dyn Costs) -> Result<Plan, PlanError> {
 /// # Panics
 /// As for [`plan`].
 pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result<Plan, PlanError> {
-    let Request { written, alternatives, budget } = request;
+    let Request { written, rewrites, alternatives, budget } = request;
     let options = SearchOptions { alternatives, budget, ..SearchOptions::new(Allowed::Moves) };
     let whole = |program: &Program, options| {
         unit_axes::plan_without(program, |program| {
@@ -243,7 +247,14 @@ pub fn plan_as(program: &Program, costs: &dyn Costs, request: Request) -> Result
     match written {
         // What a softmax in parts combines is written nowhere.
         true => whole(program, options),
-        false => splits::plan(program, costs.objective(), options, whole),
+        false => {
+            let objective = costs.objective();
+            let solve = |program: &Program, options| splits::plan(program, objective, options, whole);
+            match rewrites {
+                true => rewrites::plan(program, objective, options, solve),
+                false => solve(program, options),
+            }
+        }
     }
 }
 
@@ -351,6 +362,8 @@ pub struct Plan {
     pub filled: Vec<StepId>,
     /// The names of the softmaxes that the plan computes in parts: `P`.
     pub split: Vec<String>,
+    /// What is computed otherwise than it is written, in the order in which that was found.
+    pub rewritten: Vec<Rewriting>,
     /// The name of the cost model.
     pub costs: &'static str,
     /// Whether the plan is optimal, else why the search ended without saying so. Of more than six axes that go to one

@@ -28,6 +28,7 @@ mod print;
 mod product;
 mod reduce;
 mod repeat;
+mod rewrite;
 mod several;
 mod softmax;
 mod statements;
@@ -38,6 +39,7 @@ mod testing;
 pub use expect::{Expectation, ExpectationKind, ExpectedMove, Limit};
 pub use pin::{Pin, Strategy};
 pub use repeat::{Carried, Repeat};
+pub use rewrite::Rewritten;
 
 use crate::collective::Collective;
 use crate::diag::Diagnostics;
@@ -130,7 +132,7 @@ impl Program {
     ///
     /// - `renumbered`: the new number of each value.
     /// - `bodies`: the values of each repeat's body, among the new ones.
-    fn with_values(self, values: Vec<Value>, renumbered: &[ValueId], bodies: &[Range<usize>]) -> Program {
+    pub(super) fn with_values(self, values: Vec<Value>, renumbered: &[ValueId], bodies: &[Range<usize>]) -> Program {
         let new = |id: ValueId| renumbered[id.index()];
         let aliases = self.aliases.iter().map(|alias| Alias { value: new(alias.value), ..alias.clone() }).collect();
         let outputs = self.outputs.iter().map(|output| new(*output)).collect();

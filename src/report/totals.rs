@@ -3,7 +3,7 @@
 use super::findings::Findings;
 use super::run;
 use crate::costs::Unit;
-use crate::plan::{StepId, StepOp, Stop};
+use crate::plan::{Rewriting, StepId, StepOp, Stop};
 use crate::units::Time;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -25,6 +25,13 @@ impl Findings<'_> {
         for name in &self.plan.split {
             writeln!(text, "softmax `{name}` is computed in parts: its largest element, its powers and their sum")
                 .expect("a string");
+        }
+        for Rewriting { told, time, received } in &self.plan.rewritten {
+            let [before, after] = match costs {
+                "bytes" => received.map(|bytes| format!("{bytes} received")),
+                _ => time.map(|time| self.seconds(time).to_string()),
+            };
+            writeln!(text, "{told}: {after} instead of {before}").expect("a string");
         }
         writeln!(text, "{}\n{}", run::usage(&totals.usage), self.optimality()).expect("a string");
         text + &self.whatever_the_plan()

@@ -1,0 +1,112 @@
+//! Programs that compute the same, where what is written is not the cheapest.
+//!
+//! A program is planned as it is written, and then with one rewriting after the other (`program/rewrite`); each that makes
+//! the plan cheaper stays. Bounds are those of the program that is left.
+
+use super::reshard::SearchOptions;
+use super::score::score;
+use super::{Objective, Plan, PlanError, StepOp, limits};
+use crate::program::{ExpectationKind, Program, Rewritten, ValueId};
+use crate::units::{Bytes, Time};
+
+/// A rewriting has to save this part of what the plan takes.
+const LEAST_SAVING: u128 = 100;
+/// So many rewritten programs are planned.
+const MOST_TRIED: usize = 32;
+
+/// What is computed otherwise than it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rewriting {
+    /// What and how, with names and expressions quoted.
+    pub told: String,
+    /// All steps one after the other, before it and with it.
+    pub time: [Time; 2],
+    /// What the device receives that receives most, before it and with it.
+    pub received: [Bytes; 2],
+}
+
+/// Plans a program with `solve`, rewritten where that makes it cheaper.
+///
+/// # Errors
+/// If there is no plan.
+pub(super) fn plan(
+    program: &Program,
+    objective: Objective,
+    terms: SearchOptions,
+    solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
+) -> Result<Plan, PlanError> {
+    let plan = solve(program, terms)?;
+    // What is expected of the steps of a program is said of those that it writes.
+    let is_of_steps = |kind: &ExpectationKind| matches!(kind, ExpectationKind::Collectives { .. });
+    if program.expectations.iter().any(|expectation| is_of_steps(&expectation.kind)) {
+        return Ok(plan);
+    }
+    let mut best = Best { program: program.clone(), plan, objective, terms, tried: 0 };
+    if !best.takes(best.program.with_equals_merged(false), &solve) {
+        best.takes(best.program.with_equals_merged(true), &solve);
+    }
+    best.takes(best.program.with_invariants_brought_out(), &solve);
+    for place in 0.. {
+        let chains = best.program.chains();
+        let Some(chain) = chains.get(place) else { break };
+        best.takes(best.program.with_chain_reordered(chain), &solve);
+    }
+    for place in 0.. {
+        let products = best.program.shared_products();
+        let Some(product) = products.get(place).copied() else { break };
+        if best.moves(product) {
+            best.takes([best.program.with_computed_anew(product)], &solve);
+        }
+    }
+    Ok(best.plan)
+}
+
+/// The cheapest program so far.
+struct Best {
+    program: Program,
+    plan: Plan,
+    objective: Objective,
+    terms: SearchOptions,
+    tried: usize,
+}
+
+impl Best {
+    /// Plans some programs that compute the same, and keeps the cheapest if it is cheaper than the best so far.
+    fn takes(
+        &mut self,
+        others: impl IntoIterator<Item = Rewritten>,
+        solve: &impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
+    ) -> bool {
+        let before = self.plan.clone();
+        let mut taken = false;
+        for Rewritten { program, told } in others {
+            if self.tried == MOST_TRIED || self.terms.budget.is_over() {
+                break;
+            }
+            self.tried += 1;
+            let (over, first) = (limits::over(&self.plan), score(&self.plan, self.objective).0);
+            let most = if over > 0 { u128::MAX } else { first - first / LEAST_SAVING };
+            let Ok(found) = solve(&program, SearchOptions { most, ..self.terms }) else { continue };
+            let (still_over, figure) = (limits::over(&found), score(&found, self.objective).0);
+            if still_over < over || still_over == over && figure < most {
+                let [old, new] = [&before, &found].map(Plan::totals);
+                let (time, received) = ([old.time(), new.time()], [old.received(), new.received()]);
+                let mut rewritten = before.rewritten.clone();
+                rewritten.push(Rewriting { told, time, received });
+                (self.plan, self.program, taken) = (Plan { rewritten, ..found }, program, true);
+            }
+        }
+        taken
+    }
+
+    /// Whether anything of a product is sent.
+    fn moves(&self, product: ValueId) -> bool {
+        let (plan, span) = (&self.plan, self.program.value(product).span);
+        plan.ids().any(|id| {
+            let step = plan.step(id);
+            // A plan may number values otherwise, as where a softmax is in parts.
+            let is_of = plan.program.value(step.value).span == span;
+            is_of && matches!(&step.op, StepOp::Collective(collective) if collective.kind().sends())
+        })
+    }
+}

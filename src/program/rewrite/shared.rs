@@ -1,0 +1,92 @@
+//! What is written several times, or computed in each iteration from the same, is computed once.
+
+use super::draft::Draft;
+use super::{Definition, Program, Rewritten, ValueId};
+use std::collections::BTreeMap;
+
+impl Program {
+    /// With everything that is written several times computed once; `None` if nothing is.
+    ///
+    /// - `products`: whether this is done for products alone, so that what is elementwise stays beside its users.
+    pub fn with_equals_merged(&self, products: bool) -> Option<Rewritten> {
+        let mut draft = Draft::new(self);
+        let mut known: BTreeMap<Vec<ValueId>, Vec<ValueId>> = BTreeMap::new();
+        let mut merged = Vec::new();
+        for id in self.value_ids().filter(|id| self.is_computed(*id) && self.is_free(*id)) {
+            if products && !matches!(self.value(id).definition, Definition::Product { .. }) {
+                continue;
+            }
+            let with_taken = |id: ValueId| {
+                let mut value = self.value(id).clone();
+                value.definition.operands_mut().iter_mut().for_each(|operand| *operand = draft.taken(*operand));
+                value
+            };
+            let own = with_taken(id);
+            let same = |other: &ValueId| {
+                let other_value = with_taken(*other);
+                other_value.definition == own.definition
+                    && (other_value.dtype, &other_value.dims) == (own.dtype, &own.dims)
+                    && self.body_of(*other) == self.body_of(id)
+            };
+            let alike = known.entry(own.definition.operands().to_vec()).or_default();
+            match alike.iter().copied().find(same).filter(|_| own.name.is_none()) {
+                Some(first) => {
+                    merged.push(self.expression(id));
+                    draft.replace(id, first);
+                }
+                None => alike.push(id),
+            }
+        }
+        let first = merged.first()?;
+        let others = match merged.len() {
+            1 => String::new(),
+            more => format!(" and {} more", more - 1),
+        };
+        let told = format!("`{first}`{others}, written several times, computed once");
+        Some(Rewritten { program: draft.finish(), told })
+    }
+
+    /// With what is the same in all iterations of a body computed before it; `None` if nothing is.
+    pub fn with_invariants_brought_out(&self) -> Option<Rewritten> {
+        let mut draft = Draft::new(self);
+        let mut out = vec![false; self.values.len()];
+        let mut told = Vec::new();
+        for id in self.value_ids().filter(|id| self.is_computed(*id) && self.is_free(*id)) {
+            let Some(body) = self.body_of(id) else { continue };
+            let operands = self.value(id).definition.operands();
+            if operands.iter().all(|operand| self.body_of(*operand) != Some(body) || out[operand.index()]) {
+                out[id.index()] = true;
+                draft.bring_out(id);
+                if matches!(self.value(id).definition, Definition::Product { .. }) {
+                    told.push(self.expression(id));
+                }
+            }
+        }
+        // What is elementwise alone is as soon done again as read.
+        let first = told.first()?;
+        let others = match told.len() {
+            1 => String::new(),
+            more => format!(" and {} more", more - 1),
+        };
+        let told = format!("`{first}`{others}, the same in all iterations, computed before the repeat");
+        Some(Rewritten { program: draft.finish(), told })
+    }
+
+    /// A value by its name, or by what it is made of.
+    pub(super) fn expression(&self, id: ValueId) -> String {
+        let value = self.value(id);
+        match (&value.name, &value.definition) {
+            (None, Definition::Product { operands: [left, right], .. }) => {
+                format!("{} * {}", self.factor(*left), self.factor(*right))
+            }
+            _ => self.name(id),
+        }
+    }
+
+    /// The same as a factor.
+    pub(super) fn factor(&self, id: ValueId) -> String {
+        let text = self.expression(id);
+        let is_product = matches!(self.value(id).definition, Definition::Product { .. });
+        if is_product && self.value(id).name.is_none() { format!("({text})") } else { text }
+    }
+}
