@@ -5,14 +5,16 @@
 
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Objective, Plan, PlanError, StepOp, limits};
+use super::{Objective, Plan, PlanError, StepId, StepOp, limits};
 use crate::program::{ExpectationKind, Program, Rewritten, ValueId};
+use crate::span::Span;
 use crate::units::{Bytes, Time};
 
 /// A rewriting has to save this part of what the plan takes.
 const LEAST_SAVING: u128 = 100;
-/// So many rewritten programs are planned.
+/// So many rewritten programs are planned, and of large programs so few that they have so many values in all.
 const MOST_TRIED: usize = 32;
+const MOST_VALUES: usize = 4_000;
 
 /// What is computed otherwise than it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,12 +53,10 @@ pub(super) fn plan(
         let Some(chain) = chains.get(place) else { break };
         best.takes(best.program.with_chain_reordered(chain), &solve);
     }
-    for place in 0.. {
-        let products = best.program.shared_products();
-        let Some(product) = products.get(place).copied() else { break };
-        if best.moves(product) {
-            best.takes([best.program.with_computed_anew(product)], &solve);
-        }
+    let mut looked_at = Vec::new();
+    while let Some(product) = best.dearest_shared(&looked_at) {
+        looked_at.push(best.program.value(product).span);
+        best.takes([best.program.with_computed_anew(product)], &solve);
     }
     Ok(best.plan)
 }
@@ -80,7 +80,8 @@ impl Best {
         let before = self.plan.clone();
         let mut taken = false;
         for Rewritten { program, told } in others {
-            if self.tried == MOST_TRIED || self.terms.budget.is_over() {
+            let most_tried = MOST_TRIED.min(MOST_VALUES / program.values.len().max(1));
+            if self.tried >= most_tried || self.terms.budget.is_over() {
                 break;
             }
             self.tried += 1;
@@ -99,14 +100,22 @@ impl Best {
         taken
     }
 
-    /// Whether anything of a product is sent.
-    fn moves(&self, product: ValueId) -> bool {
-        let (plan, span) = (&self.plan, self.program.value(product).span);
-        plan.ids().any(|id| {
-            let step = plan.step(id);
+    /// Of the products that several values take in several layouts, the one that takes longest to make and to move.
+    ///
+    /// - `but`: statements that are left out.
+    fn dearest_shared(&self, but: &[Span]) -> Option<ValueId> {
+        let plan = &self.plan;
+        let spent = |product: &ValueId| {
             // A plan may number values otherwise, as where a softmax is in parts.
-            let is_of = plan.program.value(step.value).span == span;
-            is_of && matches!(&step.op, StepOp::Collective(collective) if collective.kind().sends())
-        })
+            let span = self.program.value(*product).span;
+            let own = plan.ids().filter(|id| plan.program.value(plan.step(*id).value).span == span);
+            let (moves, made): (Vec<_>, Vec<_>) =
+                own.partition(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
+            let time = |ids: &[StepId]| ids.iter().map(|id| plan.step(*id).cost.time * plan.times(*id)).sum::<Time>();
+            (!moves.is_empty()).then(|| time(&moves) + time(&made))
+        };
+        let products = self.program.shared_products().into_iter();
+        let others = products.filter(|product| !but.contains(&self.program.value(*product).span));
+        others.filter_map(|product| Some((spent(&product)?, product))).max().map(|(_, product)| product)
     }
 }

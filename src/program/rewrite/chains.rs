@@ -1,7 +1,7 @@
 //! Products of several factors in another order: `(x * A) * B` for `x * (A * B)`.
 
-use super::draft::Draft;
 use super::super::Value;
+use super::draft::Draft;
 use super::{Definition, Program, Rewritten, ValueId, Wanted};
 use crate::layout::Dim;
 use itertools::Itertools;
