@@ -882,12 +882,31 @@ impl<'a> Search<'a> {
             result: passage.result,
         };
         // Of what is added up, some may be closed: those are opened for it.
-        let least = |choice: &[usize]| if operator == Operator::Sum { 1 } else { choice.len() };
+        let opens = operator == Operator::Sum && self.may_stay_open(id);
+        let least = |choice: &[usize]| if opens { 1 } else { choice.len() };
         let choices = passage.operands.iter().flat_map(|choice| {
             let sizes = least(choice)..=choice.len();
             sizes.rev().flat_map(|size| choice.iter().copied().combinations(size)).collect::<Vec<_>>()
         });
         choices.map(way).filter(|way| !way.axes.is_empty()).collect()
+    }
+
+    /// Whether it may save anything that a sum is closed later: where one user alone goes on with the pieces.
+    fn may_stay_open(&self, id: ValueId) -> bool {
+        let [(user, _)] = self.users[id.index()][..] else { return false };
+        let value = self.program.value(user);
+        match &value.definition {
+            Definition::Map { function, operands } => {
+                let from: Vec<DType> = operands.iter().map(|id| self.program.value(*id).dtype).collect();
+                passes::map(*function, Operator::Sum, &from, value.dtype).is_some()
+            }
+            Definition::Product { .. }
+            | Definition::Reduce { .. }
+            | Definition::Move { .. }
+            | Definition::Collective { .. }
+            | Definition::Rename { .. } => true,
+            Definition::Input { .. } => false,
+        }
     }
 
     /// The axes over which each operand of a computation is opened, as the others are open over them.

@@ -197,7 +197,7 @@ fn many_layers_are_planned() {
     let most: u64 =
         help.split("`repeat ").nth(1).and_then(|rest| rest.split('`').next()?.parse().ok()).expect("a count");
     let with = |times: u64| compiler::check(&source.replace("100000", &times.to_string())).0.expect("a program");
-    let options = Options { costs: CostModel::Book, ..Options::default() };
+    let options = Options::default();
     let plan = |times| {
         let program = with(times);
         let topology = compiler::machine(&program, &options).expect("a machine");

@@ -39,7 +39,8 @@ fn what_is_added_to_a_sum_may_be_opened() {
                     let closed = format!("T = x * W\nT -> T[B, F]\ny[B, O] = (T {sum} b) * V");
                     let closed = source("b", sum).replace(&format!("y[B, O] = (x * W {sum} b) * V"), &closed);
                     let closed = time(&closed).expect("a plan");
-                    assert!(free <= closed, "{}", source("b", sum));
+                    // Fewer kernels may be worth a nanosecond.
+                    assert!(free.ratio(closed) < 1.001, "{}", source("b", sum));
                     opened += usize::from(written == Some(free) && free < closed);
                 }
             }

@@ -56,12 +56,12 @@ impl<'a> Draft<'a> {
         self.order.insert(place, new);
     }
 
-    /// Makes a value before the body that it is in.
+    /// Makes a value before the body that it is in, one of which something is left.
     pub(super) fn bring_out(&mut self, id: ValueId) {
         let body = self.bodies[id.index()].take();
         self.order.retain(|other| *other != id);
         let first = self.order.iter().position(|other| self.bodies[other.index()] == body);
-        self.order.insert(first.expect("a body begins with what is carried or given"), id);
+        self.order.insert(first.expect("something is left of the body"), id);
     }
 
     /// The program.

@@ -48,14 +48,21 @@ impl Program {
 
     /// With what is the same in all iterations of a body computed before it; `None` if nothing is.
     pub fn with_invariants_brought_out(&self) -> Option<Rewritten> {
-        let mut draft = Draft::new(self);
         let mut out = vec![false; self.values.len()];
-        let mut told = Vec::new();
         for id in self.value_ids().filter(|id| self.is_computed(*id) && self.is_free(*id)) {
-            let Some(body) = self.body_of(id) else { continue };
-            let operands = self.value(id).definition.operands();
-            if operands.iter().all(|operand| self.body_of(*operand) != Some(body) || out[operand.index()]) {
-                out[id.index()] = true;
+            let body = self.body_of(id);
+            let mut operands = self.value(id).definition.operands().iter();
+            out[id.index()] =
+                body.is_some() && operands.all(|operand| self.body_of(*operand) != body || out[operand.index()]);
+        }
+        let mut draft = Draft::new(self);
+        let mut told = Vec::new();
+        for repeat in &self.repeats {
+            // A body in which nothing else is done is left as it is.
+            if repeat.body.clone().all(|place| out[place]) {
+                continue;
+            }
+            for id in self.value_ids().filter(|id| repeat.body.contains(&id.index()) && out[id.index()]) {
                 draft.bring_out(id);
                 if matches!(self.value(id).definition, Definition::Product { .. }) {
                     told.push(self.expression(id));
