@@ -16,6 +16,7 @@ mod pins;
 mod plan_oracle;
 mod planning;
 mod reshards;
+mod rewrites;
 mod shared;
 mod softmax;
 mod stages;
