@@ -6,6 +6,7 @@
 use super::reshard::SearchOptions;
 use super::score::score;
 use super::{Objective, Plan, PlanError, StepId, StepOp, limits};
+use crate::mesh::AxisSet;
 use crate::program::{ExpectationKind, Program, Rewritten, ValueId};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
@@ -100,7 +101,16 @@ impl Best {
         taken
     }
 
-    /// Of the products that several values take in several layouts, the one that takes longest to make and to move.
+    /// Whether no two devices do the same in a step.
+    fn is_spread(&self, id: StepId) -> bool {
+        let mesh = &self.plan.program.mesh;
+        let operands = self.plan.operands(id).into_iter().map(|operand| self.plan.step(operand).layout.sharding.used());
+        let used = operands.fold(AxisSet::NONE, AxisSet::union);
+        mesh.axis_ids().all(|axis| mesh.size(axis) == 1 || used.contains(axis))
+    }
+
+    /// Of the products that several values take, and that are moved or done by several devices alike, the one that takes
+    /// longest to make and to move.
     ///
     /// - `but`: statements that are left out.
     fn dearest_shared(&self, but: &[Span]) -> Option<ValueId> {
@@ -112,7 +122,8 @@ impl Best {
             let (moves, made): (Vec<_>, Vec<_>) =
                 own.partition(|id| matches!(plan.step(*id).op, StepOp::Collective(_)));
             let time = |ids: &[StepId]| ids.iter().map(|id| plan.step(*id).cost.time * plan.times(*id)).sum::<Time>();
-            (!moves.is_empty()).then(|| time(&moves) + time(&made))
+            let may_save = !moves.is_empty() || made.iter().any(|id| !self.is_spread(*id));
+            may_save.then(|| time(&moves) + time(&made))
         };
         let products = self.program.shared_products().into_iter();
         let others = products.filter(|product| !but.contains(&self.program.value(*product).span));
