@@ -1,6 +1,7 @@
 //! Programs that compute the same: what they compute is equal on whole numbers, and no text that a person would write
 //! instead takes less time.
 
+use itertools::Itertools;
 use shardc::compiler::{self, Compiled, Options, Overlapping, Resharding};
 use shardc::schedule::{ArrayId, Schedule};
 use shardc::sim::values::{self, Inputs, Tensor};
