@@ -7,7 +7,7 @@ use super::why::{Pin, Product};
 use crate::diag::{Diagnostics, Severity};
 use crate::mesh::{Axis, AxisId, Mesh};
 use crate::picture::blocks::{Along, Blocks, Split};
-use crate::plan::{Plan, StepId};
+use crate::plan::{Plan, Rewriting, StepId};
 use crate::sim::clock::Timing;
 use crate::sim::proof::Proof;
 use crate::sim::values::Numerics;
@@ -140,6 +140,8 @@ pub struct PlanDocument<'a> {
     /// Inputs whose layouts were chosen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     filled: Vec<String>,
+    /// What is computed otherwise than it is written, in the order in which that was found.
+    rewritten: Vec<RewritingDocument<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<Makespan>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,6 +209,16 @@ struct PipelineDocument {
     steps: Vec<usize>,
 }
 
+/// What is computed otherwise than it is written; figures before it and with it.
+#[derive(Debug, Serialize)]
+struct RewritingDocument<'a> {
+    how: &'a str,
+    /// All steps one after the other.
+    time_s: [Seconds; 2],
+    /// By the device that receives most.
+    received_bytes: [u64; 2],
+}
+
 #[derive(Debug, Serialize)]
 struct OptimalDocument {
     proven: bool,
@@ -256,6 +268,7 @@ pub fn plan<'a>(
         }),
         pinned: findings.products.iter().filter_map(|product| product.pin.as_ref()).collect(),
         filled: plan.filled.iter().map(|id| plan.array(*id)).collect(),
+        rewritten: plan.rewritten.iter().map(|rewriting| rewritten(rewriting, findings)).collect(),
         optimal: OptimalDocument {
             proven: plan.is_optimal(),
             stop: plan.stop.name(),
@@ -268,6 +281,15 @@ pub fn plan<'a>(
         numerics: None,
         why: &[],
         diagnostics: list(source, diagnostics),
+    }
+}
+
+fn rewritten<'a>(rewriting: &'a Rewriting, findings: &Findings<'_>) -> RewritingDocument<'a> {
+    let Rewriting { told, time, received } = rewriting;
+    RewritingDocument {
+        how: told,
+        time_s: time.map(|time| findings.seconds(time)),
+        received_bytes: received.map(|bytes| bytes.0),
     }
 }
 
