@@ -234,6 +234,6 @@ mod tests {
         let factors: Vec<ValueId> = (0..4).map(ValueId).collect();
         assert_eq!([1, 2, 3, 4].map(|count| trees(&factors[..count]).len()), [1, 1, 3, 15]);
         let all = trees(&factors);
-        assert!(all.iter().tuple_combinations().all(|(one, other)| !is_same(one, other)));
+        assert!(all.iter().array_combinations().all(|[one, other]| !is_same(one, other)));
     }
 }
