@@ -1,7 +1,7 @@
 //! The stages wired together.
 
 use crate::advice;
-use crate::costs::CostModel;
+use crate::costs::{Balance, CostModel};
 use crate::diag::Diagnostics;
 use crate::expect;
 use crate::link::{DegradedLink, LinkState};
@@ -15,6 +15,7 @@ use crate::sim::proof::{self, Flaw, Proof};
 use crate::span::Span;
 use crate::syntax::{self, Ast, SetError};
 use crate::topology::{Hardware, Topology, TopologyError};
+use crate::units::Time;
 use miette::SourceSpan;
 use std::borrow::Cow;
 use thiserror::Error;
@@ -286,6 +287,60 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
             Err(_) => return Err(advice::unwritten(&ordinary()?)),
         },
     };
+    let plan = as_a_whole(plan, topology, options, costs.as_ref())?;
+    if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
+        return Ok(plan);
+    }
+    let others = spread(topology, costs.as_ref(), &plan, request);
+    let wholes = others.into_iter().filter_map(|other| as_a_whole(other, topology, options, costs.as_ref()).ok());
+    let wholes: Vec<Plan> = wholes.collect();
+    Ok(plan.unless_faster(wholes))
+}
+
+/// So many times the weights of units are shifted to those that are busy longest.
+const SHIFTS: usize = 6;
+/// So many plans are tried as a whole beside that of the least sum.
+const MOST_WHOLE: usize = 2;
+
+/// Plans that keep no unit busy for as long as a plan takes as a whole, those first whose busiest unit is busy for the least
+/// time.
+fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: Request) -> Vec<Plan> {
+    let totals = whole.totals();
+    // Layouts under a limit on memory are each tried, which takes long enough.
+    let is_tried = !whole.filled.is_empty() && !whole.program.limits.is_empty();
+    let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
+    if !is_mixed || is_tried || whole.program.mesh != topology.mesh {
+        return Vec::new();
+    }
+    // What saves a hundredth.
+    let most = Time::from_ticks(whole.time().ticks() - whole.time().ticks() / 100);
+    let (program, mut balance) = (whole.unfilled(), Balance::new(topology));
+    let mut found: Vec<(Time, Plan)> = Vec::new();
+    for _ in 0..SHIFTS {
+        let Ok(plan) = plan::plan_as(&program, &balance, Request { alternatives: false, rewrites: false, ..request })
+        else {
+            break;
+        };
+        if balance.bound(&plan) >= most {
+            break;
+        }
+        let busiest = balance.of(&plan).into_iter().max().unwrap_or_default();
+        if busiest < most && !plan.is_alike(whole) && !found.iter().any(|(_, known)| known.is_alike(&plan)) {
+            found.push((busiest, plan.clone()));
+        }
+        balance = balance.shifted(&plan);
+    }
+    found.sort_by_key(|(busiest, _)| *busiest);
+    found.into_iter().take(MOST_WHOLE).map(|(_, plan)| plan.priced_by(costs)).collect()
+}
+
+/// A plan as it is on the clock, by its recipes and with its steps overlapping.
+fn as_a_whole(
+    plan: Plan,
+    topology: &Topology,
+    options: &Options,
+    costs: &dyn plan::Costs,
+) -> Result<Plan, Diagnostics> {
     let machine = machine_as_planned(&plan, topology);
     let by_clock = costs.is_by_clock();
     let tuner = || Tuner::new(Cow::Borrowed(&machine), options.lowering).by(costs.objective());
@@ -303,14 +358,18 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
         Overlapping::None => plan,
         Overlapping::Auto => overlap::overlapped(plan, |pieces| tuner().sharing(&first).repeated(pieces), &machine),
     };
-    let by_time = by_clock && costs.objective() == plan::Objective::Time && !options.strict;
     let resharded = match options.reshard {
-        Resharding::Auto if by_time => plan.with_reshards(&first),
+        Resharding::Auto if is_by_time(costs) && !options.strict => plan.with_reshards(&first),
         Resharding::Auto | Resharding::Chains => None,
     };
     let resharded = resharded.filter(|plan| expect::within_limits(plan, topology).is_ok()).map(overlapped);
     let plan = overlapped(plan);
     Ok(resharded.filter(|other| other.time() < plan.time()).unwrap_or(plan))
+}
+
+/// Whether plans are chosen by their time on the clock.
+fn is_by_time(costs: &dyn plan::Costs) -> bool {
+    costs.is_by_clock() && costs.objective() == plan::Objective::Time
 }
 
 /// Whether the operations of a plan together are more than the proof takes. They are put together only where it may be so.

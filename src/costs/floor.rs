@@ -148,10 +148,10 @@ pub fn units(topology: &Topology) -> Vec<Unit> {
 }
 
 /// How long a unit is busy with each step, at the least.
-struct Loads<'a> {
-    topology: Cow<'a, Topology>,
-    model: CostModel,
-    unit: Unit,
+pub(super) struct Loads<'a> {
+    pub(super) topology: Cow<'a, Topology>,
+    pub(super) model: CostModel,
+    pub(super) unit: Unit,
 }
 
 impl Loads<'_> {

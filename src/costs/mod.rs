@@ -1,9 +1,12 @@
 //! What moves cost while planning: three answers to one trait.
 
+mod balance;
 mod book;
 mod bytes;
 mod exact;
 mod floor;
+
+pub(crate) use balance::Balance;
 
 pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
 

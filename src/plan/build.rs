@@ -154,6 +154,7 @@ impl<'a> Built<'a> {
             filled: Vec::new(),
             split: Vec::new(),
             rewritten: Vec::new(),
+            instead: None,
             costs: costs.name(),
             stop,
             in_parts: false,

@@ -32,6 +32,7 @@ pub fn least(program: &Program, costs: &dyn Costs, in_parts: bool, budget: Budge
 fn search(program: &Program, costs: &dyn Costs, budget: Budget) -> Option<Least> {
     let mut search = Search::new(program, costs, SearchOptions { budget, ..SearchOptions::new(Allowed::Moves) });
     search.heeds_pins = false;
+    search.opens_all = true;
     search.run(&Settled::new(), true, &[]).ok()?;
     let least = Least { time: Time::from_ticks(search.total().first()), work: search.work() };
     (!search.budget.is_restricted()).then_some(least)

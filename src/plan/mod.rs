@@ -362,6 +362,9 @@ pub struct Plan {
     pub filled: Vec<StepId>,
     /// The names of the softmaxes that the plan computes in parts: `P`.
     pub split: Vec<String>,
+    /// Of the plan that is the cheapest step by step, if another one is faster as a whole: the sum of its steps, and its time
+    /// as a whole.
+    pub instead: Option<(Time, Time)>,
     /// What is computed otherwise than it is written, in the order in which that was found.
     pub rewritten: Vec<Rewriting>,
     /// The name of the cost model.
@@ -451,6 +454,57 @@ impl Plan {
         let mut ids: Vec<StepId> = last.into_values().collect();
         ids.sort_unstable();
         ids
+    }
+
+    /// What each step costs by a cost model.
+    pub(crate) fn costs_by(&self, costs: &dyn Costs) -> Vec<Cost> {
+        let access = self.accesses();
+        self.ids().map(|id| self.cost_with(id, &access[id.index()], costs)).collect()
+    }
+
+    fn cost_with(&self, id: StepId, access: &Access, costs: &dyn Costs) -> Cost {
+        let (mesh, step) = (&self.program.mesh, self.step(id));
+        let layouts: Vec<Layout> = self.operands(id).into_iter().map(|id| self.step(id).layout.clone()).collect();
+        let paid = |product: usize| self.steps[StepId::new(product)].layout.local_bytes(mesh).0;
+        let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
+        match &step.op {
+            StepOp::Input | StepOp::Carry => search::FREE,
+            StepOp::Collective(collective) => costs.collective(collective, &layouts[0]),
+            StepOp::Product { einsum } => costs.product(&work(einsum)),
+            StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => costs.map(&work(einsum)),
+        }
+    }
+
+    /// The same plan with its steps at what they cost by a cost model.
+    #[must_use]
+    pub(crate) fn priced_by(mut self, costs: &dyn Costs) -> Plan {
+        let priced = self.costs_by(costs);
+        self.steps.node_weights_mut().zip(priced).for_each(|(step, cost)| step.cost = cost);
+        self.choices.iter_mut().for_each(|choice| choice.alternatives.clear());
+        Plan { costs: costs.name(), ..self }
+    }
+
+    /// Whether two plans have the same steps in the same layouts.
+    pub(crate) fn is_alike(&self, other: &Plan) -> bool {
+        let steps = |plan: &Plan| {
+            plan.steps.node_weights().map(|step| (step.op.clone(), step.layout.clone())).collect::<Vec<_>>()
+        };
+        steps(self) == steps(other)
+    }
+
+    /// The fastest of other plans if it takes a hundredth less as a whole, or else this one, the cheapest step by step.
+    pub(crate) fn unless_faster(self, others: Vec<Plan>) -> Plan {
+        let most = self.time().ticks() - self.time().ticks() / 100;
+        let fastest = others.into_iter().filter(|other| other.time().ticks() < most).min_by_key(Plan::time);
+        match fastest {
+            // What bounds the sum of the steps of any plan is known of the first one.
+            Some(fastest) => {
+                let instead = Some((self.totals().time(), self.time()));
+                let (rewritten, split) = (self.rewritten, self.split);
+                Plan { lower_bound: self.lower_bound, stop: Stop::Whole, instead, rewritten, split, ..fastest }
+            }
+            None => self,
+        }
     }
 
     /// The choice that was made for a product.

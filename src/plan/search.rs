@@ -165,6 +165,8 @@ pub(super) struct Search<'a> {
     axes: AxisSet,
     /// Whether products are done as they are pinned.
     pub(super) heeds_pins: bool,
+    /// Whether a closed term of an open sum may be opened also where that hardly saves anything.
+    pub(super) opens_all: bool,
     /// One for each array type.
     pub(super) spaces: Vec<Space>,
     /// The space of each value.
@@ -215,12 +217,12 @@ impl<'a> Search<'a> {
         }
         let (einsums, ways) = (vec![OnceCell::new(); count], (0..count).map(|_| None).collect());
         let (others, found) = (Vec::new(), Vec::new());
-        let heeds_pins = true;
+        let (heeds_pins, opens_all) = (true, false);
         let beside = if terms.held < u64::MAX { beside(program, terms.cautious) } else { Vec::new() };
         let structure = Structure::new(program, costs.fusion());
         #[rustfmt::skip]
         let mut search = Search {
-            program, costs, terms, axes, heeds_pins, spaces, space_of, einsums, ways, users, budget, others, beside, structure,
+            program, costs, terms, axes, heeds_pins, opens_all, spaces, space_of, einsums, ways, users, budget, others, beside, structure,
             found,
         };
         search.others = search.least_of_others();
@@ -882,7 +884,7 @@ impl<'a> Search<'a> {
             result: passage.result,
         };
         // Of what is added up, some may be closed: those are opened for it.
-        let opens = operator == Operator::Sum && self.may_stay_open(id);
+        let opens = operator == Operator::Sum && (self.opens_all || self.may_stay_open(id));
         let least = |choice: &[usize]| if opens { 1 } else { choice.len() };
         let choices = passage.operands.iter().flat_map(|choice| {
             let sizes = least(choice)..=choice.len();

@@ -20,6 +20,8 @@ pub enum Stop {
     Work,
     /// Chains of moves are done as one, which the search does not know: no bound is known then.
     Reshards,
+    /// Another plan is faster as a whole, with its steps overlapping; the bound is that of the sum of the steps of any plan.
+    Whole,
     /// Everything was searched, but the bound that was found lies below the plan.
     Gap,
 }
@@ -36,6 +38,7 @@ impl Stop {
             Stop::Time => "time",
             Stop::Work => "work",
             Stop::Reshards => "reshards",
+            Stop::Whole => "whole",
             Stop::Gap => "gap",
         }
     }

@@ -3,10 +3,11 @@
 use super::step::Step;
 use super::why::Product;
 use crate::bounds::crossing::crossing;
+use crate::collective::Collective;
 use crate::costs::{self, Floor, Unit};
 use crate::function::Function;
 use crate::mesh::AxisSet;
-use crate::plan::{Pipeline, Plan, StepOp, Stop, Totals};
+use crate::plan::{Pipeline, Plan, StepOp, Totals};
 use crate::program::ValueId;
 use crate::recipe::Lowering;
 use crate::topology::{Topology, Work};
@@ -62,7 +63,8 @@ impl<'a> Findings<'a> {
     /// A time that no plan of the program beats. It takes a search, which is made when it is first asked for.
     pub fn floor(&self) -> Option<Floor> {
         // The search behind it knows chains of collectives alone.
-        let is_searched = self.plan.stop != Stop::Reshards;
+        let is_reshard = |id| matches!(self.plan.step(id).op, StepOp::Collective(Collective::Reshard { .. }));
+        let is_searched = !self.plan.ids().any(is_reshard);
         *self.floor.get_or_init(|| if is_searched { costs::floor(self.plan, self.topology) } else { None })
     }
 

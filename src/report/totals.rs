@@ -48,6 +48,10 @@ impl Findings<'_> {
                 _ => format!("no plan of these moves, {axes}, takes less simulated time step by step"),
             };
         }
+        if let Some((sum, whole)) = plan.instead {
+            let [sum, whole] = [sum, whole].map(|time| self.seconds(time));
+            return format!("the cheapest plan step by step takes {sum}, and {whole} as a whole: this one is faster");
+        }
         if plan.stop == Stop::Reshards {
             let layouts = "the layouts are those of the best plan that was found with chains of collectives";
             return format!("{layouts}; each `Reshard` does such a chain as one");
@@ -59,7 +63,7 @@ impl Findings<'_> {
             Stop::Memory => "only some moves were searched, as `--max-memory` bounds the search",
             Stop::Time => "the search ended at its time limit, which `--time-limit` sets",
             Stop::Work => "the search ended at its limit on work",
-            Stop::Gap | Stop::Optimal | Stop::Reshards => "no cheaper one was found",
+            Stop::Gap | Stop::Optimal | Stop::Reshards | Stop::Whole => "no cheaper one was found",
         };
         let bound = self.seconds(plan.lower_bound);
         if bound.is_next_to_nothing() {
@@ -84,7 +88,9 @@ impl Findings<'_> {
             Unit::Links(_) => format!("the {unit} are busy for"),
         };
         let ratio = self.totals.time().ratio(floor.time);
-        format!("whatever the plan, {busy} {time}; the total is {ratio:.2}x of that\n")
+        // Where axes in parts are not thought of, they may do with less.
+        let axes = if self.plan.in_parts { "" } else { " on whole axes" };
+        format!("whatever the plan{axes}, {busy} {time}; the total is {ratio:.2}x of that\n")
     }
 
     /// Where the simulated times of steps differ from those that they were planned with: by how much, and which step most.

@@ -175,3 +175,39 @@ fn a_gather_hides_behind_its_product() {
         assert_eq!(time, first + compiled.plan.step(product).cost.time, "{pieces}");
     }
 }
+
+/// Two layers of weights that are sharded on both axes: whether they are gathered, or what is multiplied by them, depends on
+/// the rows. No layouts that a person would write for all layers make a faster whole.
+#[test]
+fn the_fastest_whole_is_taken() {
+    let source = |rows: u64, x: &str, h: &str| {
+        let layer = |l: u64| {
+            format!(
+                "W{l}: bf16[D_X, F_Y]\nV{l}: bf16[F_Y, D_X]\nh{l}{h} = relu(x{l} * W{l})\nx{}{x} = h{l} * V{l}\n",
+                l + 1
+            )
+        };
+        format!(
+            "mesh {{X: 4 ring, Y: 4 ring}} on tpu_v5p\ndims {{B: {rows}, D: 4096, F: 16384}}\nx0: bf16[B_XY, D]\n{}{}\
+             output x2\n",
+            layer(0),
+            layer(1)
+        )
+    };
+    let time = |source: &str| {
+        let program = compiler::check(source).0.expect("a right program");
+        compiler::compile(&program, &Options::default()).ok().map(|compiled| compiled.plan.time())
+    };
+    let mut instead = 0;
+    for rows in [256, 1024, 2048, 4096, 8192, 16384, 32768, 131_072] {
+        let plan = compile(&source(rows, "", "")).plan;
+        instead += usize::from(plan.instead.is_some());
+        for (x, h) in itertools::iproduct!(["", "[B_XY, D]", "[B, D_X]"], ["", "[B_XY, F]", "[B_X, F_Y]", "[B, F_Y]"]) {
+            let written = source(rows, x, h);
+            if let Some(time) = time(&written) {
+                assert!(plan.time().ratio(time) < 1.05, "{:?} {time:?}\n{written}", plan.time());
+            }
+        }
+    }
+    assert!(instead > 1, "{instead}");
+}

@@ -1,0 +1,133 @@
+//! Costs by how long units are busy, each unit with a weight: for plans that are fast as a whole.
+//!
+//! However steps overlap, a plan takes as long as its busiest unit is busy. No plan is below `Σ w·load / Σ w` of the plan
+//! for which that is least, whatever the weights `w`, and where the weights are those of the units that are busy longest,
+//! that plan spreads its work over them.
+
+use super::floor::{Loads, Unit, units};
+use super::{CostModel, limited};
+use crate::collective::Collective;
+use crate::fusion::Fusion;
+use crate::layout::Layout;
+use crate::plan::{Cost, Costs, Limit, LocalWork, Plan};
+use crate::topology::Topology;
+use crate::units::Time;
+use std::borrow::Cow;
+
+/// Weights are in so many parts.
+const PARTS: u64 = 1 << 10;
+
+/// The units of a machine, each with its weight.
+pub(crate) struct Balance<'a> {
+    loads: Vec<(Loads<'a>, u64)>,
+}
+
+impl<'a> Balance<'a> {
+    /// All units alike.
+    pub(crate) fn new(topology: &'a Topology) -> Balance<'a> {
+        let loads = |unit: Unit| Loads { topology: Cow::Borrowed(topology), model: CostModel::Exact, unit };
+        Balance { loads: units(topology).into_iter().map(|unit| (loads(unit), PARTS)).collect() }
+    }
+
+    /// How long each unit is busy with a plan, at the least.
+    pub(crate) fn of(&self, plan: &Plan) -> Vec<Time> {
+        let busy = |loads: &Loads<'a>| {
+            let costs = plan.costs_by(loads);
+            plan.ids().zip(costs).filter(|(id, _)| plan.is_done(*id)).map(|(id, cost)| cost.time * plan.times(id)).sum()
+        };
+        self.loads.iter().map(|(loads, _)| busy(loads)).collect()
+    }
+
+    /// A time that no plan of a program is below, of the plan that is cheapest by these costs.
+    pub(crate) fn bound(&self, plan: &Plan) -> Time {
+        let weights = self.loads.iter().map(|(_, weight)| u128::from(*weight));
+        let weighted =
+            self.of(plan).into_iter().zip(weights.clone()).map(|(time, weight)| time.ticks().saturating_mul(weight));
+        Time::from_ticks(weighted.fold(0, u128::saturating_add) / weights.sum::<u128>().max(1))
+    }
+
+    /// The same with a unit that is busy for longest in a plan counting twice as much, one that is never busy as before.
+    #[must_use]
+    pub(crate) fn shifted(mut self, plan: &Plan) -> Balance<'a> {
+        let busy = self.of(plan);
+        let most = busy.iter().max().map_or(0, |time| time.ticks()).max(1);
+        for ((_, weight), time) in self.loads.iter_mut().zip(busy) {
+            let share = u64::try_from(time.ticks().saturating_mul(u128::from(PARTS)) / most).unwrap_or(PARTS);
+            *weight = weight.saturating_mul(PARTS + share) / PARTS;
+        }
+        let whole: u64 = self.loads.iter().map(|(_, weight)| *weight).fold(0, u64::saturating_add);
+        let even = PARTS * self.loads.len() as u64;
+        for (_, weight) in &mut self.loads {
+            *weight = (u128::from(*weight) * u128::from(even) / u128::from(whole.max(1))) as u64;
+        }
+        self
+    }
+
+    fn summed(&self, cost: impl Fn(&Loads<'a>) -> Cost) -> Cost {
+        let weighted =
+            self.loads.iter().map(|(loads, weight)| cost(loads).time.ticks().saturating_mul(u128::from(*weight)));
+        limited(Time::from_ticks(weighted.fold(0, u128::saturating_add) / u128::from(PARTS)), Limit::Bandwidth)
+    }
+}
+
+impl Costs for Balance<'_> {
+    fn collective(&self, collective: &Collective, from: &Layout) -> Cost {
+        self.summed(|loads| loads.collective(collective, from))
+    }
+
+    fn product(&self, work: &LocalWork) -> Cost {
+        self.summed(|loads| loads.product(work))
+    }
+
+    fn map(&self, work: &LocalWork) -> Cost {
+        self.summed(|loads| loads.map(work))
+    }
+
+    fn fusion(&self) -> Fusion {
+        self.loads.first().map_or(Fusion::None, |(loads, _)| loads.fusion())
+    }
+
+    fn name(&self) -> &'static str {
+        "load"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Balance;
+    use crate::compiler::{self, Options};
+    use crate::plan::{self, Request};
+    use itertools::iproduct;
+
+    /// Whatever the weights, the cheapest plan by them bounds every plan as a whole.
+    #[test]
+    fn no_whole_is_below_a_bound() {
+        for rows in [256, 2048, 32768] {
+            let source = |x: &str, h: &str| {
+                format!(
+                    "mesh {{X: 4 ring, Y: 4 ring}} on tpu_v5p\ndims {{B: {rows}, D: 4096, F: 16384}}\nx: bf16[B_XY, D]\n\
+                     W: bf16[D_X, F_Y]\nV: bf16[F_Y, D_X]\nh{h} = relu(x * W)\ny{x} = h * V\noutput y\n"
+                )
+            };
+            let layouts =
+                iproduct!(["", "[B_XY, D]", "[B_X, D]", "[B, D_X]"], ["", "[B_XY, F]", "[B_X, F_Y]", "[B, F_Y]"]);
+            let wholes = layouts.filter_map(|(x, h)| {
+                let program = compiler::check(&source(x, h)).0?;
+                Some(compiler::compile(&program, &Options::default()).ok()?.plan.time())
+            });
+            let least = wholes.min().expect("a plan");
+            let program = compiler::check(&source("", "")).0.expect("a right program");
+            let topology = compiler::machine(&program, &Options::default()).expect("a machine");
+            let mut balance = Balance::new(&topology);
+            let mut bounds = Vec::new();
+            for _ in 0..8 {
+                let plan = plan::plan_as(&program, &balance, Request::default()).expect("a plan");
+                bounds.push(balance.bound(&plan));
+                balance = balance.shifted(&plan);
+            }
+            assert!(bounds.iter().all(|bound| *bound <= least), "{rows}: {bounds:?} {least:?}");
+            // Shifting to what is busiest makes for better bounds.
+            assert!(bounds.iter().max() > bounds.first(), "{rows}: {bounds:?}");
+        }
+    }
+}
