@@ -309,7 +309,7 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     // Layouts under a limit on memory are each tried, which takes long enough.
     let is_tried = !whole.filled.is_empty() && !whole.program.limits.is_empty();
     let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
-    if !is_mixed || is_tried || whole.program.mesh != topology.mesh {
+    if !is_mixed || is_tried || whole.program.expects_collectives() || whole.program.mesh != topology.mesh {
         return Vec::new();
     }
     // What saves a hundredth.

@@ -7,7 +7,7 @@ use super::reshard::SearchOptions;
 use super::score::score;
 use super::{Objective, Plan, PlanError, StepId, StepOp, limits};
 use crate::mesh::AxisSet;
-use crate::program::{ExpectationKind, Program, Rewritten, ValueId};
+use crate::program::{Program, Rewritten, ValueId};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
 
@@ -39,9 +39,7 @@ pub(super) fn plan(
     solve: impl Fn(&Program, SearchOptions) -> Result<Plan, PlanError>,
 ) -> Result<Plan, PlanError> {
     let plan = solve(program, terms)?;
-    // What is expected of the steps of a program is said of those that it writes.
-    let is_of_steps = |kind: &ExpectationKind| matches!(kind, ExpectationKind::Collectives { .. });
-    if program.expectations.iter().any(|expectation| is_of_steps(&expectation.kind)) {
+    if program.expects_collectives() {
         return Ok(plan);
     }
     let mut best = Best { program: program.clone(), plan, objective, terms, tried: 0 };

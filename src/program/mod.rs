@@ -154,6 +154,12 @@ impl Program {
         (0..count).map(ValueId)
     }
 
+    /// Whether it says by which collectives something is done: then its steps are those that it writes.
+    pub fn expects_collectives(&self) -> bool {
+        let is_of_steps = |kind: &ExpectationKind| matches!(kind, ExpectationKind::Collectives { .. });
+        self.expectations.iter().any(|expectation| is_of_steps(&expectation.kind))
+    }
+
     /// The repeat in whose body a value is, by its place in the list.
     pub fn body_of(&self, id: ValueId) -> Option<usize> {
         self.repeats.iter().position(|repeat| repeat.body.contains(&id.index()))
