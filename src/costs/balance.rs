@@ -58,7 +58,8 @@ impl<'a> Balance<'a> {
         let whole: u64 = self.loads.iter().map(|(_, weight)| *weight).fold(0, u64::saturating_add);
         let even = PARTS * self.loads.len() as u64;
         for (_, weight) in &mut self.loads {
-            *weight = (u128::from(*weight) * u128::from(even) / u128::from(whole.max(1))) as u64;
+            let part = u128::from(*weight) * u128::from(even) / u128::from(whole.max(1));
+            *weight = u64::try_from(part).unwrap_or(u64::MAX);
         }
         self
     }
