@@ -103,15 +103,14 @@ mod tests {
     /// Whatever the weights, the cheapest plan by them bounds every plan as a whole.
     #[test]
     fn no_whole_is_below_a_bound() {
-        for rows in [256, 2048, 32768] {
+        for rows in [256, 4096] {
             let source = |x: &str, h: &str| {
                 format!(
-                    "mesh {{X: 4 ring, Y: 4 ring}} on tpu_v5p\ndims {{B: {rows}, D: 4096, F: 16384}}\nx: bf16[B_XY, D]\n\
+                    "mesh {{X: 2, Y: 2}} on tpu_v5p\ndims {{B: {rows}, D: 1024, F: 4096}}\nx: bf16[B_XY, D]\n\
                      W: bf16[D_X, F_Y]\nV: bf16[F_Y, D_X]\nh{h} = relu(x * W)\ny{x} = h * V\noutput y\n"
                 )
             };
-            let layouts =
-                iproduct!(["", "[B_XY, D]", "[B_X, D]", "[B, D_X]"], ["", "[B_XY, F]", "[B_X, F_Y]", "[B, F_Y]"]);
+            let layouts = iproduct!(["", "[B_XY, D]", "[B, D_X]"], ["", "[B_XY, F]", "[B_X, F_Y]"]);
             let wholes = layouts.filter_map(|(x, h)| {
                 let program = compiler::check(&source(x, h)).0?;
                 Some(compiler::compile(&program, &Options::default()).ok()?.plan.time())
