@@ -238,8 +238,9 @@ pub fn check_strict(
     program: &Program,
     options: &Options,
 ) -> Result<(), Diagnostics> {
-    // What is written are collectives, one after the other.
-    let options = &Options { reshard: Resharding::Chains, overlap: Overlapping::None, ..options.clone() };
+    // What is written are products and collectives, one after the other.
+    let (reshard, overlap) = (Resharding::Chains, Overlapping::None);
+    let options = &Options { reshard, overlap, as_written: true, ..options.clone() };
     let strict = Options { strict: true, ..options.clone() };
     let planned = |program: &Program, options: &Options| plan(program, &machine(program, options)?, options);
     let Err(mut found) = planned(program, &strict) else { return Ok(()) };
@@ -275,7 +276,8 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
     let costs = options.costs.on(topology, options.lowering);
     let request = Request {
         written: false,
-        rewrites: !options.as_written,
+        // What is to be written for a program is said of its own steps.
+        rewrites: !options.as_written && !options.strict,
         alternatives: options.alternatives,
         budget: options.budget,
     };
