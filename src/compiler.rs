@@ -299,9 +299,9 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
     Ok(plan.unless_faster(wholes))
 }
 
-/// So many times the weights of units are shifted to those that are busy longest.
+/// How often the weights of units are shifted to those that are busy longest.
 const SHIFTS: usize = 6;
-/// So many plans are tried as a whole beside that of the least sum.
+/// The most plans that are tried as a whole beside the cheapest step by step.
 const MOST_WHOLE: usize = 2;
 
 /// Plans that keep no unit busy for as long as a plan takes as a whole, those first whose busiest unit is busy for the least

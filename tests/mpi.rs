@@ -333,7 +333,7 @@ fn signal(process: u32, name: &str) {
     assert!(Command::new("kill").args([name, &process.to_string()]).status().expect("kill").success());
 }
 
-/// Whether a process has ended; whoever started it may not have asked about it yet.
+/// Whether a process has ended: it is gone, or a zombie that its parent has not waited for.
 fn has_ended(process: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_none_or(|state| state == "Z")

@@ -14,7 +14,7 @@ use crate::topology::Topology;
 use crate::units::Time;
 use std::borrow::Cow;
 
-/// Weights are in so many parts.
+/// The integer that stands for a weight of 1.
 const PARTS: u64 = 1 << 10;
 
 /// The units of a machine, each with its weight.

@@ -7,7 +7,7 @@ use super::fused;
 use super::prices::Prices;
 use super::reshard::{Back, Distances, Node, Score};
 use super::search::{FREE, Origin, Search};
-use super::{Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, operands, usage};
+use super::{Choice, Cost, LocalWork, Objective, Overlap, Plan, Step, StepId, StepOp, Stop, local_cost, usage};
 use crate::collective::Collective;
 use crate::function::Function;
 use crate::fusion::Access;
@@ -301,16 +301,8 @@ impl Builder<'_> {
 
     /// What a step in a kernel costs.
     fn local_cost(&self, id: StepId, access: &Access) -> Cost {
-        let (mesh, step) = (&self.program.mesh, &self.steps[id]);
-        let layouts: Vec<Layout> =
-            operands(&self.steps, id).into_iter().map(|operand| self.steps[operand].layout.clone()).collect();
-        let paid = |product: usize| self.steps[StepId::new(product)].layout.local_bytes(mesh).0;
-        let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
-        match &step.op {
-            StepOp::Product { einsum } => self.search.costs.product(&work(einsum)),
-            StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => self.search.costs.map(&work(einsum)),
-            StepOp::Input | StepOp::Carry | StepOp::Collective(_) => step.cost,
-        }
+        let cost = local_cost(&self.steps, id, access, self.search.costs, &self.program.mesh);
+        cost.unwrap_or(self.steps[id].cost)
     }
 
     fn push_collective(&mut self, id: ValueId, collective: Collective, operand: StepId, user: ValueId) -> StepId {

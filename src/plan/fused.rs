@@ -222,7 +222,7 @@ impl Plan {
     }
 
     /// How often a step is done at the cost that it has in a body. The first iteration may begin with an array that its
-    /// kernel reads anyway, and only the last one has to write what nobody reads before the repeat has ended.
+    /// kernel reads anyway, and only the last iteration has to write a result that is read behind the repeat alone.
     pub fn times_at_the_least(&self, id: StepId) -> u64 {
         let alone = vec![id];
         let kernel = self.kernels.iter().find(|kernel| kernel.contains(&id)).unwrap_or(&alone);

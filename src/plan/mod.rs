@@ -463,15 +463,9 @@ impl Plan {
     }
 
     fn cost_with(&self, id: StepId, access: &Access, costs: &dyn Costs) -> Cost {
-        let (mesh, step) = (&self.program.mesh, self.step(id));
-        let layouts: Vec<Layout> = self.operands(id).into_iter().map(|id| self.step(id).layout.clone()).collect();
-        let paid = |product: usize| self.steps[StepId::new(product)].layout.local_bytes(mesh).0;
-        let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
-        match &step.op {
-            StepOp::Input | StepOp::Carry => search::FREE,
-            StepOp::Collective(collective) => costs.collective(collective, &layouts[0]),
-            StepOp::Product { einsum } => costs.product(&work(einsum)),
-            StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => costs.map(&work(einsum)),
+        match (&self.step(id).op, self.operand(id)) {
+            (StepOp::Collective(collective), Some(from)) => costs.collective(collective, from),
+            _ => local_cost(&self.steps, id, access, costs, &self.program.mesh).unwrap_or(search::FREE),
         }
     }
 
@@ -613,6 +607,19 @@ impl Plan {
 }
 
 /// The operands of a step, by their place.
+/// What a local computation costs in its kernel; `None` of other steps.
+fn local_cost(steps: &DiGraph<Step, u32>, id: StepId, access: &Access, costs: &dyn Costs, mesh: &Mesh) -> Option<Cost> {
+    let step = &steps[id];
+    let layouts: Vec<Layout> = operands(steps, id).into_iter().map(|operand| steps[operand].layout.clone()).collect();
+    let paid = |product: usize| steps[StepId::new(product)].layout.local_bytes(mesh).0;
+    let work = |einsum| LocalWork::in_kernel(einsum, &layouts, &step.layout, mesh, access, paid);
+    match &step.op {
+        StepOp::Product { einsum } => Some(costs.product(&work(einsum))),
+        StepOp::Reduce { einsum, .. } | StepOp::Map { einsum, .. } => Some(costs.map(&work(einsum))),
+        StepOp::Input | StepOp::Carry | StepOp::Collective(_) => None,
+    }
+}
+
 fn operands(steps: &DiGraph<Step, u32>, id: StepId) -> Vec<StepId> {
     let edges = steps.edges_directed(id, Direction::Incoming);
     let mut operands: Vec<(u32, StepId)> = edges.map(|edge| (*edge.weight(), edge.source())).collect();

@@ -13,8 +13,9 @@ use crate::units::{Bytes, Time};
 
 /// A rewriting has to save this part of what the plan takes.
 const LEAST_SAVING: u128 = 100;
-/// So many rewritten programs are planned, and of large programs so few that they have so many values in all.
+/// At most this many rewritten programs are planned.
 const MOST_TRIED: usize = 32;
+/// The most values in all rewritten programs together: of a large program fewer are planned.
 const MOST_VALUES: usize = 4_000;
 
 /// What is computed otherwise than it is written.

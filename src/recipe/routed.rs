@@ -87,8 +87,10 @@ fn wants(cells: &Cells) -> Vec<Want> {
     (0..cells.count()).map(want).collect()
 }
 
-/// The hops between devices, and how long each link is busy with so many bytes; `None` where a time does
-/// not fit into 64 bits, or a link is down.
+/// The hops between devices, and how long each link is busy with a message; `None` where a time does not fit into 64 bits,
+/// or a link is down.
+///
+/// - `bytes`: of a message.
 fn network(topology: &Topology, bytes: u64) -> Option<Network> {
     let mesh = &topology.mesh;
     let mut links: BTreeMap<LinkId, usize> = BTreeMap::new();

@@ -165,8 +165,9 @@ fn links(mesh: &Mesh, is_ring: bool) -> Vec<(usize, usize)> {
     all
 }
 
-/// How many cells the busiest link carries at the least, by every set of devices and by all links together: what a set needs and nobody
-/// in it has comes in over its links, and each cell crosses as many links as lie between it and who wants it.
+/// The least number of cells on the busiest link, the larger of two bounds. For every set of devices: what the set needs and
+/// nobody in it has comes in over its links. For all links together: each cell crosses the links between its nearest holder and
+/// who wants it.
 fn least(from: &Matrix, to: &Matrix, mesh: &Mesh, is_ring: bool) -> f64 {
     let n = mesh.device_count() as u64;
     let (before, after, links) = (blocks(from, mesh, n), blocks(to, mesh, n), links(mesh, is_ring));

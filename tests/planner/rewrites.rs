@@ -28,7 +28,9 @@ fn given(schedule: &Schedule) -> impl Iterator<Item = (ArrayId, &str)> {
     arrays.filter(|(_, array)| array.definition.is_input()).map(|(id, array)| (id, array.name.as_str()))
 }
 
-/// The outputs in order, on inputs that are told by their names, as the simulated devices compute them.
+/// The outputs in order, as the simulated devices compute them.
+///
+/// - `data`: the inputs by name.
 fn outputs(schedule: &Schedule, data: &BTreeMap<String, Tensor>) -> Vec<String> {
     let inputs: Inputs = given(schedule).map(|(id, name)| (id, data[name].clone())).collect();
     let run = values::run(schedule, &inputs).expect("it runs");
@@ -83,7 +85,7 @@ fn the_order_of_products_is_the_cheapest() {
 
 const GROUND: &str = "mesh {X: 2, Y: 2} on tpu_v5e\ndims {B: 8, D: 16, F: 32, R: 2, G: 16}\n";
 
-/// What is written, what a person would write instead for sizes at which it is faster, and a word that is told then.
+/// A program, the same as a person would write it at sizes where that is faster, and a word of what the plan then says.
 const PAIRS: [(&str, &str, &str); 8] = [
     (
         "x: i64[B_X, D]\nA: i64[D, R]\nC: i64[R, F]\nW: i64[D, F]\ny[B_X, F] = x * W + x * (A * C)\noutput y",

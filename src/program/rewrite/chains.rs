@@ -8,7 +8,7 @@ use itertools::Itertools;
 
 /// A chain of more factors is left as it is: there are 15 orders of four, and 105 of five.
 const MOST_FACTORS: usize = 4;
-/// Of each chain so many other orders are of interest, those of the fewest operations.
+/// At most this many other orders of a chain are offered: those with the fewest operations.
 const MOST_ORDERS: usize = 4;
 
 /// In which order some factors are multiplied.
@@ -102,11 +102,13 @@ impl Program {
         Some(found.into_iter().map(|(_, dims)| dims).collect())
     }
 
-    /// `None` if a product has no dim that both of its factors have: it would be larger than both.
+    /// The dims of a tree; those of each product in it go to `found`, factors first.
+    ///
+    /// `None` if two factors of a product share no dim: the product would be larger than both.
     fn dims_of(&self, tree: &Tree, chain: &Chain, found: &mut Vec<(Tree, Vec<Dim>)>) -> Option<Vec<Dim>> {
-        let Tree::Product(parts) = tree else {
-            let Tree::Factor(id) = tree else { return None };
-            return Some(self.value(*id).dims.clone());
+        let parts = match tree {
+            Tree::Factor(id) => return Some(self.value(*id).dims.clone()),
+            Tree::Product(parts) => parts,
         };
         let [left, right] = [self.dims_of(&parts[0], chain, found)?, self.dims_of(&parts[1], chain, found)?];
         if !left.iter().any(|dim| right.contains(dim)) && *tree != chain.written {
@@ -158,7 +160,7 @@ impl Program {
             let Tree::Product(parts) = &tree else { continue };
             let operand = |part: &Tree| match part {
                 Tree::Factor(id) => *id,
-                Tree::Product(_) => made.iter().find(|(known, _)| known == part).map_or(chain.root, |(_, id)| *id),
+                Tree::Product(_) => made.iter().find(|(known, _)| known == part).expect("factors come first").1,
             };
             let definition = Definition::Product { operands: [operand(&parts[0]), operand(&parts[1])], local: false };
             let value = match at + 1 == count {
@@ -193,7 +195,7 @@ fn factors(tree: &Tree) -> Vec<ValueId> {
     }
 }
 
-/// Whether two orders differ in which factor stands left alone.
+/// Whether two orders are the same but for which factor of a product stands on the left.
 fn is_same(one: &Tree, other: &Tree) -> bool {
     match (one, other) {
         (Tree::Factor(one), Tree::Factor(other)) => one == other,

@@ -37,12 +37,7 @@ impl Program {
                 None => alike.push(id),
             }
         }
-        let first = merged.first()?;
-        let others = match merged.len() {
-            1 => String::new(),
-            more => format!(" and {} more", more - 1),
-        };
-        let told = format!("`{first}`{others}, written several times, computed once");
+        let told = format!("{}, written several times, computed once", first_of(&merged)?);
         Some(Rewritten { program: draft.finish(), told })
     }
 
@@ -69,13 +64,8 @@ impl Program {
                 }
             }
         }
-        // What is elementwise alone is as soon done again as read.
-        let first = told.first()?;
-        let others = match told.len() {
-            1 => String::new(),
-            more => format!(" and {} more", more - 1),
-        };
-        let told = format!("`{first}`{others}, the same in all iterations, computed before the repeat");
+        // An elementwise result alone is computed again as fast as it is read.
+        let told = format!("{}, the same in all iterations, computed before the repeat", first_of(&told)?);
         Some(Rewritten { program: draft.finish(), told })
     }
 
@@ -96,4 +86,13 @@ impl Program {
         let is_product = matches!(self.value(id).definition, Definition::Product { .. });
         if is_product && self.value(id).name.is_none() { format!("({text})") } else { text }
     }
+}
+
+/// `` `x * W` and 2 more ``; `None` of none.
+fn first_of(expressions: &[String]) -> Option<String> {
+    let (first, others) = expressions.split_first()?;
+    Some(match others.len() {
+        0 => format!("`{first}`"),
+        more => format!("`{first}` and {more} more"),
+    })
 }
