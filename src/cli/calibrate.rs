@@ -1,9 +1,9 @@
 //! `shardc calibrate`: a profile of the machine that this runs on, and what profiles are worth there.
 
 use super::arrays::Arrays;
+use super::computed::Data;
 use super::engine::Kind;
 use super::ranks::Ranks;
-use super::schedule::{Data, Place};
 use super::{Failure, files, input};
 use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
@@ -79,7 +79,7 @@ impl Calibrate {
         }
         let ranks = Ranks::start(None, self.repetitions, TIMEOUT)?;
         let arrays = Arrays::default();
-        let data = Data { seed: 0, arrays: &arrays, place: Place::Ranks(&ranks), times: false };
+        let data = Data { seed: 0, arrays: &arrays, times: false };
         ranks.lead(data, || match &self.against {
             Some(profile) => self.compare(&ranks, &input::hardware(profile)?),
             None => self.measure(&ranks),

@@ -5,6 +5,7 @@ mod calibrate;
 mod check;
 mod compile;
 mod completions;
+mod computed;
 mod effort;
 mod engine;
 mod explain;

@@ -1,7 +1,7 @@
 //! What stands for the ranks of MPI in a build without them.
 
 use super::Failure;
-use super::schedule::{Computed, Data};
+use super::computed::{Computed, Data};
 use crate::engine::measured::{Measured, Spread};
 use crate::schedule::Schedule;
 use std::time::Duration;

@@ -42,7 +42,7 @@ impl Plan {
             Format::Text => {
                 let body = match why.is_empty() {
                     true => text::plan(&findings),
-                    false => why.iter().map(|product| product.why(&findings)).join("\n"),
+                    false => why.iter().map(|product| product.why(&findings.totals, findings.topology)).join("\n"),
                 };
                 let methods = text::methods(&findings);
                 let pictures = self.pictures.of(&compiled, Order::Listed)?;
@@ -85,7 +85,8 @@ impl Plan {
             let mut pinned = program.clone();
             pinned.values[value.index()].pin = Some(pin);
             let (plan, topology) = checked.planned(&pinned)?;
-            Ok(product.asked(&text, &Findings::new(&plan, &topology)))
+            let theirs = Findings::new(&plan, &topology);
+            Ok(product.asked(&text, &theirs.totals, &theirs.products, &topology))
         };
         products.into_iter().map(asked).collect()
     }

@@ -1,6 +1,6 @@
 //! `shardc run --engine mpi`: the first rank reads, plans and prints, the others run what it sends them.
 
-use super::schedule::{Computed, Data};
+use super::computed::{Computed, Data};
 use super::{Failure, input};
 use crate::engine::measured::{Measured, Spread, Taken};
 use crate::engine::mpi::{Execute, Hello, Native, Order, Phase, Session, Unstarted};

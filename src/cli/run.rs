@@ -1,13 +1,14 @@
 //! `shardc run` and `shardc time`
 
 use super::arrays::Arrays;
+use super::computed::Data;
 use super::engine::{Engine, Kind};
 use super::foreign::{self, Foreign, is_foreign};
 use super::input::Source;
 use super::program::Checked;
 use super::progress::during;
 use super::ranks::Ranks;
-use super::schedule::{self, Data, Place, Question};
+use super::schedule::{self, Place, Question};
 use super::{Common, Failure, Format, Pictures, input};
 use crate::compiler::{self, Compiled};
 use crate::report::document::{self, PlanDocument};
@@ -54,21 +55,20 @@ pub(super) struct Time {
 impl Run {
     pub(super) fn run(&self) -> Result<(), Failure> {
         match self.engine.kind()? {
-            Kind::Sim => self.report(self.data(Place::Simulator)),
+            Kind::Sim => self.report(Place::Simulator),
             Kind::Mpi => {
                 let ranks = Ranks::start(Some(&self.file), self.engine.repetitions(), self.engine.timeout())?;
-                let data = self.data(Place::Ranks(&ranks));
-                ranks.lead(data, || self.report(data))
+                ranks.lead(self.data(), || self.report(Place::Ranks(&ranks)))
             }
         }
     }
 
-    fn data<'a>(&'a self, place: Place<'a>) -> Data<'a> {
-        Data { seed: self.seed, arrays: &self.arrays, place, times: self.engine.times() }
+    fn data(&self) -> Data<'_> {
+        Data { seed: self.seed, arrays: &self.arrays, times: self.engine.times() }
     }
 
-    fn report(&self, data: Data<'_>) -> Result<(), Failure> {
-        report(&self.file, &self.common, self.pictures, &self.foreign, Question::Run(data))
+    fn report(&self, place: Place<'_>) -> Result<(), Failure> {
+        report(&self.file, &self.common, self.pictures, &self.foreign, Question::Run(self.data(), place))
     }
 }
 
@@ -103,7 +103,10 @@ fn report(
     let order = question.order();
     let timing = clock::run_in(schedule, topology, order).map_err(|error| Failure::Call(error.to_string()))?;
     checked.judge(&compiled, Some(timing.makespan));
-    let computed = question.data().map(|data| during("computing", || schedule::compute(schedule, data))).transpose()?;
+    let computed = question
+        .data()
+        .map(|(data, place)| during("computing", || schedule::compute(schedule, data, place)))
+        .transpose()?;
     let numerics = computed.as_ref().map(|computed| &computed.numerics);
     let findings = Findings::new(plan, topology);
     match format {

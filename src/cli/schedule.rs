@@ -1,17 +1,16 @@
 //! `shardc prove`, and `shardc run` and `shardc time` of a schedule that is given.
 
-use super::arrays::Arrays;
+use super::computed::{Computed, Data};
 use super::foreign::{self, Foreign, is_foreign};
 use super::input::{self, Source};
 use super::ranks::Ranks;
 use super::{Failure, Format, Output, Pictures};
 use crate::compiler::{self, Options};
 use crate::diag::{Diagnostic, Diagnostics, Label};
-use crate::engine::measured::Measured;
 use crate::report::given::{Given, Outcome};
-use crate::report::{measured, run, text};
+use crate::report::{run, text};
 use crate::schedule::{DocumentError, Schedule, Unread, from_json, from_text};
-use crate::sim::clock::{self, Order, Timing};
+use crate::sim::clock::{self, Order};
 use crate::sim::values::{self, Numerics};
 use crate::span::Span;
 use crate::topology::Topology;
@@ -39,38 +38,25 @@ pub(super) enum Question<'a> {
     /// And how long it takes, where links and engines serve in this order.
     Time(Order),
     /// And what it computes.
-    Run(Data<'a>),
+    Run(Data<'a>, Place<'a>),
 }
 
 impl<'a> Question<'a> {
     /// In which order links and engines serve.
     pub(super) fn order(self) -> Order {
         match self {
-            Question::Proof | Question::Run(_) => Order::Listed,
+            Question::Proof | Question::Run(..) => Order::Listed,
             Question::Time(order) => order,
         }
     }
 
     /// With what it computes, if it does.
-    pub(super) fn data(self) -> Option<Data<'a>> {
+    pub(super) fn data(self) -> Option<(Data<'a>, Place<'a>)> {
         match self {
             Question::Proof | Question::Time(_) => None,
-            Question::Run(data) => Some(data),
+            Question::Run(data, place) => Some((data, place)),
         }
     }
-}
-
-/// What a run computes with.
-#[derive(Clone, Copy)]
-pub(super) struct Data<'a> {
-    /// Of the inputs that are not given.
-    pub(super) seed: u64,
-    /// Files of arrays.
-    pub(super) arrays: &'a Arrays,
-    /// Where it is computed.
-    pub(super) place: Place<'a>,
-    /// Whether to print the time of each operation.
-    pub(super) times: bool,
 }
 
 /// Where a schedule is computed.
@@ -80,24 +66,6 @@ pub(super) enum Place<'a> {
     Simulator,
     /// On the ranks of MPI.
     Ranks(&'a Ranks),
-}
-
-/// What a run has given.
-pub(super) struct Computed {
-    pub(super) numerics: Numerics,
-    /// What it took, where that was measured.
-    pub(super) measured: Option<Measured>,
-    /// Whether to print the time of each operation.
-    pub(super) times: bool,
-}
-
-impl Computed {
-    /// What was measured, for people.
-    pub(super) fn text(&self, schedule: &Schedule, timing: &Timing, topology: &Topology) -> String {
-        let Some(measured) = &self.measured else { return String::new() };
-        let table = if self.times { measured::operations(measured, timing, schedule, topology) } else { String::new() };
-        measured::measured(measured, timing, topology, schedule.mesh.device_count()) + &table
-    }
 }
 
 impl Prove {
@@ -148,11 +116,11 @@ pub(super) fn answer_of(
     let proof = compiler::prove(schedule, &topology).map_err(|flaw| refused(given.flaw(&flaw)))?;
     let timing = match question {
         Question::Proof => None,
-        Question::Time(_) | Question::Run(_) => {
+        Question::Time(_) | Question::Run(..) => {
             Some(clock::run_in(schedule, &topology, question.order()).map_err(|error| refused(given.untimed(&error)))?)
         }
     };
-    let computed = question.data().map(|data| compute(schedule, data)).transpose()?;
+    let computed = question.data().map(|(data, place)| compute(schedule, data, place)).transpose()?;
     let numerics = computed.as_ref().map(|computed| &computed.numerics);
     match format {
         Format::Text => {
@@ -205,8 +173,8 @@ pub(super) fn proven(source: &Source, options: &Options, format: Format) -> Resu
 }
 
 /// Runs a schedule on numbers and compares with the dense result. Results are saved unless they are wrong.
-pub(super) fn compute(schedule: &Schedule, data: Data<'_>) -> Result<Computed, Failure> {
-    match data.place {
+pub(super) fn compute(schedule: &Schedule, data: Data<'_>, place: Place<'_>) -> Result<Computed, Failure> {
+    match place {
         Place::Simulator => simulate(schedule, data),
         Place::Ranks(ranks) => ranks.compute(schedule, data),
     }

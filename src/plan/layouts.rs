@@ -1,8 +1,9 @@
-//! The layouts that an input may come in.
+//! The layouts that an input may come in, and the axes that layouts may have.
 
 use crate::layout::{Dim, Sharding};
-use crate::mesh::{Axes, Mesh};
-use crate::program::Wanted;
+use crate::mesh::{Axes, AxisSet, Mesh};
+use crate::operator::Operator;
+use crate::program::{Definition, Program, Value, Wanted};
 
 /// So many layouts of one input are thought of.
 const MOST_LAYOUTS: usize = 1 << 12;
@@ -60,5 +61,33 @@ mod tests {
         let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
         let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
         assert_eq!(layouts(&many, &Wanted::Free, &Mesh::of(&names)), None);
+    }
+}
+
+/// The axes of one device, but for those that matter.
+pub(super) fn unit_axes(program: &Program) -> AxisSet {
+    let mesh = &program.mesh;
+    let squared = program.values.iter().map(squared).fold(AxisSet::NONE, AxisSet::union);
+    mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1 && !squared.contains(*axis)).collect()
+}
+
+/// The axes that the layouts of a plan may have: those of several devices, and those of one that matter.
+pub(super) fn placed(program: &Program) -> AxisSet {
+    program.mesh.axis_ids().collect::<AxisSet>().without(unit_axes(program))
+}
+
+/// The axes over which an array is open by a sum of squares: to close these changes it, by however many devices.
+fn squared(value: &Value) -> AxisSet {
+    let open = |sharding: &Sharding| match sharding.operator {
+        Operator::SquareAdd => sharding.open,
+        _ => AxisSet::NONE,
+    };
+    let wanted = match &value.wanted {
+        Wanted::Exact(sharding) => open(sharding),
+        Wanted::Partly(_) | Wanted::Free => AxisSet::NONE,
+    };
+    match &value.definition {
+        Definition::Collective { from, .. } => wanted.union(open(from)),
+        _ => wanted,
     }
 }

@@ -13,7 +13,7 @@ use super::budget::MoveBudget;
 use super::fused::Structure;
 use super::layouts::layouts;
 use super::reshard::{Distances, Node, Pricing, Score, SearchOptions, Space};
-use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError, unit_axes};
+use super::{Allowed, Cost, Costs, LocalWork, Objective, PlanError, layouts};
 use crate::collective::Collective;
 use crate::dtype::DType;
 use crate::einsum::Einsum;
@@ -192,7 +192,7 @@ pub(super) struct Search<'a> {
 impl<'a> Search<'a> {
     /// A search that has not begun.
     pub(super) fn new(program: &'a Program, costs: &'a dyn Costs, terms: SearchOptions) -> Search<'a> {
-        let axes = unit_axes::placed(program);
+        let axes = layouts::placed(program);
         let (mut spaces, budget): (Vec<Space>, MoveBudget) = (Vec::new(), MoveBudget::new(terms.budget));
         let mut types = Vec::new();
         let mut space_of = Vec::new();

@@ -4,6 +4,7 @@
 //! keeps the search small, and the layouts of the plan get back those that the program writes: where a statement writes
 //! one, and from there as far as it passes through the following steps.
 
+use super::layouts::unit_axes;
 use super::search::FREE;
 use super::{Plan, PlanError, Step, StepId, StepOp, parts};
 use crate::collective::Collective;
@@ -26,18 +27,6 @@ pub(super) fn plan_without(
         Some(reduced) => Ok(labelled(program, solve(&reduced)?)),
         None => solve(program),
     }
-}
-
-/// The axes of one device, but for those that matter.
-fn unit_axes(program: &Program) -> AxisSet {
-    let mesh = &program.mesh;
-    let squared = program.values.iter().map(squared).fold(AxisSet::NONE, AxisSet::union);
-    mesh.axis_ids().filter(|axis| mesh.size(*axis) == 1 && !squared.contains(*axis)).collect()
-}
-
-/// The axes that the layouts of a plan may have: those of several devices, and those of one that matter.
-pub(super) fn placed(program: &Program) -> AxisSet {
-    program.mesh.axis_ids().collect::<AxisSet>().without(unit_axes(program))
 }
 
 /// The program with no axis of one device in its layouts; `None` if the mesh has none, or they matter.
@@ -85,22 +74,6 @@ fn stripped(sharding: &Sharding, units: AxisSet) -> Sharding {
     let mut left = Sharding { dims, ..sharding.clone() };
     left.set_open(sharding.open.without(units));
     left
-}
-
-/// The axes over which an array is open by a sum of squares: to close these changes it, by however many devices.
-fn squared(value: &Value) -> AxisSet {
-    let open = |sharding: &Sharding| match sharding.operator {
-        Operator::SquareAdd => sharding.open,
-        _ => AxisSet::NONE,
-    };
-    let wanted = match &value.wanted {
-        Wanted::Exact(sharding) => open(sharding),
-        Wanted::Partly(_) | Wanted::Free => AxisSet::NONE,
-    };
-    match &value.definition {
-        Definition::Collective { from, .. } => wanted.union(open(from)),
-        _ => wanted,
-    }
 }
 
 /// A collective without some axes of one device; `None` if nothing is left of it.

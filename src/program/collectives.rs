@@ -2,12 +2,13 @@
 
 use super::checker::Checker;
 use super::error::{CheckError, Checked, Failure};
+use super::infer::{appended_to, infer};
 use super::layouts::Written;
 use super::{Definition, Value, ValueId, Wanted};
 use crate::collective::Collective;
 use crate::diag::{Edit, Fix};
 use crate::layout::Sharding;
-use crate::mesh::{Axes, AxisId, AxisSet, Mesh};
+use crate::mesh::{Axes, AxisId, AxisSet};
 use crate::operator::Operator;
 use crate::span::{Span, Spanned};
 use crate::syntax::{CollectiveName, Expr, Name};
@@ -385,46 +386,6 @@ impl Checker {
         let help = format!("write the move: `{shown} -> {}{brackets}`", value.name.as_deref().unwrap_or_default());
         self.axis_error(call, why, help, call.at)
     }
-}
-
-/// The collective of this kind that leads from one sharding towards another; applying it tells whether it arrives.
-fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collective> {
-    let gains = || {
-        let mut pairs = from.dims.iter().zip(&to.dims).enumerate();
-        pairs.find_map(|(place, (before, after))| {
-            Some((place, appended(*before, *after).filter(|axes| !axes.is_empty())?))
-        })
-    };
-    match kind {
-        CollectiveName::AllGather => Some(Collective::AllGather { axes: from.dim_axes().without(to.dim_axes()) }),
-        CollectiveName::AllReduce => Some(Collective::AllReduce { axes: from.open.without(to.open) }),
-        CollectiveName::Broadcast => Some(Collective::Broadcast { axes: from.open.without(to.open) }),
-        CollectiveName::ReduceScatter => appended_to(from, to).map(|dims| Collective::ReduceScatter { dims }),
-        CollectiveName::AllToAll => {
-            let (to, axes) = gains()?;
-            let source = axes.iter().next().and_then(|axis| from.dim_of(axis))?;
-            Some(Collective::AllToAll { axes, from: source, to })
-        }
-    }
-}
-
-/// What was appended to a list of axes, if that is all that was done to it.
-fn appended(before: Axes, after: Axes) -> Option<Axes> {
-    let new: Axes = after.iter().skip(before.len()).collect();
-    (before.then(new) == after).then_some(new)
-}
-
-/// What was appended to each dim, if that is all that was done to them.
-fn appended_to(from: &Sharding, to: &Sharding) -> Option<Vec<Axes>> {
-    from.dims.iter().zip(&to.dims).map(|(before, after)| appended(*before, *after)).collect()
-}
-
-/// The one collective that leads from one sharding to another, if one does.
-pub(super) fn one_step(from: &Sharding, to: &Sharding, mesh: &Mesh) -> Option<Collective> {
-    CollectiveName::ALL
-        .into_iter()
-        .filter_map(|kind| infer(kind, from, to))
-        .find(|collective| collective.apply(from, mesh).as_ref() == Some(to))
 }
 
 fn kind_text(kind: CollectiveName) -> &'static str {

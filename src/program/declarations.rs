@@ -3,6 +3,7 @@
 use super::error::CheckError;
 use super::grid::{Grid, Views};
 use super::names::nearest;
+use super::size::read_size;
 use crate::diag::Diagnostics;
 use crate::layout::{Dim, Dims};
 use crate::mesh::Mesh;
@@ -112,21 +113,6 @@ fn other_reading<'n>(name: &'n str, dims: &BTreeMap<&str, Span>, axes: &[&'n str
         let axis = axes.iter().find(begins).copied().or_else(|| is_run.then_some(rest))?;
         Some((dim, axis))
     })
-}
-
-/// A size, 1 or more; `None` and a report if it has none.
-pub(super) fn read_size(
-    size: &SizeExpr,
-    what: &str,
-    known: &BTreeMap<&str, u64>,
-    diagnostics: &mut Diagnostics,
-) -> Option<u64> {
-    match size.value(&mut |name| known.get(name.node.as_str()).copied()) {
-        Ok(0) => diagnostics.push(&CheckError::SizeZero { what: what.to_owned(), at: size.span }),
-        Ok(size) => return Some(size),
-        Err(flaw) => diagnostics.push(&CheckError::size(flaw, "sizes rest on names that are declared before")),
-    }
-    None
 }
 
 /// The dims as far as they are declared.

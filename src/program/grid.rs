@@ -1,8 +1,8 @@
 //! The axes of the mesh and the names beside them: logical axes over several of the machine's, and axes in parts.
 
-use super::declarations::read_size;
 use super::error::CheckError;
 use super::names::nearest;
+use super::size::read_size;
 use crate::diag::Diagnostics;
 use crate::mesh::{Axis, AxisId, Mesh};
 use crate::span::Span;

@@ -1,8 +1,8 @@
 //! Brackets to dims and sharding: what is written, whether it is legal, whether it is what a value has.
 
 use super::checker::{Checker, quoted};
-use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
+use super::infer::one_step;
 use super::pad::least_common_multiple;
 use super::{ValueId, Wanted};
 use crate::diag::{Edit, Fix};

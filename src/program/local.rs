@@ -2,8 +2,8 @@
 
 use super::ValueId;
 use super::checker::Checker;
-use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
+use super::infer::one_step;
 use super::product::Local;
 use crate::diag::{Edit, Fix};
 use crate::layout::{Dim, Sharding};

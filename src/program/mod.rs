@@ -13,6 +13,7 @@ mod expect;
 mod expr;
 mod functions;
 mod grid;
+mod infer;
 mod iota;
 mod layouts;
 mod links;
@@ -30,6 +31,7 @@ mod reduce;
 mod repeat;
 mod rewrite;
 mod several;
+mod size;
 mod softmax;
 mod statements;
 

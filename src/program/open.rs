@@ -3,8 +3,8 @@
 //! Only written layouts are judged. A free intermediate is closed by the planner where that is needed.
 
 use super::checker::Checker;
-use super::collectives::one_step;
 use super::error::{CheckError, Checked, Failure};
+use super::infer::one_step;
 use super::pad::least_common_multiple;
 use super::{Definition, Value, ValueId, Wanted};
 use crate::diag::{Edit, Fix};

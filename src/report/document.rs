@@ -1,7 +1,8 @@
 //! The JSON documents, one line each, with a `schema` field.
 
-use super::findings::{Findings, Seconds};
+use super::findings::Findings;
 use super::run::{Makespan, NumericsDocument, ProofDocument, Traffic};
+use super::seconds::Seconds;
 use super::step::Step;
 use super::why::{Pin, Product};
 use crate::diag::{Diagnostics, Severity};

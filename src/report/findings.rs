@@ -1,5 +1,6 @@
 //! What is found of a plan, each figure once. Text, JSON and the page of a report only write it.
 
+use super::seconds::Seconds;
 use super::step::Step;
 use super::why::Product;
 use crate::bounds::crossing::crossing;
@@ -11,10 +12,8 @@ use crate::plan::{Pipeline, Plan, StepOp, Totals};
 use crate::program::ValueId;
 use crate::recipe::Lowering;
 use crate::topology::{Topology, Work};
-use crate::units::{Time, TimeScale};
-use serde::{Serialize, Serializer};
+use crate::units::Time;
 use std::cell::OnceCell;
-use std::fmt;
 
 /// All that reports say of a plan.
 #[derive(Debug)]
@@ -124,42 +123,4 @@ fn busiest_links(plan: &Plan, topology: &Topology) -> (Time, Unit) {
     };
     let none = (Time::ZERO, Unit::Links(AxisSet::NONE));
     costs::units(topology).into_iter().map(of).fold(none, |most, next| if next.0 > most.0 { next } else { most })
-}
-
-/// A time on the clock of a machine: a number of seconds in documents, `4.32 us` for people.
-#[derive(Clone, Copy, Debug)]
-pub struct Seconds {
-    /// In ticks of the machine.
-    pub time: Time,
-    scale: TimeScale,
-}
-
-impl Seconds {
-    /// A time on the clock of this machine.
-    pub fn new(time: Time, topology: &Topology) -> Seconds {
-        Seconds { time, scale: topology.scale }
-    }
-
-    /// How many times another time it is.
-    pub fn ratio(self, other: Seconds) -> f64 {
-        self.time.ratio(other.time)
-    }
-
-    /// Whether it is shown as `0.00 ns` or zero: a multiple of it says nothing.
-    pub fn is_next_to_nothing(self) -> bool {
-        const LEAST_SHOWN: f64 = 0.005e-9;
-        self.scale.seconds(self.time) < LEAST_SHOWN
-    }
-}
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.scale.show(self.time))
-    }
-}
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.scale.seconds(self.time))
-    }
 }

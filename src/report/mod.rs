@@ -15,6 +15,7 @@ pub mod given;
 pub mod html;
 pub mod measured;
 pub mod run;
+pub mod seconds;
 pub mod snapshot;
 pub mod step;
 pub mod text;

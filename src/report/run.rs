@@ -1,6 +1,6 @@
 //! What the proof, the clock and the numbers say of a schedule: as documents, and in lines for people.
 
-use super::findings::Seconds;
+use super::seconds::Seconds;
 use crate::mesh::Mesh;
 use crate::sim::clock::{AxisLoad, Order, Timing};
 use crate::sim::proof::Proof;

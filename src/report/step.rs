@@ -1,7 +1,7 @@
 //! One step of a plan: what it does, what it costs, and what no schedule of it can beat.
 
-use super::findings::Seconds;
 use super::run::{LinksDocument, Traffic, links};
+use super::seconds::Seconds;
 use crate::bounds::{self, Bound, Certificate, Reason};
 use crate::collective::Collective;
 use crate::plan::{Plan, StepId, StepOp};

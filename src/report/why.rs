@@ -1,6 +1,6 @@
 //! Why a product is done as it is: what else could be done, ranked, and what each would lose.
 
-use super::findings::{Findings, Seconds};
+use super::seconds::Seconds;
 use crate::plan::{Alternative, Choice, Limit, Plan, Totals};
 use crate::program::ValueId;
 use crate::topology::Topology;
@@ -116,14 +116,14 @@ impl Product {
     /// The same with the plan of a way that is asked for.
     ///
     /// - `pin`: `by gather(B)`
-    pub fn asked(self, pin: &str, theirs: &Findings<'_>) -> Product {
-        let totals = &theirs.totals;
-        let product = theirs.products.iter().find(|product| product.is_of(&self.result));
+    /// - `totals`, `theirs`: of that plan, and its products
+    pub fn asked(self, pin: &str, totals: &Totals, theirs: &[Product], topology: &Topology) -> Product {
+        let product = theirs.iter().find(|product| product.is_of(&self.result));
         let way = product.and_then(|product| product.ways.first());
         let asked = Asked {
             pin: pin.to_owned(),
-            time_s: theirs.seconds(totals.time()),
-            communication_s: theirs.seconds(totals.communication),
+            time_s: Seconds::new(totals.time(), topology),
+            communication_s: Seconds::new(totals.communication, topology),
             bytes_received_per_device: totals.received().0,
             peak_bytes_per_device: totals.peak().0,
             totals: *totals,
@@ -132,10 +132,10 @@ impl Product {
         Product { asked: Some(asked), ..self }
     }
 
-    /// Why it is done so, beside the plan that was chosen.
-    pub fn why(&self, findings: &Findings<'_>) -> String {
+    /// Why it is done so, beside the plan that was chosen with its totals.
+    pub fn why(&self, chosen: &Totals, topology: &Topology) -> String {
         match &self.asked {
-            Some(asked) => self.beside(asked, findings),
+            Some(asked) => self.beside(asked, chosen, topology),
             None => self.ranked(),
         }
     }
@@ -163,10 +163,10 @@ impl Product {
     }
 
     /// The plan with the way that was asked for, beside the plan that was chosen.
-    fn beside(&self, asked: &Asked, findings: &Findings<'_>) -> String {
-        let time = |time| findings.seconds(time).to_string();
-        let (theirs, ours) = (asked.totals, findings.totals);
-        let (name, pin, total) = (&self.result, &asked.pin, findings.seconds(ours.time()));
+    fn beside(&self, asked: &Asked, ours: &Totals, topology: &Topology) -> String {
+        let time = |time| topology.scale.show(time);
+        let theirs = &asked.totals;
+        let (name, pin, total) = (&self.result, &asked.pin, Seconds::new(ours.time(), topology));
         let (time_s, ratio) = (asked.time_s, asked.time_s.ratio(total));
         let mut text = format!("{name} {pin}: the plan takes {time_s}, {ratio:.2}x of {total}\n");
         let rows = [

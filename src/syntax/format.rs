@@ -6,7 +6,7 @@
 use super::format_lines::{Comment, INDENT, Set, set, set_comment, set_on_one_line};
 use super::format_tokens::tokens;
 use super::parse::{matched, parse};
-use super::split::{Piece, is_blank, pieces};
+use super::split::{Piece, pieces};
 use crate::diag::Diagnostics;
 use crate::span::Span;
 
@@ -211,9 +211,4 @@ fn block_edge(text: &str) -> Option<Set> {
     let head = ast.to_string().lines().next().map(str::to_owned);
     let text = head.filter(|_| diagnostics.is_empty())?;
     Some(Set { text, behind: Vec::new(), name: None })
-}
-
-/// A character that stands for nothing where words are set anew.
-pub(super) fn is_space(c: char) -> bool {
-    is_blank(c) && c != '\n'
 }

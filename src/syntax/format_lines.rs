@@ -1,6 +1,6 @@
 //! Sets the words of a statement on lines: the author's lines, with canonical blanks between the words.
 
-use super::format::is_space;
+use super::split::is_blank;
 
 /// Blanks before a line that goes on with a statement, for each bracket that is open.
 pub(super) const INDENT: usize = 4;
@@ -204,4 +204,9 @@ fn print(tokens: &[Token]) -> String {
 fn new_line(out: &mut String, apart: bool, depth: usize) {
     out.push_str(if apart { "\n\n" } else { "\n" });
     out.extend(std::iter::repeat_n(' ', INDENT * depth));
+}
+
+/// A character that stands for nothing where words are set anew.
+pub(super) fn is_space(c: char) -> bool {
+    is_blank(c) && c != '\n'
 }

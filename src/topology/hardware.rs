@@ -1,7 +1,6 @@
 //! Hardware profiles: what a chip computes, remembers and sends in a second.
 
 use super::engines::Engines;
-use super::profile::{self, ProfileDocument, ProfileError};
 use super::quantity;
 use crate::characters;
 use crate::dtype::DType;
@@ -211,67 +210,6 @@ impl Hardware {
 
     /// The machine of programs that name none.
     pub const DEFAULT: &str = "tpu_v5e";
-
-    /// The machine of a shipped profile.
-    pub fn named(name: &str) -> Option<Hardware> {
-        let (_, text) = profile::SHIPPED.iter().find(|(known, _)| *known == name)?;
-        Some(Hardware::from_toml(text).expect("shipped profiles are read in the tests"))
-    }
-
-    /// The names of the shipped profiles.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        profile::SHIPPED.iter().map(|(name, _)| *name)
-    }
-
-    /// The shipped profile that another spelling is likely meant to be: `TPUv5e`, `v5p`, `H100-SXM`.
-    pub fn near(name: &str) -> Option<&'static str> {
-        let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        let wanted = plain(name);
-        if !(2..=64).contains(&wanted.len()) {
-            return None;
-        }
-        let alike = |known: &&str| {
-            let known = plain(known);
-            known.ends_with(&wanted) || wanted.starts_with(&known) || wanted.ends_with(&known)
-        };
-        let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1;
-        let longest = Hardware::names().filter(alike).max_by_key(|known| known.len());
-        longest.or_else(|| Hardware::names().find(typo))
-    }
-
-    /// What to say where no profile has this name.
-    pub fn unknown(name: &str) -> String {
-        match Hardware::near(name) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let known: Vec<&str> = Hardware::names().collect();
-                format!("known are {}; or give a profile with `--hardware FILE.toml`", known.join(", "))
-            }
-        }
-    }
-
-    /// Reads a profile.
-    ///
-    /// # Errors
-    /// If the text is not TOML, a field is unknown, missing or given twice, or a figure has not the unit or the range
-    /// of its field; the error has the place.
-    pub fn from_toml(text: &str) -> Result<Hardware, ProfileError> {
-        profile::read(text)
-    }
-
-    /// The profile for scripts, in base units.
-    pub fn document(&self) -> ProfileDocument {
-        profile::document(self)
-    }
-
-    /// A profile to start from: a shipped one word for word with its comments, any other written anew.
-    pub fn to_toml(&self) -> String {
-        let shipped = profile::SHIPPED.iter().find(|(name, _)| *name == self.name);
-        match shipped {
-            Some((_, text)) if Hardware::named(&self.name).as_ref() == Some(self) => (*text).to_owned(),
-            Some(_) | None => profile::write(self),
-        }
-    }
 
     /// All networks, the one inside a node first.
     pub fn networks(&self) -> impl Iterator<Item = &Network> {

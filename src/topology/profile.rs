@@ -12,7 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 /// The profiles that come with the compiler, by name.
-pub(super) const SHIPPED: [(&str, &str); 12] = [
+const SHIPPED: [(&str, &str); 12] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
     ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
@@ -39,8 +39,71 @@ pub struct ProfileError {
     pub span: Option<SourceSpan>,
 }
 
+impl Hardware {
+    /// The machine of a shipped profile.
+    pub fn named(name: &str) -> Option<Hardware> {
+        let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
+        Some(Hardware::from_toml(text).expect("shipped profiles are read in the tests"))
+    }
+
+    /// The names of the shipped profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// The shipped profile that another spelling is likely meant to be: `TPUv5e`, `v5p`, `H100-SXM`.
+    pub fn near(name: &str) -> Option<&'static str> {
+        let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let wanted = plain(name);
+        if !(2..=64).contains(&wanted.len()) {
+            return None;
+        }
+        let alike = |known: &&str| {
+            let known = plain(known);
+            known.ends_with(&wanted) || wanted.starts_with(&known) || wanted.ends_with(&known)
+        };
+        let typo = |known: &&str| strsim::osa_distance(&plain(known), &wanted) <= 1;
+        let longest = Hardware::names().filter(alike).max_by_key(|known| known.len());
+        longest.or_else(|| Hardware::names().find(typo))
+    }
+
+    /// What to say where no profile has this name.
+    pub fn unknown(name: &str) -> String {
+        match Hardware::near(name) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let known: Vec<&str> = Hardware::names().collect();
+                format!("known are {}; or give a profile with `--hardware FILE.toml`", known.join(", "))
+            }
+        }
+    }
+
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// If the text is not TOML, a field is unknown, missing or given twice, or a figure has not the unit or the range
+    /// of its field; the error has the place.
+    pub fn from_toml(text: &str) -> Result<Hardware, ProfileError> {
+        read(text)
+    }
+
+    /// The profile for scripts, in base units.
+    pub fn document(&self) -> ProfileDocument {
+        document(self)
+    }
+
+    /// A profile to start from: a shipped one word for word with its comments, any other written anew.
+    pub fn to_toml(&self) -> String {
+        let shipped = SHIPPED.iter().find(|(name, _)| *name == self.name);
+        match shipped {
+            Some((_, text)) if Hardware::named(&self.name).as_ref() == Some(self) => (*text).to_owned(),
+            Some(_) | None => write(self),
+        }
+    }
+}
+
 /// Reads a profile; see [`Hardware::from_toml`].
-pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
+fn read(text: &str) -> Result<Hardware, ProfileError> {
     characters::check(text).map_err(|error| ProfileError { message: error.to_string(), span: Some(error.at) })?;
     let hardware: Hardware = toml::from_str(text).map_err(|error| ProfileError {
         message: error.message().trim_end().replace('\n', "; "),
@@ -54,7 +117,7 @@ pub(super) fn read(text: &str) -> Result<Hardware, ProfileError> {
 }
 
 /// Writes a profile that [`read`] understands.
-pub(super) fn write(hardware: &Hardware) -> String {
+fn write(hardware: &Hardware) -> String {
     let fields = [
         ("name", toml_value(&hardware.name)),
         ("description", toml_value(&hardware.description)),
@@ -143,7 +206,7 @@ struct NetworkDocument {
 }
 
 /// The document of a profile.
-pub(super) fn document(hardware: &Hardware) -> ProfileDocument {
+fn document(hardware: &Hardware) -> ProfileDocument {
     let engines = hardware.engines.ids().zip(hardware.engines.names());
     let engines = engines
         .map(|(id, name)| EngineDocument { name: name.clone(), runs: hardware.engines.runs(id).collect() })

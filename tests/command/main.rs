@@ -4,6 +4,7 @@
 mod common;
 
 mod arrays;
+mod circles;
 mod cli;
 mod examples;
 mod fmt;

@@ -1,13 +1,14 @@
 //! Signs of life of the first rank while it plans or computes, for as long as that takes: the others wait for its word, and
 //! must know whether it still runs.
 
-use super::session::PULSE;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Signs of life have this tag.
+pub(super) const PULSE: i32 = 32_766;
 /// How often the thread looks whether there is something to do.
 const LOOK: Duration = Duration::from_millis(20);
 /// The longest time between two signs.

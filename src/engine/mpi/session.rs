@@ -1,7 +1,7 @@
 //! The processes, and what they tell each other beside the messages of a schedule.
 
 use super::hello::Hello;
-use super::pulse::{self, Pulse};
+use super::pulse::{self, PULSE, Pulse};
 use super::watchdog::Watchdog;
 use mpi::Threading;
 use mpi::datatype::Equivalence;
@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 
 /// What is not part of a schedule has this tag.
 const TALK: i32 = 32_767;
-/// Signs of life have this one.
-pub(super) const PULSE: i32 = 32_766;
 /// What ends a rank by force waits so much longer than the timeout: a rank that can say what is missing comes first.
 const MARGIN: Duration = Duration::from_millis(500);
 /// How long the end of all ranks may take, once one has given up.

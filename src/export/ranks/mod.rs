@@ -4,12 +4,14 @@ mod flaw;
 pub(in crate::export) mod machine;
 pub(in crate::export) mod order;
 mod place;
+mod refused;
 mod replay;
 mod units;
 
 pub use flaw::{Access, At, Flaw, Format, Wait};
 pub use machine::Proven;
-pub use place::{Refused, algorithm};
+pub use place::algorithm;
+pub use refused::Refused;
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 //! Each dim of the array is measured in units that every block, view and range of it divides by. The same schedule on an
 //! array with one element a unit does the same to chunks as the schedule does to them.
 
-use super::place::Refused;
+use super::refused::Refused;
 use crate::schedule::view::groups;
 use crate::schedule::{Cut, OpId, OpKind, Reach, Region, Schedule};
 use crate::topology::Work;

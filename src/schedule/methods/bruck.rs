@@ -10,7 +10,7 @@
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::exchange::Exchange;
-use super::rotations::length;
+use super::place::length;
 
 /// On longer switches its operations, n log2(n) of them, would be too many.
 pub(super) const LONGEST: u64 = 128;

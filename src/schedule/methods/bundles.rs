@@ -14,8 +14,7 @@
 use super::super::builder::split;
 use super::super::{Builder, CoordMap, Cut, OpId, Region, Route, Sources};
 use super::exchange::Exchange;
-use super::place::{Part, halves};
-use super::rotations::length;
+use super::place::{Part, halves, length};
 
 /// A part of a bundle: for the device so far away, which half of its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

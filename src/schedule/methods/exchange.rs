@@ -2,8 +2,7 @@
 
 use super::super::{Builder, CoordMap, OpId, Region, Route, Sources};
 use super::Method;
-use super::place::{Place, halves};
-use super::rotations::length;
+use super::place::{Place, halves, length};
 use crate::mesh::{Axes, AxisId, DeviceId, Mesh};
 use itertools::Itertools;
 use std::cmp::Ordering;

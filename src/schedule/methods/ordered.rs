@@ -4,7 +4,7 @@
 //! their last bits. Where they must not, terms are added by rank, the same order on every device.
 
 use super::super::{Builder, CoordMap, Cut, OpId, Region};
-use super::rotations::length;
+use super::place::length;
 use crate::mesh::Axes;
 use crate::operator::Operator;
 

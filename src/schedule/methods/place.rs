@@ -5,6 +5,11 @@ use super::super::{Builder, CoordMap, Cut, OpId, Region};
 use crate::mesh::Axes;
 use std::ops::Range;
 
+/// How many devices lie along the axes, as ranks are counted in maps.
+pub(super) fn length(builder: &Builder<'_>, axes: Axes) -> i64 {
+    i64::try_from(axes.group_size(builder.mesh())).expect("fewer than 2^20 devices")
+}
+
 /// The slots of a run: where its shards stand in a gathered block.
 ///
 /// Behind `major` blocks of runs that are more major on the dim and gathered already: `[major, rest]` becomes

@@ -5,7 +5,7 @@
 
 use super::super::{Builder, CoordMap, OpId, Route, Sources};
 use super::ordered::{Term, combine};
-use super::place::Place;
+use super::place::{Place, length};
 use crate::mesh::Axes;
 use crate::operator::Operator;
 
@@ -15,11 +15,6 @@ pub(super) fn shift(builder: &mut Builder<'_>, axes: Axes, value: OpId, k: i64) 
         return value;
     }
     builder.shuffle(value, Sources::Shift { axes, by: k, wrap: true }, Route::Shortest)
-}
-
-/// How many devices lie along the axes, as ranks are counted in maps.
-pub(super) fn length(builder: &Builder<'_>, axes: Axes) -> i64 {
-    i64::try_from(axes.group_size(builder.mesh())).expect("fewer than 2^20 devices")
 }
 
 /// Shard k further up goes into slot (c + k) mod n.

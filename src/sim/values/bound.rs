@@ -17,7 +17,8 @@
 //! a sum that is still open, its parts may meet the infinity one by one, as 0 or with another sign.
 
 use super::map::lined_up;
-use super::product::{product, result_extents};
+use super::product::product;
+use super::roles::result_extents;
 use super::rounding::{Precision, SLACK};
 use super::tensor::Tensor;
 use super::view::{View, row_major};

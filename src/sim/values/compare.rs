@@ -1,5 +1,6 @@
 //! What the devices arrived at, held against the dense computation.
 
+use super::difference::{difference, largest_difference};
 use super::element::{Element, with_dtype};
 use super::enclose;
 use super::error::RunError;
@@ -183,36 +184,4 @@ fn unbounded(is_float: bool, own: &[Range<u64>]) -> Tensor {
 /// The largest finite magnitude of an array.
 fn largest(tensor: &Tensor) -> f64 {
     tensor.to_f64s().into_iter().map(f64::abs).filter(|size| size.is_finite()).fold(0.0, f64::max)
-}
-
-/// The largest difference of two blocks of one shape and dtype.
-pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> f64 {
-    let mut largest: f64 = 0.0;
-    let (a, b) = (expected.view(), found.view());
-    with_dtype!(expected.dtype(), T => {
-        let (left, right) = (expected.buffer::<T>(), found.buffer::<T>());
-        walk(&a.extents, [a.offset, b.offset], [&a.strides, &b.strides], |Line { starts: [i, j], steps, length }| {
-            for n in 0..length {
-                let (x, y) = (left[i + n * steps[0]], right[j + n * steps[1]]);
-                if x != y {
-                    largest = largest.max(difference(x, y));
-                }
-            }
-        });
-    });
-    largest
-}
-
-/// How far two different elements are apart; 0 for two NaNs, infinite where only one side is finite.
-fn difference<T: Element>(x: T, y: T) -> f64 {
-    if !T::DTYPE.is_float() {
-        // Beyond 2^53 the difference of two i64 may be lost in an f64, but not that there is one.
-        return x.to_i64().abs_diff(y.to_i64()) as f64;
-    }
-    let (x, y) = (x.to_f64(), y.to_f64());
-    match (x.is_nan(), y.is_nan()) {
-        (true, true) => 0.0,
-        (false, false) if x.is_finite() && y.is_finite() => (x - y).abs(),
-        _ => f64::INFINITY,
-    }
 }

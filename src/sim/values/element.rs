@@ -1,10 +1,46 @@
 //! The Rust types of array elements, and what the three arithmetics do with them.
 
-use super::tensor::Storage;
 use crate::dtype::DType;
 use half::{bf16, f16};
 use std::fmt::Debug;
 use std::sync::Arc;
+
+/// A shared buffer of elements, of one type for each dtype.
+#[derive(Clone, Debug)]
+pub enum Storage {
+    /// Booleans.
+    Bool(Arc<Vec<bool>>),
+    /// 8-bit integers.
+    I8(Arc<Vec<i8>>),
+    /// 32-bit integers.
+    I32(Arc<Vec<i32>>),
+    /// 64-bit integers.
+    I64(Arc<Vec<i64>>),
+    /// The upper halves of f32s.
+    Bf16(Arc<Vec<bf16>>),
+    /// Half precision.
+    F16(Arc<Vec<f16>>),
+    /// Single precision.
+    F32(Arc<Vec<f32>>),
+    /// Double precision.
+    F64(Arc<Vec<f64>>),
+}
+
+impl Storage {
+    /// Of its elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Storage::Bool(_) => DType::Bool,
+            Storage::I8(_) => DType::I8,
+            Storage::I32(_) => DType::I32,
+            Storage::I64(_) => DType::I64,
+            Storage::Bf16(_) => DType::Bf16,
+            Storage::F16(_) => DType::F16,
+            Storage::F32(_) => DType::F32,
+            Storage::F64(_) => DType::F64,
+        }
+    }
+}
 
 /// The Rust type of the elements of one dtype.
 pub trait Element: Copy + Default + PartialEq + PartialOrd + Debug + Send + Sync + 'static {

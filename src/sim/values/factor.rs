@@ -2,7 +2,7 @@
 
 use super::element::{Arithmetic, Element, with_dtype};
 use super::gemm::Gemm;
-use super::product::{Roles, result_extents};
+use super::roles::{Roles, result_extents};
 use super::tensor::Tensor;
 use super::view::{View, row_major};
 use crate::dtype::DType;

@@ -1,7 +1,7 @@
 //! Elementwise functions of blocks that line up by their indices.
 
 use super::element::{Arithmetic, Element, with_dtype};
-use super::product::result_extents;
+use super::roles::result_extents;
 use super::tensor::Tensor;
 use super::view::{Line, View, row_major, walk};
 use crate::dtype::DType;

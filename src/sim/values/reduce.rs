@@ -2,7 +2,7 @@
 
 use super::combine::times;
 use super::element::{Arithmetic, Element, with_dtype};
-use super::product::result_extents;
+use super::roles::result_extents;
 use super::tensor::Tensor;
 use super::view::View;
 use crate::dtype::DType;

@@ -1,8 +1,8 @@
 //! All operations in order, and the outputs put together again.
 
 use super::combine::{assemble, close};
-use super::compare::largest_difference;
 use super::defer::{Deferred, Part, defer, is_deferred};
+use super::difference::largest_difference;
 use super::error::RunError;
 use super::guard;
 use super::input::{Inputs, shard_box};

@@ -1,0 +1,37 @@
+//! How far two blocks are apart.
+
+use super::element::{Element, with_dtype};
+use super::tensor::Tensor;
+use super::view::{Line, walk};
+
+/// The largest difference of two blocks of one shape and dtype.
+pub(super) fn largest_difference(expected: &Tensor, found: &Tensor) -> f64 {
+    let mut largest: f64 = 0.0;
+    let (a, b) = (expected.view(), found.view());
+    with_dtype!(expected.dtype(), T => {
+        let (left, right) = (expected.buffer::<T>(), found.buffer::<T>());
+        walk(&a.extents, [a.offset, b.offset], [&a.strides, &b.strides], |Line { starts: [i, j], steps, length }| {
+            for n in 0..length {
+                let (x, y) = (left[i + n * steps[0]], right[j + n * steps[1]]);
+                if x != y {
+                    largest = largest.max(difference(x, y));
+                }
+            }
+        });
+    });
+    largest
+}
+
+/// How far two different elements are apart; 0 for two NaNs, infinite where only one side is finite.
+pub(super) fn difference<T: Element>(x: T, y: T) -> f64 {
+    if !T::DTYPE.is_float() {
+        // Beyond 2^53 the difference of two i64 may be lost in an f64, but not that there is one.
+        return x.to_i64().abs_diff(y.to_i64()) as f64;
+    }
+    let (x, y) = (x.to_f64(), y.to_f64());
+    match (x.is_nan(), y.is_nan()) {
+        (true, true) => 0.0,
+        (false, false) if x.is_finite() && y.is_finite() => (x - y).abs(),
+        _ => f64::INFINITY,
+    }
+}
