@@ -136,7 +136,7 @@ impl Files {
         homes.filter(|home| !home.starts_with(module) && !module.starts_with(home)).collect()
     }
 
-    /// The files from which a circle is reached, when those that are allowed to be in one are left out.
+    /// The files that are in circles or between two, when those that are allowed to be in one are left out.
     fn in_circles(&self) -> Vec<Module> {
         let is_allowed = |module: &Module| ALLOWED.iter().any(|(file, _)| *file == module.join("/"));
         let kept = self.0.keys().filter(|module| !is_allowed(module));
@@ -147,6 +147,8 @@ impl Files {
             let left: BTreeSet<Module> = leans.keys().map(|module| (*module).clone()).collect();
             let before = leans.len();
             leans.retain(|_, on| on.iter().any(|other| left.contains(other)));
+            let leaned_on: BTreeSet<Module> = leans.values().flatten().cloned().collect();
+            leans.retain(|module, _| leaned_on.contains(*module));
             if leans.len() == before {
                 return leans.into_keys().cloned().collect();
             }
@@ -165,7 +167,7 @@ fn files_lean_on_each_other_in_circles_only_through_a_type_that_is_named() {
     for (from, to) in [("plan/build", "plan/alternatives"), ("plan/lazy", "plan/search"), ("cli/plan", "report/why")] {
         assert!(files.leans_on(&module(from)).contains(&module(to)), "{from} leans on {to}");
     }
-    assert_eq!(files.in_circles(), Vec::<Module>::new(), "these are in circles, or lean on what is");
+    assert_eq!(files.in_circles(), Vec::<Module>::new(), "these are in circles");
     let told = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("it is there");
     for (file, name) in ALLOWED {
         assert!(files.0[&module(file)].defined.contains(name), "{file} defines {name}");
