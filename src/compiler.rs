@@ -301,6 +301,8 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
 
 /// How often the weights of units are shifted to those that are busy longest.
 const SHIFTS: usize = 6;
+/// The most moves that a search by weights keeps: on meshes of many axes plans are spread over them by some moves alone.
+const MOST_MOVES: usize = 50_000;
 /// The most plans that are tried as a whole beside the cheapest step by step.
 const MOST_WHOLE: usize = 2;
 
@@ -317,12 +319,11 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     // What saves a hundredth.
     let most = Time::from_ticks(whole.time().ticks() - whole.time().ticks() / 100);
     let (program, mut balance) = (whole.unfilled(), Balance::new(topology));
+    let budget = request.budget.within_moves(MOST_MOVES);
+    let request = Request { alternatives: false, rewrites: false, budget, ..request };
     let mut found: Vec<(Time, Plan)> = Vec::new();
     for _ in 0..SHIFTS {
-        let Ok(plan) = plan::plan_as(&program, &balance, Request { alternatives: false, rewrites: false, ..request })
-        else {
-            break;
-        };
+        let Ok(plan) = plan::plan_as(&program, &balance, request) else { break };
         if balance.bound(&plan) >= most {
             break;
         }

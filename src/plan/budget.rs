@@ -47,6 +47,12 @@ impl Budget {
         Budget { moves: usize::try_from(moves).unwrap_or(usize::MAX), ..self }
     }
 
+    /// At most this many moves.
+    #[must_use]
+    pub(crate) fn within_moves(self, most: usize) -> Budget {
+        Budget { moves: self.moves.min(most), ..self }
+    }
+
     /// The search is restricted after half of this time, and ends after all of it, both from now on.
     #[must_use]
     pub fn within_time(self, limit: Duration) -> Budget {

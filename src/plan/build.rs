@@ -92,7 +92,11 @@ impl<'a> Built<'a> {
         let objective = self.builder.search.costs.objective();
         let score = |step: &Step| {
             let times = step.times(&self.builder.program);
-            Score::new(objective, step.cost, step.flops).times(times)
+            let rent = match step.op {
+                StepOp::Input => self.builder.search.rent(step.value, &step.layout.sharding),
+                _ => 0,
+            };
+            Score::new(objective, step.cost, step.flops).times(times).with_toll(rent)
         };
         self.builder.steps.node_weights().map(score).fold(Score::default(), |sum, score| sum + score)
     }

@@ -1,22 +1,33 @@
 //! Inputs whose layout, or a part of it, is left to the compiler: `W: bf16[D_?, F_?]`, `W: bf16[D_X, F_?]`.
 //!
-//! An input that is used once offers all its layouts to its user, at no cost. Where it is used several times, or the
-//! program limits its memory, the layouts of such inputs are tried one by one, each with a plan of its own.
+//! An input that is used once offers all its layouts to its user, at no cost. Where the program limits its memory, the layouts
+//! of such inputs are tried one by one, each with a plan of its own, if they are few. If they are many, bytes of these
+//! inputs get a price, a *rent*, at which the layouts come close to the limit, and from there on one layout after the
+//! other is changed for a better one.
 
 use super::layouts::layouts;
 use super::reshard::SearchOptions;
-use super::score::score;
+use super::score::{figure, score};
 use super::{Budget, Costs, Objective, Plan, PlanError, StepOp, Stop, limits};
 use crate::layout::Sharding;
-use crate::program::{Program, ValueId, Wanted};
+use crate::program::{Definition, Program, ValueId, Wanted};
+use crate::supply::Supply;
 use crate::syntax::Measure;
 use crate::units::Time;
 use itertools::Itertools;
 
+/// How often the rent is doubled until the layouts fit, and how often it is halved between two that differ.
+const MOST_DOUBLED: u32 = 24;
+const MOST_HALVED: usize = 6;
+/// The first rent is that at which all of the memory costs this part of the plan.
+const FIRST_RENT: u128 = 16;
+/// The most layouts that are tried one after the other from where the rent has led.
+const MOST_CHANGED: usize = 200;
+
 /// Plans a program, and fills the holes of its inputs.
 ///
 /// # Errors
-/// If there is no plan, or there are too many to try.
+/// If there is no plan, or there are too many layouts of one input.
 pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
     let limit = memory_limit(program);
     let mut tried: Vec<(ValueId, Vec<Sharding>)> = Vec::new();
@@ -27,49 +38,182 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
             tried.push((id, layouts));
         }
     }
-    let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
-    if let (true, Some((id, _))) = (count.is_none_or(|count| count > Budget::MOST_PLANS), tried.last()) {
-        return Err(too_many(program, *id));
-    }
-    if tried.is_empty() {
+    let Some(limit) = limit.filter(|_| !tried.is_empty()) else {
         return Ok(filled(program, limits::plan(program, costs, terms)?));
+    };
+    let count = tried.iter().try_fold(1usize, |count, (_, layouts)| count.checked_mul(layouts.len()));
+    let holes = Holes { program, costs, terms, tried };
+    match count.is_some_and(|count| count <= Budget::MOST_PLANS) {
+        true => holes.one_by_one(),
+        false => holes.by_rent(limit),
     }
-    let mut best: Option<Plan> = None;
-    let (mut bound, mut failure, mut stop) = (None, None, Stop::Optimal);
-    let mut all_tried = true;
-    for choice in tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
-        if terms.budget.is_over() && best.is_some() {
-            (all_tried, stop) = (false, Stop::Time);
-            break;
+}
+
+/// The inputs with holes of a program whose memory is limited.
+struct Holes<'a> {
+    program: &'a Program,
+    costs: &'a dyn Costs,
+    terms: SearchOptions,
+    /// Each with the layouts that it may come in.
+    tried: Vec<(ValueId, Vec<Sharding>)>,
+}
+
+/// How good a plan is: by how much it breaks the limits, then what plans are compared by.
+type Rank = (u128, (u128, u128, u64));
+
+impl Holes<'_> {
+    /// The program with a layout written for each hole.
+    fn written<'s>(&self, choice: impl IntoIterator<Item = &'s Sharding>) -> Program {
+        let mut program = self.program.clone();
+        for ((id, _), sharding) in self.tried.iter().zip(choice) {
+            program.values[id.index()].wanted = Wanted::Exact(sharding.clone());
         }
-        let mut chosen = program.clone();
-        for ((id, _), sharding) in tried.iter().zip(choice) {
-            chosen.values[id.index()].wanted = Wanted::Exact(sharding.clone());
+        program
+    }
+
+    fn rank(&self, plan: &Plan) -> Rank {
+        (limits::over(plan), score(plan, self.costs.objective()))
+    }
+
+    /// The best of all layouts.
+    fn one_by_one(&self) -> Result<Plan, PlanError> {
+        let mut best: Option<Plan> = None;
+        let (mut bound, mut failure, mut stop) = (None, None, Stop::Optimal);
+        let mut all_tried = true;
+        for choice in self.tried.iter().map(|(_, layouts)| layouts.iter()).multi_cartesian_product() {
+            if self.terms.budget.is_over() && best.is_some() {
+                (all_tried, stop) = (false, Stop::Time);
+                break;
+            }
+            match limits::plan(&self.written(choice), self.costs, self.terms) {
+                Ok(plan) => {
+                    bound = bound.into_iter().chain([plan.lower_bound]).min();
+                    let fits = limits::over(&plan) == 0;
+                    stop = stop.unless_optimal(if fits { plan.stop } else { plan.stop.unless_optimal(Stop::Limits) });
+                    if best.as_ref().is_none_or(|best| self.rank(&plan) < self.rank(best)) {
+                        best = Some(plan);
+                    }
+                }
+                Err(error) => failure = Some(error),
+            }
         }
-        match limits::plan(&chosen, costs, terms) {
-            Ok(plan) => {
-                bound = bound.into_iter().chain([plan.lower_bound]).min();
-                let fits = limits::over(&plan) == 0;
-                stop = stop.unless_optimal(if fits { plan.stop } else { plan.stop.unless_optimal(Stop::Limits) });
-                let score = |plan: &Plan| (limits::over(plan), score(plan, costs.objective()));
-                if best.as_ref().is_none_or(|best| score(&plan) < score(best)) {
-                    best = Some(plan);
+        match (best, failure) {
+            // Nothing is known of what was not tried.
+            (Some(plan), _) => Ok(self.bounded(plan, stop, bound.filter(|_| all_tried).unwrap_or(Time::ZERO))),
+            (None, Some(error)) => Err(error),
+            (None, None) => unreachable!("every input has the layout in which its holes are whole, and that was tried"),
+        }
+    }
+
+    /// Layouts for which the program is planned at a rent, and then those near them.
+    ///
+    /// At a rent of `r` no plan within the limit takes less than the cheapest with its rent, less `r` for all of the memory.
+    fn by_rent(&self, limit: u128) -> Result<Plan, PlanError> {
+        let free = limits::free(self.program, self.costs, self.terms)?;
+        if limits::over(&free) == 0 {
+            return Ok(filled(self.program, free));
+        }
+        let memory = limit.saturating_sub(self.elsewhere()).max(1);
+        let first = (figure(&free, self.costs.objective()) / FIRST_RENT).max(1);
+        let (mut bound, mut best) = (free.lower_bound, self.within(&free)?);
+        let mut seen = vec![self.choice(&free)];
+        // Between these rents, in parts of `first` by the power of two below it, the layouts begin to fit.
+        let parts = 1u128 << MOST_HALVED;
+        let (mut low, mut high, mut rent) = (0, None, parts);
+        for _ in 0..MOST_DOUBLED {
+            if self.terms.budget.is_over() {
+                break;
+            }
+            let rented = (first.saturating_mul(rent), memory.saturating_mul(parts));
+            let terms = SearchOptions { rent: rented, most: u128::MAX, ..self.terms };
+            let Ok(plan) = limits::free(self.program, self.costs, terms) else { break };
+            let paid = first.saturating_mul(rent).div_ceil(parts);
+            bound = bound.max(plan.lower_bound.saturating_sub(Time::from_ticks(paid)));
+            let choice = self.choice(&plan);
+            let fits = if seen.contains(&choice) {
+                limits::over(&plan) == 0
+            } else {
+                let found = self.within(&plan)?;
+                let fits = limits::over(&found) == 0;
+                if self.rank(&found) < self.rank(&best) {
+                    best = found;
+                }
+                seen.push(choice);
+                fits
+            };
+            if fits { high = Some(rent) } else { low = rent }
+            rent = match high {
+                Some(high) if high - low <= 1 => break,
+                Some(high) => (low + high) / 2,
+                None => rent.saturating_mul(2),
+            };
+        }
+        let best = self.changed(best);
+        Ok(self.bounded(best, Stop::Limits, bound))
+    }
+
+    /// What the other inputs take of a device for all of the time.
+    fn elsewhere(&self) -> u128 {
+        let held = |id: &ValueId| {
+            let is_held = self.program.value(*id).definition == Definition::Input { supply: Supply::Held };
+            is_held && !has_hole(self.program, *id)
+        };
+        let bytes = |id: ValueId| match &self.program.value(id).wanted {
+            Wanted::Exact(sharding) => {
+                let layout = self.program.layout(id, sharding.clone());
+                u128::from(layout.local_bytes(&self.program.mesh).0) * u128::from(self.program.times(id))
+            }
+            Wanted::Partly(_) | Wanted::Free => 0,
+        };
+        self.program.value_ids().filter(held).map(bytes).sum()
+    }
+
+    /// The layouts that a plan has chosen.
+    fn choice(&self, plan: &Plan) -> Vec<Sharding> {
+        let chosen = |id: &ValueId| {
+            let mut inputs = plan.ids().filter(|step| plan.step(*step).op == StepOp::Input);
+            let step = inputs.find(|step| plan.step(*step).value == *id);
+            step.map(|step| plan.step(step).layout.sharding.clone())
+        };
+        let smallest = |layouts: &[Sharding]| layouts.first().cloned().unwrap_or_default();
+        self.tried.iter().map(|(id, layouts)| chosen(id).unwrap_or_else(|| smallest(layouts))).collect()
+    }
+
+    /// The best plan within the limits with the layouts of another.
+    fn within(&self, plan: &Plan) -> Result<Plan, PlanError> {
+        limits::plan(&self.written(&self.choice(plan)), self.costs, self.terms)
+    }
+
+    /// From a plan on, one layout after the other is changed as long as that makes it better.
+    fn changed(&self, mut best: Plan) -> Plan {
+        let mut left = MOST_CHANGED;
+        loop {
+            let before = self.rank(&best);
+            for place in 0..self.tried.len() {
+                let choice = self.choice(&best);
+                for sharding in self.tried[place].1.iter().filter(|sharding| **sharding != choice[place]) {
+                    if left == 0 || self.terms.budget.is_over() {
+                        return best;
+                    }
+                    left -= 1;
+                    let others = choice.iter().enumerate().map(|(at, old)| if at == place { sharding } else { old });
+                    let most = if limits::over(&best) == 0 { figure(&best, self.costs.objective()) } else { u128::MAX };
+                    let terms = SearchOptions { most, ..self.terms };
+                    let found = limits::plan(&self.written(others), self.costs, terms);
+                    best = found.ok().filter(|found| self.rank(found) < self.rank(&best)).unwrap_or(best);
                 }
             }
-            Err(error) => failure = Some(error),
+            if self.rank(&best) == before {
+                return best;
+            }
         }
     }
-    match (best, failure) {
-        (Some(plan), _) => {
-            // Nothing is known of what was not tried.
-            let lower_bound = bound.filter(|_| all_tried).unwrap_or(Time::ZERO);
-            // By time, a plan is the best if none of the others can be below it.
-            let by_bound = costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
-            let stop = if by_bound && limits::over(&plan) == 0 { Stop::Optimal } else { stop };
-            Ok(filled(program, Plan { stop, lower_bound, ..plan }))
-        }
-        (None, Some(error)) => Err(error),
-        (None, None) => unreachable!("every input has the layout in which its holes are whole, and that was tried"),
+
+    fn bounded(&self, plan: Plan, stop: Stop, lower_bound: Time) -> Plan {
+        // By time, a plan is the best if none of the others can be below it.
+        let by_bound = self.costs.objective() == Objective::Time && plan.totals().time() <= lower_bound;
+        let stop = if by_bound && limits::over(&plan) == 0 { Stop::Optimal } else { stop };
+        filled(self.program, Plan { stop, lower_bound, ..plan })
     }
 }
 

@@ -37,33 +37,6 @@ pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Vec<
     Some(found)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::layout::Dims;
-    use itertools::Itertools;
-
-    /// Two axes on two dims: each idle or on a dim is 9, and the pairs on one dim come in two orders.
-    #[test]
-    fn all_layouts_are_there_once() {
-        let mut dims = Dims::default();
-        let two = [dims.add(Some("I".into()), 8), dims.add(Some("J".into()), 8)];
-        let mesh = Mesh::of(&[("X", 2), ("Y", 2), ("Z", 1)]);
-        let found = layouts(&two, &Wanted::Free, &mesh).expect("few");
-        assert_eq!(found.len(), 11);
-        assert!(found.iter().all_unique());
-        // A dim of 6 takes one axis of 2 and none of 4.
-        let six = [dims.add(Some("K".into()), 6)];
-        assert_eq!(layouts(&six, &Wanted::Free, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
-        // `[I_?, J_Z]`, with `Z` of one device.
-        let written = Wanted::Partly(vec![None, Some(mesh.axis_ids().skip(2).collect())]);
-        assert_eq!(layouts(&two, &written, &mesh).expect("few").len(), 5);
-        let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
-        let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
-        assert_eq!(layouts(&many, &Wanted::Free, &Mesh::of(&names)), None);
-    }
-}
-
 /// The axes of one device, but for those that matter.
 pub(super) fn unit_axes(program: &Program) -> AxisSet {
     let mesh = &program.mesh;
@@ -89,5 +62,32 @@ fn squared(value: &Value) -> AxisSet {
     match &value.definition {
         Definition::Collective { from, .. } => wanted.union(open(from)),
         _ => wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Dims;
+    use itertools::Itertools;
+
+    /// Two axes on two dims: each idle or on a dim is 9, and the pairs on one dim come in two orders.
+    #[test]
+    fn all_layouts_are_there_once() {
+        let mut dims = Dims::default();
+        let two = [dims.add(Some("I".into()), 8), dims.add(Some("J".into()), 8)];
+        let mesh = Mesh::of(&[("X", 2), ("Y", 2), ("Z", 1)]);
+        let found = layouts(&two, &Wanted::Free, &mesh).expect("few");
+        assert_eq!(found.len(), 11);
+        assert!(found.iter().all_unique());
+        // A dim of 6 takes one axis of 2 and none of 4.
+        let six = [dims.add(Some("K".into()), 6)];
+        assert_eq!(layouts(&six, &Wanted::Free, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
+        // `[I_?, J_Z]`, with `Z` of one device.
+        let written = Wanted::Partly(vec![None, Some(mesh.axis_ids().skip(2).collect())]);
+        assert_eq!(layouts(&two, &written, &mesh).expect("few").len(), 5);
+        let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
+        let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
+        assert_eq!(layouts(&many, &Wanted::Free, &Mesh::of(&names)), None);
     }
 }

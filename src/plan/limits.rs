@@ -25,15 +25,7 @@ const CAUTIOUS_ROUND: u32 = 12;
 /// If there is no plan on these terms.
 pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
     let limits = Limits::of(program);
-    // How much memory a plan takes is known of its recipes.
-    let solved = |terms: SearchOptions| {
-        let plan = lazy::solve(program, costs, terms)?;
-        let tuner = costs.tuner().filter(|_| limits.memory < u64::MAX);
-        Ok(match tuner {
-            Some(tuner) => plan.with_recipes(tuner, costs.is_by_clock()),
-            None => plan,
-        })
-    };
+    let solved = |terms: SearchOptions| limits.solved(program, costs, terms);
     let free =
         if limits.are_none() { return solved(terms) } else { solved(SearchOptions { most: u128::MAX, ..terms })? };
     if limits.over(&free) == 0 {
@@ -93,6 +85,14 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
     Ok(Plan { lower_bound, ..best })
 }
 
+/// The cheapest plan, whatever the limits.
+///
+/// # Errors
+/// If there is no plan on these terms.
+pub(super) fn free(program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
+    Limits::of(program).solved(program, costs, terms)
+}
+
 /// By how much a plan breaks the limits of its program, as a part of them.
 pub(super) fn over(plan: &Plan) -> u128 {
     Limits::of(&plan.program).over(plan)
@@ -112,6 +112,15 @@ impl Limits {
         };
         let memory = least(Measure::Memory).and_then(|bytes| u64::try_from(bytes).ok());
         Limits { memory: memory.unwrap_or(u64::MAX), flops: least(Measure::Flops).unwrap_or(u128::MAX) }
+    }
+
+    /// The cheapest plan on some terms; with its recipes where memory is limited, of which its memory is known.
+    fn solved(&self, program: &Program, costs: &dyn Costs, terms: SearchOptions) -> Result<Plan, PlanError> {
+        let plan = lazy::solve(program, costs, terms)?;
+        Ok(match costs.tuner().filter(|_| self.memory < u64::MAX) {
+            Some(tuner) => plan.with_recipes(tuner, costs.is_by_clock()),
+            None => plan,
+        })
     }
 
     fn are_none(&self) -> bool {

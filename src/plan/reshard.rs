@@ -122,6 +122,8 @@ pub(super) struct SearchOptions {
     pub(super) budget: Budget,
     /// What so many operations cost beside their time, of the first of the figures of a score.
     pub(super) toll: (u128, u128),
+    /// What so many bytes of inputs whose layout is left to the compiler cost, of the same figure.
+    pub(super) rent: (u128, u128),
 }
 
 impl SearchOptions {
@@ -137,6 +139,7 @@ impl SearchOptions {
             alternatives: false,
             budget: Budget::default(),
             toll: (0, 1),
+            rent: (0, 1),
         }
     }
 }

@@ -631,8 +631,10 @@ impl<'a> Search<'a> {
                     program.layout(id, (*sharding).clone()).local_bytes(&program.mesh).0 <= self.terms.held
                 };
                 let layouts: Vec<Sharding> = layouts.iter().filter(fits).cloned().collect();
-                let source =
-                    |sharding: &Sharding| (self.space_mut(id).node(sharding), Score::default(), Origin::none());
+                let source = |sharding: &Sharding| {
+                    let rent = Score::default().with_toll(self.rent(id, sharding));
+                    (self.space_mut(id).node(sharding), rent, Origin::none())
+                };
                 layouts.iter().map(source).collect()
             }
             Definition::Move { operand, .. } | Definition::Rename { operand } => self.relabelled(id, *operand),
@@ -655,6 +657,16 @@ impl<'a> Search<'a> {
                     .collect()
             }
         }
+    }
+
+    /// What an input costs by the memory that it takes, if its layout is left to the compiler.
+    pub(super) fn rent(&self, id: ValueId, sharding: &Sharding) -> u128 {
+        let (rent, of) = self.terms.rent;
+        if rent == 0 || !self.program.value(id).wanted.is_open() {
+            return 0;
+        }
+        let bytes = self.program.layout(id, sharding.clone()).local_bytes(&self.program.mesh).0;
+        u128::from(bytes.saturating_mul(self.program.times(id))).saturating_mul(rent) / of
     }
 
     /// The same blocks under other names of the dims, or in another order, for which they are written anew.
