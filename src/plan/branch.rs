@@ -8,7 +8,7 @@
 use super::build::{Built, build};
 use super::reshard::{Node, Score};
 use super::search::{Found, Places, Search, Settled, most_taken};
-use super::{Budget, PlanError, Stop};
+use super::{PlanError, Stop};
 use crate::layout::Sharding;
 use crate::program::ValueId;
 use itertools::Itertools;
@@ -34,7 +34,7 @@ pub(super) struct Solved<'a> {
 pub(super) fn solve(search: Search<'_>) -> Result<Solved<'_>, PlanError> {
     let (program, most) = (search.program, search.terms.most);
     let mut tree = Tree {
-        most_work: search.work().saturating_add(Budget::MOST_WORK),
+        most_work: search.work().saturating_add(search.terms.budget.most_work()),
         search,
         best: None,
         waiting: BinaryHeap::new(),

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub struct Budget {
     /// Moves between layouts that are all kept, of all arrays together.
     moves: usize,
+    /// Moves that branch and bound looks at.
+    work: u64,
     /// When the search is restricted, and when it ends.
     deadlines: Option<[Instant; 2]>,
 }
@@ -22,7 +24,7 @@ const BYTES_PER_MOVE: u64 = 400;
 impl Default for Budget {
     /// As much as 1 GB takes, and no limit on time.
     fn default() -> Budget {
-        Budget { moves: 1_000_000, deadlines: None }
+        Budget { moves: 1_000_000, work: Budget::MOST_WORK, deadlines: None }
     }
 }
 
@@ -32,9 +34,6 @@ impl Budget {
     /// Times that a program is planned while the prices that its plans use are found. Then the plan is the best of moves
     /// whose prices are known, and the bound stays below it.
     pub const MOST_ROUNDS: usize = 96;
-    /// Moves that all rounds together look at before no other begins: each may look at as many as a search for itself,
-    /// so that without this limit the time would be that of many searches.
-    pub const MOST_WORK_OF_ROUNDS: u64 = 6 * Budget::MOST_WORK;
     /// Plans that are made for a program whose inputs have layouts to be filled and whose memory is limited.
     pub const MOST_PLANS: usize = 400;
     /// Parts of axes that are searched together: the layouts of an array grow as their factorial.
@@ -51,6 +50,23 @@ impl Budget {
     #[must_use]
     pub(crate) fn within_moves(self, most: usize) -> Budget {
         Budget { moves: self.moves.min(most), ..self }
+    }
+
+    /// At most this part of the work of a search by itself, for one of many.
+    #[must_use]
+    pub(super) fn divided_by(self, parts: u64) -> Budget {
+        Budget { work: self.work / parts.max(1), ..self }
+    }
+
+    /// Moves that branch and bound looks at before it ends with the best plan that it has.
+    pub(super) fn most_work(self) -> u64 {
+        self.work
+    }
+
+    /// Moves that all rounds together look at before no other begins: each may look at as many as a search for itself,
+    /// so that without this limit the time would be that of many searches.
+    pub(super) fn most_work_of_rounds(self) -> u64 {
+        self.work.saturating_mul(6)
     }
 
     /// The search is restricted after half of this time, and ends after all of it, both from now on.

@@ -23,6 +23,8 @@ const MOST_HALVED: usize = 6;
 const FIRST_RENT: u128 = 16;
 /// The most layouts that are tried one after the other from where the rent has led.
 const MOST_CHANGED: usize = 200;
+/// Each of them by this part of the work that a plan may take.
+const PARTS_OF_WORK: u64 = 40;
 
 /// Plans a program, and fills the holes of its inputs.
 ///
@@ -35,7 +37,7 @@ pub(super) fn plan(program: &Program, costs: &dyn Costs, terms: SearchOptions) -
         let value = program.value(id);
         let layouts = layouts(&value.dims, &value.wanted, &program.mesh).ok_or_else(|| too_many(program, id))?;
         if limit.is_some() {
-            tried.push((id, layouts));
+            tried.push((id, layouts.list));
         }
     }
     let Some(limit) = limit.filter(|_| !tried.is_empty()) else {
@@ -114,8 +116,9 @@ impl Holes<'_> {
             return Ok(filled(self.program, free));
         }
         let memory = limit.saturating_sub(self.elsewhere()).max(1);
+        let cheap = SearchOptions { budget: self.terms.budget.divided_by(PARTS_OF_WORK), ..self.terms };
         let first = (figure(&free, self.costs.objective()) / FIRST_RENT).max(1);
-        let (mut bound, mut best) = (free.lower_bound, self.within(&free)?);
+        let (mut bound, mut best) = (free.lower_bound, self.within(&free, cheap)?);
         let mut seen = vec![self.choice(&free)];
         // Between these rents, in parts of `first` by the power of two below it, the layouts begin to fit.
         let parts = 1u128 << MOST_HALVED;
@@ -125,7 +128,7 @@ impl Holes<'_> {
                 break;
             }
             let rented = (first.saturating_mul(rent), memory.saturating_mul(parts));
-            let terms = SearchOptions { rent: rented, most: u128::MAX, ..self.terms };
+            let terms = SearchOptions { rent: rented, most: u128::MAX, ..cheap };
             let Ok(plan) = limits::free(self.program, self.costs, terms) else { break };
             let paid = first.saturating_mul(rent).div_ceil(parts);
             bound = bound.max(plan.lower_bound.saturating_sub(Time::from_ticks(paid)));
@@ -133,7 +136,7 @@ impl Holes<'_> {
             let fits = if seen.contains(&choice) {
                 limits::over(&plan) == 0
             } else {
-                let found = self.within(&plan)?;
+                let found = self.within(&plan, cheap)?;
                 let fits = limits::over(&found) == 0;
                 if self.rank(&found) < self.rank(&best) {
                     best = found;
@@ -141,7 +144,11 @@ impl Holes<'_> {
                 seen.push(choice);
                 fits
             };
-            if fits { high = Some(rent) } else { low = rent }
+            if fits {
+                high = Some(rent)
+            } else {
+                low = rent
+            }
             rent = match high {
                 Some(high) if high - low <= 1 => break,
                 Some(high) => (low + high) / 2,
@@ -149,6 +156,8 @@ impl Holes<'_> {
             };
         }
         let best = self.changed(best);
+        let thorough = self.within(&best, self.terms)?;
+        let best = if self.rank(&thorough) < self.rank(&best) { thorough } else { best };
         Ok(self.bounded(best, Stop::Limits, bound))
     }
 
@@ -180,8 +189,8 @@ impl Holes<'_> {
     }
 
     /// The best plan within the limits with the layouts of another.
-    fn within(&self, plan: &Plan) -> Result<Plan, PlanError> {
-        limits::plan(&self.written(&self.choice(plan)), self.costs, self.terms)
+    fn within(&self, plan: &Plan, terms: SearchOptions) -> Result<Plan, PlanError> {
+        limits::plan(&self.written(&self.choice(plan)), self.costs, terms)
     }
 
     /// From a plan on, one layout after the other is changed as long as that makes it better.
@@ -197,16 +206,30 @@ impl Holes<'_> {
                     }
                     left -= 1;
                     let others = choice.iter().enumerate().map(|(at, old)| if at == place { sharding } else { old });
-                    let most = if limits::over(&best) == 0 { figure(&best, self.costs.objective()) } else { u128::MAX };
-                    let terms = SearchOptions { most, ..self.terms };
-                    let found = limits::plan(&self.written(others), self.costs, terms);
-                    best = found.ok().filter(|found| self.rank(found) < self.rank(&best)).unwrap_or(best);
+                    best = self.better(&self.written(others), &best).unwrap_or(best);
                 }
             }
             if self.rank(&best) == before {
                 return best;
             }
         }
+    }
+
+    /// A plan of a program with all its layouts, if it is better than the best so far.
+    fn better(&self, program: &Program, best: &Plan) -> Option<Plan> {
+        let fits = limits::over(best) == 0;
+        let most = if fits { figure(best, self.costs.objective()) } else { u128::MAX };
+        let terms = SearchOptions { most, budget: self.terms.budget.divided_by(PARTS_OF_WORK), ..self.terms };
+        let is_better = |plan: &Plan| self.rank(plan) < self.rank(best);
+        let free = limits::free(program, self.costs, terms).ok()?;
+        if limits::over(&free) == 0 {
+            return Some(free).filter(is_better);
+        }
+        // What is no better without limits is no better within them.
+        if fits && figure(&free, self.costs.objective()) >= most {
+            return None;
+        }
+        limits::plan(program, self.costs, terms).ok().filter(is_better)
     }
 
     fn bounded(&self, plan: Plan, stop: Stop, lower_bound: Time) -> Plan {

@@ -7,10 +7,30 @@ use crate::program::{Definition, Program, Value, Wanted};
 
 /// So many layouts of one input are thought of.
 const MOST_LAYOUTS: usize = 1 << 12;
+/// The most where axes stand in the order of the mesh alone.
+const MOST_PLAIN: usize = 1 << 14;
 
-/// Every closed layout that is allowed and whose shards are equal, the smallest shards first; `None` if there are too
-/// many.
-pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Vec<Sharding>> {
+/// The layouts of an input.
+pub(super) struct Layouts {
+    /// The smallest shards first.
+    pub(super) list: Vec<Sharding>,
+    /// Whether there are no others.
+    pub(super) are_all: bool,
+}
+
+/// Every closed layout that is allowed and whose shards are equal; where they are too many, those whose axes stand in the
+/// order of the mesh on each dim. `None` if these are too many as well.
+pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Layouts> {
+    let all = grown(dims, wanted, mesh, false);
+    let are_all = all.is_some();
+    let mut list = all.or_else(|| grown(dims, wanted, mesh, true))?;
+    list.retain(|sharding| wanted.allows(sharding));
+    list.sort_by_key(|sharding| std::cmp::Reverse(sharding.dim_axes().group_size(mesh)));
+    Some(Layouts { list, are_all }).filter(|layouts| !layouts.list.is_empty())
+}
+
+/// All of them, one axis after the other; `None` if they are too many.
+fn grown(dims: &[Dim], wanted: &Wanted, mesh: &Mesh, in_order: bool) -> Option<Vec<Sharding>> {
     let mut found = vec![Sharding::replicated(dims.len())];
     // Axes of one device shard nothing, and are only there where they are written.
     let is_written = |axis| (0..dims.len()).any(|dim| wanted.axes(dim).is_some_and(|axes| axes.contains(axis)));
@@ -18,7 +38,7 @@ pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Vec<
         let mut grown = found.clone();
         for sharding in &found {
             for (place, list) in sharding.dims.iter().enumerate() {
-                for at in 0..=list.len() {
+                for at in if in_order { list.len() } else { 0 }..=list.len() {
                     let mut next = sharding.clone();
                     next.dims[place] = list.iter().take(at).chain([axis]).chain(list.iter().skip(at)).collect::<Axes>();
                     if next.divides(dims, mesh) {
@@ -26,14 +46,12 @@ pub(super) fn layouts(dims: &[Dim], wanted: &Wanted, mesh: &Mesh) -> Option<Vec<
                     }
                 }
             }
-            if grown.len() > MOST_LAYOUTS {
+            if grown.len() > if in_order { MOST_PLAIN } else { MOST_LAYOUTS } {
                 return None;
             }
         }
         found = grown;
     }
-    found.retain(|sharding| wanted.allows(sharding));
-    found.sort_by_key(|sharding| std::cmp::Reverse(sharding.dim_axes().group_size(mesh)));
     Some(found)
 }
 
@@ -77,17 +95,20 @@ mod tests {
         let mut dims = Dims::default();
         let two = [dims.add(Some("I".into()), 8), dims.add(Some("J".into()), 8)];
         let mesh = Mesh::of(&[("X", 2), ("Y", 2), ("Z", 1)]);
-        let found = layouts(&two, &Wanted::Free, &mesh).expect("few");
+        let found = layouts(&two, &Wanted::Free, &mesh).expect("few").list;
         assert_eq!(found.len(), 11);
         assert!(found.iter().all_unique());
         // A dim of 6 takes one axis of 2 and none of 4.
         let six = [dims.add(Some("K".into()), 6)];
-        assert_eq!(layouts(&six, &Wanted::Free, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").len(), 2);
+        assert_eq!(layouts(&six, &Wanted::Free, &Mesh::of(&[("X", 2), ("Y", 4)])).expect("few").list.len(), 2);
         // `[I_?, J_Z]`, with `Z` of one device.
         let written = Wanted::Partly(vec![None, Some(mesh.axis_ids().skip(2).collect())]);
-        assert_eq!(layouts(&two, &written, &mesh).expect("few").len(), 5);
+        assert_eq!(layouts(&two, &written, &mesh).expect("few").list.len(), 5);
+        // Of six axes, each idle or on one of two dims: 3^6 in their order; of eight on three dims 4^8, which are too many.
         let many = [two[0], two[1], six[0]].map(|dim| Dim { size: 1 << 30, ..dim });
         let names = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| (name, 2));
-        assert_eq!(layouts(&many, &Wanted::Free, &Mesh::of(&names)), None);
+        let six_axes = layouts(&many[..2], &Wanted::Free, &Mesh::of(&names[..6])).expect("few");
+        assert_eq!((six_axes.list.len(), six_axes.are_all), (729, false));
+        assert!(layouts(&many, &Wanted::Free, &Mesh::of(&names)).is_none());
     }
 }

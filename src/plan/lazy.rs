@@ -30,7 +30,7 @@ pub(super) fn solve(program: &Program, costs: &dyn Costs, terms: SearchOptions) 
         wanted.iter().for_each(|(moved, from)| {
             prices.learn(moved, from);
         });
-        if round == Budget::MOST_ROUNDS || work > Budget::MOST_WORK_OF_ROUNDS || terms.budget.is_over() {
+        if round == Budget::MOST_ROUNDS || work > terms.budget.most_work_of_rounds() || terms.budget.is_over() {
             let known = prices.only_known();
             let last = built.repriced();
             let again = || branch::solve(Search::new(program, &known, terms)).ok();

@@ -624,7 +624,11 @@ impl<'a> Search<'a> {
                 let layouts = match &value.wanted {
                     Wanted::Exact(sharding) => vec![sharding.clone()],
                     wanted @ (Wanted::Partly(_) | Wanted::Free) => {
-                        layouts(&value.dims, wanted, &program.mesh).unwrap_or_default()
+                        let layouts = layouts(&value.dims, wanted, &program.mesh);
+                        if layouts.as_ref().is_none_or(|layouts| !layouts.are_all) {
+                            self.budget.restrict();
+                        }
+                        layouts.map(|layouts| layouts.list).unwrap_or_default()
                     }
                 };
                 let fits = |sharding: &&Sharding| {

@@ -4,7 +4,7 @@ use crate::common::compile;
 use itertools::Itertools;
 use shardc::compiler::{self, Options, Overlapping, Resharding};
 use shardc::costs::CostModel;
-use shardc::plan::Plan;
+use shardc::plan::{Plan, Stop};
 use shardc::sim::values;
 use shardc::units::Time;
 
@@ -149,12 +149,49 @@ fn a_limit_on_memory_is_kept_if_it_can_be() {
     assert_eq!(planned(&source("limit memory 5kB")).unwrap_err(), ["limit-exceeded"]);
 }
 
+/// On many axes those of a dim stand in the order of the mesh; what are too many even so is refused.
 #[test]
 fn too_many_layouts_are_refused() {
-    let source = |axes: &str| {
-        format!("mesh {{{axes}}} on tpu_v5e\ndims {{I: 4096, J: 4096}}\nA: bf16[I_?, J_?]\nC = relu(A)\nD = exp(A)\n")
+    let source = |axes: &str, dims: &str| {
+        format!("mesh {{{axes}}}\ndims {{I: 4096, J: 4096, K: 4096}}\nA: bf16[{dims}]\nC = relu(A)\nD = exp(A)\n")
     };
-    assert!(planned(&source("X: 2, Y: 2, Z: 2")).is_ok());
-    let found = planned(&source("P: 2, Q: 2, R: 2, S: 2, T: 2, V: 2"));
+    assert!(planned(&source("X: 2, Y: 2, Z: 2", "I_?, J_?")).is_ok());
+    let plan = planned(&source("P: 2, Q: 2, R: 2, S: 2, T: 2, V: 2", "I_?, J_?")).expect("a plan");
+    assert!(plan.totals().received().0 == 0 && plan.stop == Stop::Memory, "{plan}");
+    let found = planned(&source("P: 2, Q: 2, R: 2, S: 2, T: 2, V: 2, W: 2, X: 2", "I_?, J_?, K_?"));
     assert_eq!(found.unwrap_err(), ["input-hole"]);
+}
+
+/// Where the layouts under a limit are too many to try them all, what is found is close to the best of them, and none of
+/// them is below its bound.
+#[test]
+fn layouts_found_by_rent_are_close_to_the_best() {
+    let programs = [
+        "A: bf16[?]\nB: bf16[?]\nE: bf16[?]\nC[I_X, K] = A * B\nD[I_X, L] = relu(C) * E",
+        "A: bf16[?]\nB: bf16[?]\nE: bf16[?]\nC = A * B\nD[I_XY, L] = C * E\nF[I_X, K] = exp(C)\noutput D, F",
+    ];
+    let holes = [["I", "J"], ["J", "K"], ["K", "L"]];
+    let (mut equal, mut count) = (0, 0);
+    for program in programs {
+        let source = |layouts: &[String], limit: u64| {
+            let layouts = layouts.iter().map(String::as_str).chain([""]);
+            let body: String = program.split('?').interleave(layouts).collect();
+            let dims = "dims {I: 64, J: 512, K: 512, L: 1024}";
+            format!("mesh {{X: 2 ring, Y: 4 ring}} on tpu_v5e\n{dims}\n{body}\nlimit memory {limit}B\n")
+        };
+        let open = holes.map(|dims| dims.map(|dim| format!("{dim}_?")).join(", "));
+        for limit in [1_600_000, 900_000, 600_000, 400_000] {
+            let found = planned(&source(&open, limit)).expect("a plan");
+            assert!(found.totals().peak().0 <= limit, "{found}");
+            let all = holes.iter().map(|dims| spellings(dims)).multi_cartesian_product();
+            let written = all.filter_map(|layouts| Some(planned(&source(&layouts, limit)).ok()?.totals().time()));
+            let least = written.min().expect("a plan");
+            let time = found.totals().time();
+            assert!(found.lower_bound <= least && least <= time, "{limit}: {least:?}\n{found}");
+            assert!(time.ratio(least) < 1.05, "{limit}: {least:?}\n{found}");
+            equal += u32::from(time == least);
+            count += 1;
+        }
+    }
+    assert!(equal * 4 >= count * 3, "{equal} of {count}");
 }
