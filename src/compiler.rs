@@ -289,16 +289,19 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
             Err(_) => return Err(advice::unwritten(&ordinary()?)),
         },
     };
-    let plan = as_a_whole(plan, topology, options, costs.as_ref())?;
+    let plan = as_a_whole(plan, topology, options, costs.as_ref(), EFFORT)?;
     if options.strict || options.overlap == Overlapping::None || !is_by_time(costs.as_ref()) {
         return Ok(plan);
     }
     let others = spread(topology, costs.as_ref(), &plan, request);
-    let wholes = others.into_iter().filter_map(|other| as_a_whole(other, topology, options, costs.as_ref()).ok());
+    let wholes =
+        others.into_iter().filter_map(|other| as_a_whole(other, topology, options, costs.as_ref(), EFFORT / 4).ok());
     let wholes: Vec<Plan> = wholes.collect();
     Ok(plan.unless_faster(wholes))
 }
 
+/// Operations, times devices, that are tried for the cheapest plan step by step: about a fifth of a second.
+const EFFORT: usize = 2_000_000;
 /// How often the weights of units are shifted to those that are busy longest.
 const SHIFTS: usize = 6;
 /// The most moves that a search by weights keeps: on meshes of many axes plans are spread over them by some moves alone.
@@ -338,11 +341,14 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
 }
 
 /// A plan as it is on the clock, by its recipes and with its steps overlapping.
+///
+/// - `effort`: as for [`overlap::overlapped`].
 fn as_a_whole(
     plan: Plan,
     topology: &Topology,
     options: &Options,
     costs: &dyn plan::Costs,
+    effort: usize,
 ) -> Result<Plan, Diagnostics> {
     let machine = machine_as_planned(&plan, topology);
     let by_clock = costs.is_by_clock();
@@ -359,7 +365,9 @@ fn as_a_whole(
     let first = tuner();
     let overlapped = |plan: Plan| match options.overlap {
         Overlapping::None => plan,
-        Overlapping::Auto => overlap::overlapped(plan, |pieces| tuner().sharing(&first).repeated(pieces), &machine),
+        Overlapping::Auto => {
+            overlap::overlapped(plan, |pieces| tuner().sharing(&first).repeated(pieces), &machine, effort)
+        }
     };
     let resharded = match options.reshard {
         Resharding::Auto if is_by_time(costs) && !options.strict => plan.with_reshards(&first),

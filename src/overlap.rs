@@ -12,6 +12,7 @@ use crate::sim::{clock, usage};
 use crate::syntax::Measure;
 use crate::topology::Topology;
 use crate::units::{Bytes, Time};
+use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,9 +28,7 @@ const ITERATIONS: u64 = 3;
 /// What saves less than this part of the time is not worth more operations.
 const LEAST_SAVING: u128 = 100;
 
-/// The most operations of all schedules that are tried, times the devices that are followed, of which lowering takes the
-/// time of some.
-const MOST_TRIED: usize = 4_000_000;
+/// Lowering an operation takes the time in which the clock follows it on this many devices.
 const LOWERING: usize = 8;
 
 /// Runs times operations of the schedule up to which each run is tried within the whole schedule; above it, by itself.
@@ -42,11 +41,12 @@ const MOST_AT_ONCE: usize = 20_000;
 /// - `tuner`: for a number of pieces, finds recipes of collectives that are done this often one after the other; on the
 ///   mesh of the plan.
 /// - `topology`: the machine, as the plan speaks of it.
-pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology) -> Plan {
+/// - `effort`: the most operations of all schedules that are tried, times the devices that are followed.
+pub fn overlapped<'a>(plan: Plan, tuner: impl Fn(u64) -> Tuner<'a>, topology: &Topology, effort: usize) -> Plan {
     let Ok(unrolled) = unroll::unroll(&plan) else { return plan };
     let counts = (1..=MOST_PIECES.ilog2()).map(|step| 1 << step);
     let tuners: BTreeMap<u64, Tuner<'_>> = counts.map(|pieces| (pieces, tuner(pieces))).collect();
-    let chosen = Search::new(&plan, &tuners, topology).and_then(Search::best);
+    let chosen = Search::new(&plan, &tuners, topology, effort).and_then(Search::best);
     match chosen {
         Some(overlap) => with_overlap(plan, &unrolled, overlap, topology),
         None => plan,
@@ -108,7 +108,12 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// `None` where nothing could overlap: the links and the engine that are busy longest are so all the time.
-    fn new(plan: &'a Plan, tuners: &'a BTreeMap<u64, Tuner<'a>>, topology: &'a Topology) -> Option<Search<'a>> {
+    fn new(
+        plan: &'a Plan,
+        tuners: &'a BTreeMap<u64, Tuner<'a>>,
+        topology: &'a Topology,
+        effort: usize,
+    ) -> Option<Search<'a>> {
         let sends = plan.ids().filter(|id| plan.communicates(*id)).count();
         let others = plan.ids().filter(|id| !matches!(plan.step(*id).op, StepOp::Input | StepOp::Carry)).count();
         if sends == 0 || others < 2 {
@@ -123,7 +128,7 @@ impl<'a> Search<'a> {
             memory: memory(plan),
             operations: 0,
             followed: 1,
-            left: MOST_TRIED,
+            left: effort,
             time: Time::MAX,
             best: Overlap::default(),
         };
@@ -185,6 +190,8 @@ impl<'a> Search<'a> {
     fn best(mut self) -> Option<Overlap> {
         self.take(Overlap { order: Order::Ready, ..Overlap::default() });
         let windows: BTreeSet<Run> = runs(self.plan).iter().flat_map(|run| run.windows(self.plan)).collect();
+        // What may save most comes first: the rest is soon seen to save less.
+        let windows: Vec<Run> = windows.into_iter().sorted_by_key(|run| Reverse(self.hidden(run))).collect();
         if windows.len() * self.operations > MOST_AT_ONCE {
             self.one_by_one(&windows);
         } else {
@@ -205,8 +212,17 @@ impl<'a> Search<'a> {
         (!self.best.is_none()).then_some(self.best)
     }
 
+    /// The most time that a run could save: all of it but what its busiest part takes.
+    fn hidden(&self, run: &Run) -> u128 {
+        let time = |id: StepId| (self.plan.step(id).cost.time * self.plan.times(id)).ticks();
+        let (moves, computing): (Vec<StepId>, Vec<StepId>) = run.steps().partition(|id| self.plan.communicates(*id));
+        let [moving, computing] = [&moves, &computing].map(|steps| steps.iter().map(|id| time(*id)).sum::<u128>());
+        let longest = moves.into_iter().map(time).max().unwrap_or_default();
+        (moving + computing).saturating_sub(longest.max(computing))
+    }
+
     /// Does runs in pieces that save most by themselves, where there are too many to try each of them in the whole.
-    fn one_by_one(&mut self, windows: &BTreeSet<Run>) {
+    fn one_by_one(&mut self, windows: &[Run]) {
         let mut known: HashMap<String, Option<(u128, u64)>> = HashMap::new();
         let mut saving: Vec<(u128, u64, &Run)> = Vec::new();
         for run in windows {
@@ -259,7 +275,7 @@ impl<'a> Search<'a> {
     /// Does one more run in pieces, that which saves most; `None` if none saves anything.
     ///
     /// - `first`: in how many pieces, if there can be as many.
-    fn longer<'r>(&mut self, windows: &'r BTreeSet<Run>, first: u64) -> Option<&'r Run> {
+    fn longer<'r>(&mut self, windows: &'r [Run], first: u64) -> Option<&'r Run> {
         let before = self.best.pipelines.clone();
         let tried = windows.iter().filter(|run| run.fits(&before));
         let fewer = |step: u32| Some(first >> step).filter(|pieces| *pieces >= 2);

@@ -28,6 +28,10 @@ use std::sync::Arc;
 /// A run that is done in pieces ends at most this many collectives and products behind its first.
 const MOST_ENDS: usize = 8;
 
+/// Up to this many places to begin at, runs are grown from all of them: which of two that stand in each other's way is
+/// grown depends on where it begins.
+const MOST_SEEDS: usize = 128;
+
 /// How the steps of a plan overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Overlap {
@@ -194,9 +198,24 @@ pub fn runs(plan: &Plan) -> Vec<Run> {
     let is_seed = |id: &StepId| {
         plan.communicates(*id) || matches!(plan.step(*id).op, StepOp::Product { .. } | StepOp::Reduce { .. })
     };
-    let seeds =
-        plan.ids().filter(is_seed).flat_map(|id| indices(plan.step(id)).into_iter().map(move |index| (id, index)));
-    let found: BTreeSet<Run> = seeds.filter_map(|seed| grower.grow(seed)).collect();
+    let seeds: Vec<Seed> = plan
+        .ids()
+        .filter(is_seed)
+        .flat_map(|id| indices(plan.step(id)).into_iter().map(move |index| (id, index)))
+        .collect();
+    let mut found: BTreeSet<Run> = BTreeSet::new();
+    // A run of a long program is grown once, not from each of its steps.
+    let mut known: BTreeSet<(StepId, Cut)> = BTreeSet::new();
+    for (id, index) in &seeds {
+        let is_known = || Some((*id, cut(plan.step(*id), grower.operands[id.index()].len(), *index)?));
+        if seeds.len() > MOST_SEEDS && is_known().is_some_and(|cut| known.contains(&cut)) {
+            continue;
+        }
+        if let Some(run) = grower.grow((*id, *index)) {
+            known.extend(run.cuts.iter().map(|(id, cut)| (*id, cut.clone())));
+            found.insert(run);
+        }
+    }
     let sends = |run: &Run| run.cuts.keys().any(|id| plan.communicates(*id));
     found.into_iter().filter(sends).sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
 }
@@ -312,31 +331,37 @@ impl Run {
         let is_end = |id: StepId| plan.communicates(id) || matches!(plan.step(id).op, StepOp::Product { .. });
         let ends: Vec<usize> = (0..ids.len()).filter(|at| is_end(ids[*at])).collect();
         let mut found: BTreeSet<Run> = BTreeSet::new();
-        for [first, last] in ends.iter().array_combinations() {
-            if last - first > MOST_ENDS {
-                continue;
-            }
-            // Before the first and behind the last, functions may go along.
-            let from = ends.iter().copied().filter(|at| at < first).max().map_or(0, |at| at + 1);
-            let to = ends.iter().copied().filter(|at| at > last).min().unwrap_or(ids.len());
-            for (from, to) in [(*first, *last + 1), (from, to)] {
-                let cuts: BTreeMap<StepId, Cut> = ids[from..to].iter().map(|id| (*id, self.cuts[id].clone())).collect();
-                found.insert(Run { cuts, dim: self.dim });
+        for (place, first) in ends.iter().enumerate() {
+            let near = ends.iter().enumerate().skip(place + 1).take_while(|(_, last)| *last - first <= MOST_ENDS);
+            for (end, last) in near {
+                // Before the first and behind the last, functions may go along.
+                let from = place.checked_sub(1).map_or(0, |before| ends[before] + 1);
+                let to = ends.get(end + 1).copied().unwrap_or(ids.len());
+                for (from, to) in [(*first, *last + 1), (from, to)] {
+                    let cuts: BTreeMap<StepId, Cut> =
+                        ids[from..to].iter().map(|id| (*id, self.cuts[id].clone())).collect();
+                    found.insert(Run { cuts, dim: self.dim });
+                }
             }
         }
-        let found = found.into_iter().filter(|run| run.is_whole(plan));
+        let kernels: BTreeMap<StepId, &Vec<StepId>> =
+            plan.kernels.iter().flat_map(|kernel| kernel.iter().map(move |id| (*id, kernel))).collect();
+        let found = found.into_iter().filter(|run| run.is_whole(plan, &kernels));
         found.sorted_by_key(|run| std::cmp::Reverse(run.cuts.len())).collect()
     }
 
     /// Whether it sends something, has kernels as a whole, and no way leads out of it and back.
-    fn is_whole(&self, plan: &Plan) -> bool {
+    fn is_whole(&self, plan: &Plan, kernels: &BTreeMap<StepId, &Vec<StepId>>) -> bool {
         let has = |id: &StepId| self.cuts.contains_key(id);
-        let is_split = |kernel: &Vec<StepId>| kernel.iter().any(has) && !kernel.iter().all(has);
-        if !self.steps().any(|id| plan.communicates(id)) || plan.kernels.iter().any(is_split) {
+        let is_split = |id: StepId| kernels.get(&id).is_some_and(|kernel| !kernel.iter().all(has));
+        if !self.steps().any(|id| plan.communicates(id)) || self.steps().any(is_split) {
             return false;
         }
+        // Steps are in an order in which operands come first: what is before the first or behind the last is on no way back.
+        let ends = self.steps().next().zip(self.steps().last());
+        let between = ends.map_or(0..0, |(first, last)| first.index()..last.index() + 1);
         let mut behind: BTreeSet<StepId> = BTreeSet::new();
-        for id in plan.ids() {
+        for id in between.map(StepId::new) {
             let operands = plan.operands(id);
             let comes_back = operands.iter().any(|operand| behind.contains(operand));
             let complete =
