@@ -306,6 +306,8 @@ const EFFORT: usize = 2_000_000;
 const SHIFTS: usize = 6;
 /// The most moves that a search by weights keeps: on meshes of many axes plans are spread over them by some moves alone.
 const MOST_MOVES: usize = 50_000;
+/// The most steps of a plan beside which others are tried: of longer ones each takes seconds.
+const MOST_STEPS: usize = 500;
 /// The most plans that are tried as a whole beside the cheapest step by step.
 const MOST_WHOLE: usize = 2;
 
@@ -316,7 +318,8 @@ fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: R
     // Layouts under a limit on memory are each tried, which takes long enough.
     let is_tried = !whole.filled.is_empty() && !whole.program.limits.is_empty();
     let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
-    if !is_mixed || is_tried || whole.program.expects_collectives() || whole.program.mesh != topology.mesh {
+    let is_long = whole.steps.node_count() > MOST_STEPS;
+    if !is_mixed || is_long || is_tried || whole.program.expects_collectives() || whole.program.mesh != topology.mesh {
         return Vec::new();
     }
     // What saves a hundredth.

@@ -2,12 +2,16 @@
 #![allow(unreachable_pub)]
 
 use shardc::plan::Plan;
+use shardc::units::Time;
 use std::fmt::Write;
 
 /// What a plan says of itself: that it is the best, or how far the best could be below it.
 pub fn proven(plan: &Plan) -> String {
     if plan.is_optimal() {
         return "proven".to_owned();
+    }
+    if plan.lower_bound == Time::ZERO {
+        return "no bound".to_owned();
     }
     let gap = plan.totals().time().ratio(plan.lower_bound);
     format!("within {gap:.2}x")
