@@ -4,7 +4,7 @@ use divan::counter::ItemsCount;
 use shardc::dtype::DType;
 use shardc::layout::Sharding;
 use shardc::mesh::{Axis, AxisId, Mesh, Wiring};
-use shardc::schedule::{ArrayId, OpId, OpKind, Operation, Route, Schedule, Sources};
+use shardc::schedule::{Array, ArrayId, Dense, OpId, OpKind, Operation, Route, Schedule, Sources};
 use shardc::sim::clock;
 use shardc::span::Span;
 use shardc::topology::{Hardware, Topology};
@@ -22,6 +22,14 @@ fn push(schedule: &mut Schedule, kind: OpKind, operands: &[OpId]) -> OpId {
 /// A ring all-gather by whole shards both ways round, one message a hop.
 fn ring_gather(mesh: &Mesh) -> Schedule {
     let mut schedule = Schedule::new(mesh.clone());
+    schedule.arrays.push(Array {
+        name: "A".to_owned(),
+        dtype: DType::I8,
+        dims: vec!["I".to_owned()],
+        extents: vec![1 << 20],
+        valid: vec![1 << 20],
+        definition: Dense::INPUT,
+    });
     let input = OpKind::Input { array: ArrayId(0), sharding: Sharding::replicated(1) };
     let input = push(&mut schedule, input, &[]);
     let size = mesh.size(AxisId::new(0));
