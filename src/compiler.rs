@@ -295,7 +295,7 @@ pub fn plan(program: &Program, topology: &Topology, options: &Options) -> Result
     }
     let others = spread(topology, costs.as_ref(), &plan, request);
     let wholes =
-        others.into_iter().filter_map(|other| as_a_whole(other, topology, options, costs.as_ref(), EFFORT / 4).ok());
+        others.into_iter().filter_map(|other| as_a_whole(other, topology, options, costs.as_ref(), EFFORT).ok());
     let wholes: Vec<Plan> = wholes.collect();
     Ok(plan.unless_faster(wholes))
 }

@@ -87,6 +87,13 @@ fn memory(plan: &Plan) -> Option<Bytes> {
     limits.filter_map(|limit| u64::try_from(limit.amount.value).ok()).min().map(Bytes)
 }
 
+/// Runs on which all is alike but the steps.
+struct Shape<'r> {
+    /// What one of them saves by itself, and in how many pieces.
+    saved: Option<(u128, u64)>,
+    runs: Vec<&'r Run>,
+}
+
 struct Search<'a> {
     plan: &'a Plan,
     /// With few iterations of each body.
@@ -221,13 +228,63 @@ impl<'a> Search<'a> {
         (moving + computing).saturating_sub(longest.max(computing))
     }
 
-    /// Does runs in pieces that save most by themselves, where there are too many to try each of them in the whole.
+    /// Does runs in pieces that save most by themselves, where there are too many to try each of them in the whole: those
+    /// that save most all at once, or those of one shape after those of another, as layers have them.
     fn one_by_one(&mut self, windows: &[Run]) {
-        let mut known: HashMap<String, Option<(u128, u64)>> = HashMap::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut shapes: Vec<Shape<'_>> = Vec::new();
+        // Half of the effort is for the whole. Short runs are tried sooner than long ones that hide as much for each step.
+        let half = self.left / 2;
+        let by_step = |run: &&Run| Reverse(self.hidden(run) / run.steps().count().max(1) as u128);
+        for run in windows.iter().sorted_by_key(by_step) {
+            let shape = run.shape(self.plan);
+            let place = match places.get(&shape) {
+                Some(place) => *place,
+                None if self.left < half => continue,
+                None => {
+                    places.insert(shape, shapes.len());
+                    shapes.push(Shape { saved: self.saved_alone(run), runs: Vec::new() });
+                    shapes.len() - 1
+                }
+            };
+            shapes[place].runs.push(run);
+        }
+        shapes.retain(|shape| shape.saved.is_some());
+        shapes.sort_by_key(|shape| (Reverse(shape.saved), shape.runs[0]));
+        let start = (self.time, self.best.clone());
+        self.shape_by_shape(&shapes);
+        let found = (self.time, std::mem::replace(&mut self.best, start.1));
+        self.time = start.0;
+        self.all_at_once(&shapes);
+        if found.0 < self.time {
+            (self.time, self.best) = found;
+        }
+    }
+
+    /// All runs of a shape are in pieces, or none.
+    fn shape_by_shape(&mut self, shapes: &[Shape<'_>]) {
+        let mut pipelines: Vec<Pipeline> = Vec::new();
+        for shape in shapes {
+            let Some((_, pieces)) = shape.saved else { continue };
+            let mut more = pipelines.clone();
+            for run in &shape.runs {
+                if run.fits(&more) {
+                    more.extend(self.cut(run, pieces));
+                }
+            }
+            if more.len() > pipelines.len() && self.take_with(&[], more.clone()) {
+                pipelines = more;
+            }
+        }
+    }
+
+    /// Those that save most, and no step in two of them.
+    fn all_at_once(&mut self, shapes: &[Shape<'_>]) {
         let mut saving: Vec<(u128, u64, &Run)> = Vec::new();
-        for run in windows {
-            let saved = *known.entry(run.shape(self.plan)).or_insert_with(|| self.saved_alone(run));
-            saving.extend(saved.map(|(ticks, pieces)| (ticks, pieces, run)));
+        for shape in shapes {
+            saving.extend(
+                shape.saved.iter().flat_map(|(ticks, pieces)| shape.runs.iter().map(|run| (*ticks, *pieces, *run))),
+            );
         }
         saving.sort_by_key(|(ticks, _, run)| (Reverse(*ticks), *run));
         let mut pipelines: Vec<Pipeline> = Vec::new();

@@ -190,8 +190,12 @@ fn why_a_product_is_done_so() {
         let (plan, topology) = (&compiled.plan, &compiled.topology);
         let findings = Findings::new(plan, topology);
         let products = findings.products.iter();
-        let why: Vec<Product> =
-            products.flat_map(|product| [product.clone(), product.clone().asked("by reduce", &findings)]).collect();
+        let why: Vec<Product> = products
+            .flat_map(|product| {
+                let asked = product.clone().asked("by reduce", &findings.totals, &findings.products, findings.topology);
+                [product.clone(), asked]
+            })
+            .collect();
         let report = document::plan("why", source, &findings, &Diagnostics::default());
         let document = assert_valid(&schema, "why", &report.with_why(&why));
         assert!(document["why"].as_array().is_some_and(|why| why.len() >= 2), "{document}");
