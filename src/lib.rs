@@ -94,3 +94,4 @@ pub mod explain;
 pub mod export;
 pub mod picture;
 pub mod report;
+pub mod sweep;

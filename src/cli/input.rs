@@ -56,13 +56,18 @@ impl Source {
 /// `B=16`
 pub(super) fn size(text: &str) -> Result<(String, u64), String> {
     let (name, size) = text.split_once('=').ok_or("write a dim and its size: `B=16`")?;
-    let text = size.trim();
+    Ok((name.trim().to_owned(), number(size)?))
+}
+
+/// `16`, `4k`, `1M`
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let text = text.trim();
     let (digits, times) = match text.strip_suffix('k').map(|digits| (digits, 1 << 10)) {
         Some(thousands) => thousands,
         None => text.strip_suffix('M').map_or((text, 1), |digits| (digits, 1 << 20)),
     };
     let size = digits.parse().ok().and_then(|size: u64| size.checked_mul(times));
-    Ok((name.trim().to_owned(), size.ok_or_else(|| format!("`{text}` is not a size"))?))
+    size.ok_or_else(|| format!("`{text}` is not a size"))
 }
 
 /// `0`, `500ns`, in picoseconds.

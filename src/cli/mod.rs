@@ -31,6 +31,7 @@ mod run;
 mod schedule;
 mod show;
 mod snapshot;
+mod sweep;
 
 use crate::compiler::{Options, Overlapping, Resharding};
 use crate::costs::CostModel;
@@ -70,6 +71,8 @@ enum Command {
     Run(run::Run),
     /// Prove and tell the time only; for any size
     Time(run::Time),
+    /// Plan a program at many sizes, meshes and machines, and tell which is best
+    Sweep(sweep::Sweep),
     /// Keep what programs are lowered to beside them, and tell what has changed
     Snapshot(snapshot::Snapshot),
     /// Prove a schedule that is given, such as one written by hand
@@ -137,11 +140,11 @@ struct Common {
     output: Output,
 }
 
-/// Sizes of dims, given from outside.
+/// Sizes of dims and axes, given from outside.
 #[derive(Clone, Debug, Args)]
 struct Sizes {
-    /// Another size for a dim of the program
-    #[arg(long, value_name = "DIM=SIZE", value_parser = input::size)]
+    /// Another size for a dim of the program or an axis of its mesh
+    #[arg(long, value_name = "NAME=SIZE", value_parser = input::size)]
     set: Vec<(String, u64)>,
 }
 
@@ -283,6 +286,7 @@ pub fn main() -> ExitCode {
         Command::Export(export) => export.run(),
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
+        Command::Sweep(sweep) => sweep.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),

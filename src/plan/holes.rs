@@ -3,7 +3,7 @@
 //! An input that is used once offers all its layouts to its user, at no cost. Where the program limits its memory, the layouts
 //! of such inputs are tried one by one, each with a plan of its own, if they are few. If they are many, bytes of these
 //! inputs get a price, a *rent*, at which the layouts come close to the limit, and from there on one layout after the
-//! other is changed for a better one.
+//! other is changed for a better one, or two of which one makes room for the other.
 
 use super::layouts::layouts;
 use super::reshard::SearchOptions;
@@ -15,6 +15,7 @@ use crate::supply::Supply;
 use crate::syntax::Measure;
 use crate::units::Time;
 use itertools::Itertools;
+use std::cmp::Ordering;
 
 /// How often the rent is doubled until the layouts fit, and how often it is halved between two that differ.
 const MOST_DOUBLED: u32 = 24;
@@ -155,7 +156,7 @@ impl Holes<'_> {
                 None => rent.saturating_mul(2),
             };
         }
-        let best = self.changed(best);
+        let best = self.changed(best, limit);
         let thorough = self.within(&best, self.terms)?;
         let best = if self.rank(&thorough) < self.rank(&best) { thorough } else { best };
         Ok(self.bounded(best, Stop::Limits, bound))
@@ -193,26 +194,65 @@ impl Holes<'_> {
         limits::plan(&self.written(&self.choice(plan)), self.costs, terms)
     }
 
-    /// From a plan on, one layout after the other is changed as long as that makes it better.
-    fn changed(&self, mut best: Plan) -> Plan {
+    /// From a plan on, one layout after the other is changed as long as that makes it better; then two at a time, of which
+    /// one makes room for the other.
+    fn changed(&self, mut best: Plan, limit: u128) -> Plan {
         let mut left = MOST_CHANGED;
+        let elsewhere = self.elsewhere();
         loop {
             let before = self.rank(&best);
-            for place in 0..self.tried.len() {
-                let choice = self.choice(&best);
-                for sharding in self.tried[place].1.iter().filter(|sharding| **sharding != choice[place]) {
+            for others in [false, true] {
+                for change in self.changes(&self.choice(&best), others) {
+                    let choice = self.choice(&best);
+                    let changed = choice.iter().enumerate().map(|(place, old)| {
+                        let new = change.iter().find(|(at, _)| *at == place);
+                        new.map_or(old, |(at, layout)| &self.tried[*at].1[*layout])
+                    });
+                    let changed: Vec<&Sharding> = changed.collect();
+                    let bytes = changed.iter().enumerate().map(|(place, sharding)| self.bytes(place, sharding));
+                    if elsewhere.saturating_add(bytes.sum()) > limit {
+                        continue;
+                    }
                     if left == 0 || self.terms.budget.is_over() {
                         return best;
                     }
                     left -= 1;
-                    let others = choice.iter().enumerate().map(|(at, old)| if at == place { sharding } else { old });
-                    best = self.better(&self.written(others), &best).unwrap_or(best);
+                    best = self.better(&self.written(changed), &best).unwrap_or(best);
+                }
+                if self.rank(&best) != before {
+                    break;
                 }
             }
             if self.rank(&best) == before {
                 return best;
             }
         }
+    }
+
+    /// Other layouts of one input, or of two: of one with more bytes and of one with fewer. Each is the place of an input and
+    /// that of a layout.
+    fn changes(&self, choice: &[Sharding], of_two: bool) -> Vec<Vec<(usize, usize)>> {
+        let all = |place: usize| (0..self.tried[place].1.len()).map(move |layout| (place, layout));
+        let singles = (0..self.tried.len()).flat_map(all);
+        let is_other = |(place, layout): &(usize, usize)| self.tried[*place].1[*layout] != choice[*place];
+        let singles: Vec<(usize, usize)> = singles.filter(is_other).collect();
+        if !of_two {
+            return singles.into_iter().map(|single| vec![single]).collect();
+        }
+        let grown = |(place, layout): (usize, usize)| {
+            (self.bytes(place, &self.tried[place].1[layout])).cmp(&self.bytes(place, &choice[place]))
+        };
+        let larger = singles.iter().copied().filter(|single| grown(*single) == Ordering::Greater);
+        let smaller = || singles.iter().copied().filter(|single| grown(*single) == Ordering::Less);
+        let pairs = larger.flat_map(|one| smaller().map(move |other| vec![one, other]));
+        pairs.filter(|pair| pair[0].0 != pair[1].0).collect()
+    }
+
+    /// What an input takes in a layout, by its place among those that are tried.
+    fn bytes(&self, place: usize, sharding: &Sharding) -> u128 {
+        let id = self.tried[place].0;
+        let layout = self.program.layout(id, sharding.clone());
+        u128::from(layout.local_bytes(&self.program.mesh).0) * u128::from(self.program.times(id))
     }
 
     /// A plan of a program with all its layouts, if it is better than the best so far.
@@ -266,5 +306,5 @@ fn memory_limit(program: &Program) -> Option<u128> {
 fn too_many(program: &Program, id: ValueId) -> PlanError {
     let value = program.value(id);
     let name = value.name.clone().unwrap_or_else(|| "the unnamed array".to_owned());
-    PlanError::Holes { name, most: Budget::MOST_PLANS, span: value.span.into() }
+    PlanError::Holes { name, span: value.span.into() }
 }

@@ -322,14 +322,15 @@ pub enum PlanError {
         #[label("asked for here")]
         span: miette::SourceSpan,
     },
-    /// The layouts of inputs that are left to the compiler are too many.
-    #[error("there are too many layouts that `{name}` could come in: more than {most} plans to try")]
-    #[diagnostic(code("input-hole"), help("write the layout of this input, or of another that has holes"))]
+    /// The layouts of an input that are left to the compiler are too many.
+    #[error("there are too many layouts that `{name}` could come in")]
+    #[diagnostic(
+        code("input-hole"),
+        help("write its layout, or that of some of its dims; or give the mesh fewer axes")
+    )]
     Holes {
         /// The input.
         name: String,
-        /// How many plans are tried.
-        most: usize,
         /// Its declaration.
         #[label("left to the compiler")]
         span: miette::SourceSpan,

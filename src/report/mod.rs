@@ -18,6 +18,7 @@ pub mod run;
 pub mod seconds;
 pub mod snapshot;
 pub mod step;
+pub mod sweep;
 pub mod text;
 mod totals;
 pub mod why;

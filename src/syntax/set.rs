@@ -1,21 +1,21 @@
-//! Sizes given from outside: `--set B=16` in place of what `dims` says.
+//! Sizes given from outside: `--set B=16` in place of what `dims` or `mesh` says.
 
 use super::{Ast, DimSize, SizeExpr, StatementKind};
 use thiserror::Error;
 
-/// A dim that cannot be given a size.
+/// A dim or an axis that cannot be given a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SetError {
-    /// No `dims` statement has it.
-    #[error("no dim is called `{name}`{}", known(.dims))]
+    /// No `dims` or `mesh` statement has it.
+    #[error("no dim or axis is called `{name}`{}", known(.names))]
     Unknown {
         /// As it was given.
         name: String,
-        /// The dims that there are.
-        dims: Vec<String>,
+        /// The dims and the axes that there are.
+        names: Vec<String>,
     },
-    /// It is the product of other dims.
-    #[error("`{name}` is {parts} in one; set these")]
+    /// It is the product of other dims, or of several axes of the machine.
+    #[error("`{name}` is {parts} in one, and cannot be set")]
     MadeOfParts {
         /// As it was given.
         name: String,
@@ -24,39 +24,62 @@ pub enum SetError {
     },
 }
 
-fn known(dims: &[String]) -> String {
-    if dims.is_empty() { String::new() } else { format!("; the program has {}", dims.join(", ")) }
+impl SetError {
+    fn made_of(name: &str, parts: impl Iterator<Item = String>, between: &str) -> SetError {
+        SetError::MadeOfParts { name: name.to_owned(), parts: parts.collect::<Vec<_>>().join(between) }
+    }
+}
+
+fn known(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!("; the program has {}", names.join(", ")) }
 }
 
 impl Ast {
-    /// Gives a dim another size; sizes that rest on it follow.
+    /// Gives a dim or an axis of the mesh another size; sizes that rest on it follow.
     ///
     /// # Errors
-    /// If the program has no such dim, or it is made of others.
+    /// If the program has neither of this name, or it is made of others.
     pub fn set(&mut self, name: &str, size: u64) -> Result<(), SetError> {
-        let mut dims = Vec::new();
+        let mut names = Vec::new();
         for statement in &mut self.statements {
-            let StatementKind::Dims(decls) = &mut statement.kind else { continue };
-            for decl in decls {
-                if decl.name.node != name {
-                    dims.push(decl.name.node.clone());
-                    continue;
-                }
-                match &mut decl.size {
-                    DimSize::Is(written) => *written = SizeExpr::number(size, written.span),
-                    DimSize::Parts(parts) => {
-                        let parts: Vec<&str> = parts.iter().map(|part| part.node.as_str()).collect();
-                        return Err(SetError::MadeOfParts { name: name.to_owned(), parts: parts.join("*") });
+            match &mut statement.kind {
+                StatementKind::Dims(decls) => {
+                    for decl in decls {
+                        if decl.name.node != name {
+                            names.push(decl.name.node.clone());
+                            continue;
+                        }
+                        match &mut decl.size {
+                            DimSize::Is(written) => *written = SizeExpr::number(size, written.span),
+                            DimSize::Parts(parts) => {
+                                return Err(SetError::made_of(name, parts.iter().map(|part| part.node.clone()), "*"));
+                            }
+                        }
+                        return Ok(());
                     }
                 }
-                return Ok(());
+                StatementKind::Mesh { axes, .. } => {
+                    for axis in axes {
+                        if axis.name.node != name {
+                            names.push(axis.name.node.clone());
+                            continue;
+                        }
+                        if !axis.more.is_empty() {
+                            let parts = (1..=axis.more.len() + 1).map(|place| format!("{name}{place}"));
+                            return Err(SetError::made_of(name, parts, " x "));
+                        }
+                        axis.size = SizeExpr::number(size, axis.size.span);
+                        return Ok(());
+                    }
+                }
+                _ => {}
             }
         }
         // What could not be read may have declared it: that is told already.
         if self.lost.contains(name) {
             return Ok(());
         }
-        Err(SetError::Unknown { name: name.to_owned(), dims })
+        Err(SetError::Unknown { name: name.to_owned(), names })
     }
 }
 
@@ -70,7 +93,11 @@ mod tests {
         assert_eq!(ast.set("D", 8), Ok(()));
         assert_eq!(ast.to_string(), "dims {D: 8, F: 4*D, N = D*F}\n");
         let unknown = ast.set("Q", 8).expect_err("there is no Q").to_string();
-        assert_eq!(unknown, "no dim is called `Q`; the program has D, F, N");
-        assert_eq!(ast.set("N", 8).expect_err("made of parts").to_string(), "`N` is D*F in one; set these");
+        assert_eq!(unknown, "no dim or axis is called `Q`; the program has D, F, N");
+        assert_eq!(ast.set("N", 8).expect_err("made of parts").to_string(), "`N` is D*F in one, and cannot be set");
+        let (mut ast, _) = parse("mesh {X: 4, T: 2 x 3}");
+        assert_eq!(ast.set("X", 8), Ok(()));
+        assert_eq!(ast.to_string(), "mesh {X: 8, T: 2 x 3}\n");
+        assert_eq!(ast.set("T", 8).expect_err("two").to_string(), "`T` is T1 x T2 in one, and cannot be set");
     }
 }

@@ -13,3 +13,4 @@ mod outside;
 mod readme;
 mod snapshot;
 mod structure;
+mod sweep;

@@ -230,11 +230,19 @@ fn documents_of_commands() {
     found.push(all(&["snapshot", "--check", "."], ""));
     found.extend([all(&["explain"], ""), all(&["explain", "axis-reused"], "")]);
     found.extend([all(&["hardware"], ""), all(&["hardware", "p.toml"], "")]);
+    found.push(all(&["sweep", "loose.shard", "--set", "B=1024,7", "--hardware", "tpu_v5e,p.toml"], ""));
     let found: Vec<Value> = found.into_iter().flatten().collect();
     let shown = [&["show", "a.shard"][..], &["show", "a.shard", "Out"], &["show", "partial.shard"]];
     let shown: Vec<Value> = shown.into_iter().flat_map(|arguments| all(arguments, "")).collect();
     let named: BTreeSet<&str> = found.iter().chain(&shown).filter_map(|document| document["schema"].as_str()).collect();
-    let wanted = ["shardc.explain/1", "shardc.fmt/1", "shardc.hardware/1", "shardc.show/1", "shardc.snapshot/1"];
+    let wanted = [
+        "shardc.explain/1",
+        "shardc.fmt/1",
+        "shardc.hardware/1",
+        "shardc.show/1",
+        "shardc.snapshot/1",
+        "shardc.sweep/1",
+    ];
     assert!(named.iter().eq(&wanted), "{named:?}");
     let states: BTreeSet<&str> = found.iter().filter_map(|document| document["state"].as_str()).collect();
     assert!(states.len() >= 3, "{states:?}");

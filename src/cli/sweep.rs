@@ -1,0 +1,171 @@
+//! `shardc sweep`
+
+use super::progress::Progress;
+use super::{Failure, effort, input};
+use crate::compiler::{Options, Overlapping, Spelling};
+use crate::costs::CostModel;
+use crate::report::sweep::Rows;
+use crate::sweep;
+use clap::{Args, ValueEnum};
+use std::collections::BTreeSet;
+
+/// The most points of a sweep.
+const MOST_POINTS: usize = 1 << 16;
+
+#[derive(Debug, Args)]
+pub(super) struct Sweep {
+    /// A program; `-` is standard input
+    file: String,
+    /// Sizes for a dim of the program or an axis of its mesh: `B=16,32`, `B=16..1M` (each twice the one before), `B=16..64x4`
+    /// or `B=16..64+16`
+    #[arg(long, value_name = "NAME=SIZES", value_parser = values)]
+    set: Vec<(String, Vec<u64>)>,
+    /// Only meshes of this many devices
+    #[arg(long, value_name = "COUNT", value_parser = input::number)]
+    devices: Option<u64>,
+    /// Machines, separated by commas: names of profiles, or TOML files
+    #[arg(long, value_name = "NAME|FILE.toml", value_delimiter = ',')]
+    hardware: Vec<String>,
+    /// What moves cost while planning: simulated, by the book's closed forms, or in bytes
+    #[arg(long, value_enum, default_value_t)]
+    costs: CostModel,
+    /// Whether steps are done in pieces and in another order, so that links carry some while devices compute others
+    #[arg(long, value_enum, default_value_t)]
+    overlap: Overlapping,
+    /// Order of the points; without it as they are given, the last name changing fastest
+    #[arg(long, value_enum)]
+    sort: Option<Sort>,
+    /// Read LaTeX and subscripts without `_` as well
+    #[arg(long)]
+    lenient: bool,
+    #[command(flatten)]
+    effort: effort::Effort,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// By what points are sorted, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// By time
+    Time,
+    /// By the part of the time in which products at the full rate would be done
+    Utilisation,
+    /// By what a device holds
+    Memory,
+}
+
+/// How points are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// Comma-separated values with a header; seconds and bytes
+    Csv,
+    /// One document, with a `schema` field
+    Json,
+}
+
+/// `B=16..1Mx2`
+fn values(text: &str) -> Result<(String, Vec<u64>), String> {
+    let (name, list) = text.split_once('=').ok_or("write a dim or an axis and its sizes: `B=16,32` or `B=16..1M`")?;
+    let mut found = Vec::new();
+    for item in list.split(',') {
+        found.extend(range(item.trim())?);
+    }
+    Ok((name.trim().to_owned(), found))
+}
+
+/// `16`, `16..64`, `16..64x4`, `16..64+16`
+fn range(text: &str) -> Result<Vec<u64>, String> {
+    let Some((first, rest)) = text.split_once("..") else { return Ok(vec![input::number(text)?]) };
+    let first = input::number(first)?;
+    let (last, step) = match rest.split_once(['x', '+']) {
+        Some((last, step)) => (input::number(last)?, input::number(step)?),
+        None => (input::number(rest)?, 2),
+    };
+    let adds = rest.contains('+');
+    if first == 0 || last < first || step < if adds { 1 } else { 2 } {
+        return Err(format!("`{text}` is no range: from 1 or more up to no less, `+1` or more, or `x2` or more"));
+    }
+    let next = |size: &u64| if adds { size.checked_add(step) } else { size.checked_mul(step) };
+    let sizes = std::iter::successors(Some(first), next).take_while(|size| *size <= last);
+    Ok(sizes.take(MOST_POINTS + 1).collect())
+}
+
+impl Sweep {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        let source = input::source(&self.file)?;
+        let spelling = if self.lenient { Spelling::Lenient } else { Spelling::Exact };
+        let hardware = self.hardware.iter().map(|name| input::hardware(name)).collect::<Result<Vec<_>, _>>()?;
+        let count = self.set.iter().try_fold(hardware.len().max(1), |count, (_, sizes)| count.checked_mul(sizes.len()));
+        if count.is_none_or(|count| count > MOST_POINTS) {
+            return Err(Failure::Call(format!("there are more than {MOST_POINTS} points: give fewer sizes")));
+        }
+        let mut names = BTreeSet::new();
+        if let Some((name, _)) = self.set.iter().find(|(name, _)| !names.insert(name)) {
+            return Err(Failure::Call(format!("`--set {name}` is given twice: separate its sizes by commas")));
+        }
+        let budget = self.effort.start()?;
+        let options = Options { costs: self.costs, overlap: self.overlap, budget, ..Options::default() };
+        let mut points = sweep::points(&self.set, &hardware);
+        let unknown = |error| Failure::Call(format!("`--set`: {error} (in `{}`)", source.name));
+        if let Some(wanted) = self.devices {
+            let mut kept = Vec::new();
+            for point in points {
+                // What is no right program is left in, so that it is told why.
+                let devices = sweep::devices(&source.text, spelling, &point).map_err(unknown)?;
+                if devices.is_none_or(|devices| devices as u64 == wanted) {
+                    kept.push(point);
+                }
+            }
+            points = kept;
+            if points.is_empty() {
+                return Err(Failure::Call(format!("no mesh has {wanted} devices: `--set` gives an axis other sizes")));
+            }
+        }
+        let progress = Progress::of(points.len());
+        progress.begin("planned");
+        let outcomes = sweep::sweep(&source.text, spelling, &options, &points, || progress.done()).map_err(unknown)?;
+        drop(progress);
+        let mut rows: Vec<_> = points.into_iter().zip(outcomes).collect();
+        if let Some(sort) = self.sort {
+            let key = |outcome: &sweep::Outcome| match (outcome, sort) {
+                (Err(_), _) => f64::INFINITY,
+                (Ok(figures), Sort::Time) => figures.time,
+                (Ok(figures), Sort::Utilisation) => -figures.utilisation,
+                (Ok(figures), Sort::Memory) => figures.held.0 as f64,
+            };
+            rows.sort_by(|(_, a), (_, b)| key(a).total_cmp(&key(b)));
+        }
+        let (points, outcomes): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let axes = sweep::axes(&source.text, spelling);
+        let rows = Rows::new(&points, &outcomes, &axes);
+        match self.format {
+            Format::Text => input::print(&rows.text())?,
+            Format::Csv => input::print(&rows.csv())?,
+            Format::Json => input::print_json(&rows.document(&source.name))?,
+        }
+        if outcomes.iter().all(Result::is_err) { Err(Failure::Program) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::values;
+
+    #[test]
+    fn sizes_are_lists_and_ranges() {
+        let found = |text: &str| values(text).map(|(_, sizes)| sizes);
+        assert_eq!(found("B=16"), Ok(vec![16]));
+        assert_eq!(found("B=1,4k,3"), Ok(vec![1, 4096, 3]));
+        assert_eq!(found("B=16..128"), Ok(vec![16, 32, 64, 128]));
+        assert_eq!(found("B=16..1000x4"), Ok(vec![16, 64, 256]));
+        assert_eq!(found("B=16..64+24, 7"), Ok(vec![16, 40, 64, 7]));
+        for wrong in ["B", "B=", "B=4..2", "B=0..4", "B=1..4x1", "B=1..4+0", "B=a", "B=1..2..3"] {
+            assert!(values(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! One program at many sizes, meshes and machines: what its plan comes to at each.
+
+use crate::compiler::{self, Options, Spelling};
+use crate::diag::{Diagnostics, Severity};
+use crate::expect;
+use crate::parallel::in_parallel;
+use crate::plan::{Plan, StepOp};
+use crate::program::Program;
+use crate::syntax::{self, SetError, StatementKind};
+use crate::topology::{Hardware, Topology};
+use crate::units::{Bytes, Time};
+use itertools::Itertools;
+
+/// Where a program is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Sizes of dims and of axes, in place of those that are written.
+    pub sizes: Vec<(String, u64)>,
+    /// In place of the machine that the program names.
+    pub hardware: Option<Hardware>,
+}
+
+/// What the plan of a program comes to at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Of the mesh.
+    pub devices: usize,
+    /// The profile.
+    pub hardware: String,
+    /// Of the whole schedule, in seconds; of the steps one after the other where these do not overlap.
+    pub time: f64,
+    /// In which no device computes, in seconds: communication that nothing hides.
+    pub exposed: f64,
+    /// What a device computes, in seconds.
+    pub compute: f64,
+    /// What moves, step by step, in seconds.
+    pub communication: f64,
+    /// The part of the time in which products at the full rate of the device would be done.
+    pub utilisation: f64,
+    /// By the device that receives most.
+    pub received: Bytes,
+    /// By the device that holds most at once.
+    pub held: Bytes,
+    /// The layouts that were left to the compiler, as they are written.
+    pub filled: Vec<String>,
+    /// Whether no plan is cheaper step by step.
+    pub is_optimal: bool,
+    /// The expectations of the program that do not hold.
+    pub broken: usize,
+}
+
+/// What becomes of a program at a point: figures, or in a sentence why there is no plan.
+pub type Outcome = Result<Figures, String>;
+
+/// All combinations of values for some names, the last name changing fastest.
+///
+/// - `hardware`: machines; none for the one that the program names.
+pub fn points(values: &[(String, Vec<u64>)], hardware: &[Hardware]) -> Vec<Point> {
+    let named = |(name, values): &(String, Vec<u64>)| values.iter().map(|value| (name.clone(), *value)).collect_vec();
+    // The product of no lists is one empty combination.
+    let sizes = values.iter().map(named).multi_cartesian_product().collect_vec();
+    let machines = || {
+        let none = if hardware.is_empty() { Some(None) } else { None };
+        hardware.iter().cloned().map(Some).chain(none)
+    };
+    let at = |sizes: Vec<(String, u64)>| machines().map(move |hardware| Point { sizes: sizes.clone(), hardware });
+    sizes.into_iter().flat_map(at).collect()
+}
+
+/// How many devices the mesh of a program has at a point; `None` if it is no right program there.
+///
+/// # Errors
+/// If a name of the point is neither a dim nor an axis.
+pub fn devices(source: &str, spelling: Spelling, point: &Point) -> Result<Option<usize>, SetError> {
+    let (program, _) = compiler::check_with(source, &point.sizes, spelling)?;
+    Ok(program.map(|program| program.mesh.device_count()))
+}
+
+/// The axes of the mesh of a program, as far as they can be read.
+pub fn axes(source: &str, spelling: Spelling) -> Vec<String> {
+    let (ast, _) = match spelling {
+        Spelling::Exact => syntax::parse(source),
+        Spelling::Lenient => syntax::parse_lenient(source),
+    };
+    let meshes = ast.statements.iter().filter_map(|statement| match &statement.kind {
+        StatementKind::Mesh { axes, .. } => Some(axes),
+        _ => None,
+    });
+    meshes.flatten().map(|axis| axis.name.node.clone()).collect()
+}
+
+/// Plans a program at each of some points, in parallel.
+///
+/// - `done`: called after each.
+///
+/// # Errors
+/// If a name of a point is neither a dim nor an axis.
+pub fn sweep(
+    source: &str,
+    spelling: Spelling,
+    options: &Options,
+    points: &[Point],
+    done: impl Fn() + Sync,
+) -> Result<Vec<Outcome>, SetError> {
+    let at = |point: &Point| {
+        let found = compiler::check_with(source, &point.sizes, spelling).map(|(program, found)| match program {
+            Some(program) => planned(&program, point, options).map_err(|found| first(&found)),
+            None => Err(first(&found)),
+        });
+        done();
+        found
+    };
+    in_parallel(points.iter().collect(), at).into_iter().collect()
+}
+
+fn planned(program: &Program, point: &Point, options: &Options) -> Result<Figures, Diagnostics> {
+    let hardware = point.hardware.clone().or_else(|| options.hardware.clone());
+    let options = Options { hardware, ..options.clone() };
+    let topology = compiler::machine(program, &options)?;
+    let plan = compiler::plan(program, &topology, &options)?;
+    Ok(figures(&plan, &compiler::machine_as_planned(&plan, &topology)))
+}
+
+/// What a plan comes to on its machine.
+pub fn figures(plan: &Plan, topology: &Topology) -> Figures {
+    let (totals, time) = (plan.totals(), plan.time());
+    let seconds = |time: Time| topology.scale.seconds(time);
+    let products = plan.ids().filter(|id| matches!(plan.step(*id).op, StepOp::Product { .. }));
+    let least = |id| {
+        let step = plan.step(id);
+        let flops = step.flops.saturating_mul(u128::from(plan.times(id)));
+        flops as f64 / topology.hardware.flops(step.layout.dtype).per_second() as f64
+    };
+    let ideal: f64 = products.map(least).sum();
+    let whole = seconds(time);
+    let holes = plan.filled.iter().map(|id| plan.array(*id));
+    Figures {
+        devices: plan.program.mesh.device_count(),
+        hardware: topology.hardware.name.clone(),
+        time: whole,
+        exposed: seconds(time.saturating_sub(totals.compute)),
+        compute: seconds(totals.compute),
+        communication: seconds(totals.communication),
+        utilisation: if whole > 0.0 { ideal / whole } else { 0.0 },
+        received: totals.received(),
+        held: plan.overlap.whole.map_or(totals.peak(), |whole| whole.peak),
+        filled: holes.collect(),
+        is_optimal: plan.is_optimal(),
+        broken: expect::judge(plan, topology, None).iter().count(),
+    }
+}
+
+/// What is worst of what was found.
+fn first(found: &Diagnostics) -> String {
+    let worst = found.iter().find(|found| found.severity == Severity::Error).or_else(|| found.iter().next());
+    worst.map_or_else(|| "it is no right program".to_owned(), |found| format!("{}: {}", found.code, found.message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compiler::Overlapping;
+
+    const SOURCE: &str = "mesh {X: 4} on tpu_v5e\ndims {B: 64, D: 512}\nA: bf16[B_X, D]\nW: bf16[D_X, D]\nC = A * W\n";
+
+    #[test]
+    fn points_are_all_combinations() {
+        let values = [("B".to_owned(), vec![1, 2]), ("X".to_owned(), vec![4, 8, 16])];
+        let found = points(&values, &[]);
+        let pairs: Vec<Vec<u64>> = found.iter().map(|point| point.sizes.iter().map(|(_, n)| *n).collect()).collect();
+        assert_eq!(pairs, [[1, 4], [1, 8], [1, 16], [2, 4], [2, 8], [2, 16]]);
+        let machines = ["tpu_v5e", "h100"].map(|name| Hardware::named(name).expect("shipped"));
+        assert_eq!(points(&values, &machines).len(), 12);
+        assert_eq!(points(&[], &[]).len(), 1);
+    }
+
+    /// Each figure is that of the plan that is made of the text with these sizes written.
+    #[test]
+    fn figures_are_those_of_the_written_program() {
+        let options = Options { overlap: Overlapping::None, ..Options::default() };
+        let values = [("B".to_owned(), vec![64, 4096]), ("X".to_owned(), vec![2, 4])];
+        let points = points(&values, &[]);
+        let found = sweep(SOURCE, Spelling::Exact, &options, &points, || {}).expect("known names");
+        for (point, found) in points.iter().zip(found) {
+            let [(_, rows), (_, size)] = point.sizes.as_slice() else { panic!("two sizes") };
+            let text = SOURCE.replace("B: 64", &format!("B: {rows}")).replace("X: 4", &format!("X: {size}"));
+            let program = compiler::check(&text).0.expect("a right program");
+            let written = planned(&program, &Point { sizes: Vec::new(), hardware: None }, &options).expect("a plan");
+            assert_eq!(found, Ok(written));
+        }
+    }
+
+    #[test]
+    fn what_has_no_plan_says_why() {
+        let point = |name: &str, size| Point { sizes: vec![(name.to_owned(), size)], hardware: None };
+        let source = format!("{SOURCE}limit memory 100kB\n");
+        let options = Options::default();
+        let found = sweep(&source, Spelling::Exact, &options, &[point("B", 1 << 20)], || {}).expect("a known name");
+        assert!(found[0].as_ref().is_err_and(|why| why.starts_with("limit-exceeded: ")), "{found:?}");
+        assert!(sweep(&source, Spelling::Exact, &options, &[point("Q", 1)], || {}).is_err());
+    }
+}

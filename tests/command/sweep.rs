@@ -1,0 +1,104 @@
+//! `shardc sweep`: what `docs/sweep.md` shows is what happens, and each point is what `shardc plan` says of it.
+
+use crate::common::process::{shardc, text};
+use serde_json::Value;
+use std::path::Path;
+
+/// The document with what its commands print.
+fn made(document: &str, folder: &Path) -> String {
+    let mut made = String::new();
+    let mut rest = document;
+    while let Some((before, after)) = rest.split_once("<!-- ") {
+        let (marker, after) = after.split_once(" -->\n").expect("the end of a marker");
+        let (fence, after) = after.split_once('\n').expect("a code block");
+        let (body, after) = after.split_once("```\n").expect("its end");
+        made.push_str(&format!("{before}<!-- {marker} -->\n{fence}\n"));
+        if marker.starts_with("sweep ") {
+            let output = shardc(folder, &marker.split(' ').collect::<Vec<_>>()).output().expect("it runs");
+            assert!(output.status.success(), "{marker}: {}", text(&output.stderr));
+            made.push_str(&text(&output.stdout));
+        } else {
+            std::fs::write(folder.join(marker), body).expect("a file");
+            made.push_str(body);
+        }
+        made.push_str("```\n");
+        rest = after;
+    }
+    made + rest
+}
+
+#[test]
+fn the_document_is_true() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sweep.md");
+    let document = std::fs::read_to_string(&path).expect("the document");
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = made(&document, folder.path());
+    if std::env::var("SHARDC_SWEEP").is_ok_and(|asked| asked == "write") {
+        std::fs::write(&path, &made).expect("the document is written");
+        return;
+    }
+    assert_eq!(made, document, "`SHARDC_SWEEP=write cargo test --test command sweep` writes it anew");
+}
+
+const MLP: &str = "mesh {X: 8, Y: 2} on tpu_v5e\ndims {B: 512, D: 1024}\nx: bf16[B_X, D]\nW: bf16[D_Y, D_X]\n\
+                   y[B_X, D] = x * W\nlimit memory 4MB\noutput y\n";
+
+/// The best point is the one whose plan takes least, as the plan of each by itself says.
+#[test]
+fn points_are_plans() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("m.shard"), MLP).expect("a file");
+    let json = |arguments: &[&str]| -> Value {
+        let output = shardc(folder.path(), arguments).output().expect("it runs");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+    };
+    let sizes = ["--set", "B=512,16k", "--set", "X=1..16", "--set", "Y=1..16", "--devices", "16", "--format", "json"];
+    let swept = json(&[&["sweep", "m.shard"][..], &sizes].concat());
+    let points = swept["points"].as_array().expect("points");
+    assert_eq!(points.len(), 10);
+    let mut best = [f64::INFINITY; 2];
+    for point in points {
+        let size = |name: &str| format!("{name}={}", point["sizes"][name]);
+        let set = ["B", "X", "Y"].map(|name| ["--set".to_owned(), size(name)]).concat();
+        let plan = [&["plan", "m.shard", "--format", "json"][..], &set.iter().map(String::as_str).collect::<Vec<_>>()];
+        let plan = json(&plan.concat());
+        let Some(figures) = point["figures"].as_object() else {
+            assert!(plan["diagnostics"].as_array().is_some_and(|found| !found.is_empty()), "{point} {plan}");
+            assert!(point["error"].as_str().is_some_and(|why| why.starts_with("limit-exceeded")), "{point}");
+            continue;
+        };
+        let received = &plan["totals"]["bytes_received_per_device"];
+        assert_eq!(figures["bytes_received_per_device"], *received, "{point}\n{plan}");
+        let row = usize::from(point["sizes"]["B"] != 512);
+        best[row] = best[row].min(figures["time_s"].as_f64().expect("a time"));
+    }
+    for row in [0, 1] {
+        let marked = points.iter().filter(|point| point["best"] == true && (point["sizes"]["B"] != 512) == (row == 1));
+        let marked: Vec<f64> = marked.filter_map(|point| point["figures"]["time_s"].as_f64()).collect();
+        assert!(marked == [best[row]] || marked.is_empty() && best[row].is_infinite(), "{marked:?} {best:?}");
+    }
+    assert!(best[0].is_finite());
+}
+
+#[test]
+fn what_cannot_be_swept_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("m.shard"), MLP).expect("a file");
+    let told = |arguments: &[&str]| {
+        let output = shardc(folder.path(), &[&["sweep", "m.shard"][..], arguments].concat()).output().expect("it runs");
+        (output.status.code(), text(&output.stderr) + &text(&output.stdout))
+    };
+    for (arguments, code, words) in [
+        (&["--set", "Q=1..4"][..], 2, "no dim or axis is called `Q`"),
+        (&["--set", "B=8..4"], 2, "is no range"),
+        (&["--set", "B=1", "--set", "B=2"], 2, "is given twice"),
+        (&["--set", "B=1..1M+1"], 2, "more than 65536 points"),
+        (&["--set", "X=1..4", "--devices", "7"], 2, "no mesh has 7 devices"),
+        (&["--set", "B=1M"], 1, "limit-exceeded"),
+        (&["--set", "X=0"], 1, "size-zero"),
+        (&["--hardware", "abacus"], 2, "abacus"),
+    ] {
+        let (found, text) = told(arguments);
+        assert!(found == Some(code) && text.contains(words), "{arguments:?}: {found:?} {text}");
+    }
+}
