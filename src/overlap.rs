@@ -151,11 +151,12 @@ impl<'a> Search<'a> {
         search.is_saved(busy).then_some(search)
     }
 
-    /// Counts what is tried; `None` where it is enough.
+    /// Counts what is tried; `None` where it is enough, and from then on.
     fn spend(&mut self, schedule: &Schedule) -> Option<()> {
         let work = schedule.operations.node_count().saturating_mul(LOWERING + self.followed);
-        self.left = self.left.checked_sub(work)?;
-        Some(())
+        let left = self.left.checked_sub(work);
+        self.left = left.unwrap_or_default();
+        left.map(drop)
     }
 
     /// The run cut into this number of pieces; `None` if it cannot be.
@@ -176,6 +177,9 @@ impl<'a> Search<'a> {
 
     /// The time of a schedule that is faster than the best so far.
     fn faster(&mut self, overlap: &Overlap) -> Option<Time> {
+        if self.left == 0 {
+            return None;
+        }
         let schedule = self.schedule(overlap)?;
         self.spend(&schedule)?;
         let verified = Verified::emitted(&schedule);
@@ -323,6 +327,9 @@ impl<'a> Search<'a> {
 
     /// The time of some steps by themselves.
     fn time_alone(&mut self, steps: &BTreeSet<StepId>, overlap: &Overlap) -> Option<u128> {
+        if self.left == 0 {
+            return None;
+        }
         let listing = Listing::alone(self.plan, steps).overlapping(self.plan, overlap, self.topology);
         let schedule = lower::listed(self.plan, &listing).ok()?;
         self.spend(&schedule)?;

@@ -6,6 +6,7 @@ mod check;
 mod compile;
 mod completions;
 mod computed;
+mod diff;
 mod effort;
 mod engine;
 mod explain;
@@ -73,6 +74,8 @@ enum Command {
     Time(run::Time),
     /// Plan a program at many sizes, meshes and machines, and tell which is best
     Sweep(sweep::Sweep),
+    /// Tell what is different between the plans of two programs
+    Diff(diff::Diff),
     /// Keep what programs are lowered to beside them, and tell what has changed
     Snapshot(snapshot::Snapshot),
     /// Prove a schedule that is given, such as one written by hand
@@ -287,6 +290,7 @@ pub fn main() -> ExitCode {
         Command::Run(run) => run.run(),
         Command::Time(time) => time.run(),
         Command::Sweep(sweep) => sweep.run(),
+        Command::Diff(diff) => diff.run(),
         Command::Snapshot(snapshot) => snapshot.run(),
         Command::Prove(prove) => prove.run(),
         Command::Hardware(hardware) => hardware.run(),

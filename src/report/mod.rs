@@ -9,6 +9,7 @@
 //! given      schedules that are given             measured   runs on ranks             snapshot   kept beside programs
 //! ```
 
+pub mod diff;
 pub mod document;
 pub mod findings;
 pub mod given;

@@ -1,4 +1,4 @@
-//! `shardc sweep`: what `docs/sweep.md` shows is what happens, and each point is what `shardc plan` says of it.
+//! `shardc sweep` and `shardc diff`: what `docs/sweep.md` shows is what happens, and each point is what `shardc plan` says of it.
 
 use crate::common::process::{shardc, text};
 use serde_json::Value;
@@ -101,4 +101,19 @@ fn what_cannot_be_swept_is_told() {
         let (found, text) = told(arguments);
         assert!(found == Some(code) && text.contains(words), "{arguments:?}: {found:?} {text}");
     }
+}
+
+/// What is different between two plans is told once, and nothing of what both have.
+#[test]
+fn plans_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.shard"), MLP).expect("a file");
+    std::fs::write(folder.path().join("b.shard"), MLP.replace("W: bf16[D_Y, D_X]", "W: bf16[D, D]")).expect("a file");
+    let diff =
+        |second: &str| text(&shardc(folder.path(), &["diff", "a.shard", second]).output().expect("it runs").stdout);
+    let same = diff("a.shard");
+    assert!(!same.contains("laid out otherwise") && !same.contains("alone"), "{same}");
+    let found = diff("b.shard");
+    assert!(found.contains("W[D_Y, D_X] -> W[D, D]") && found.contains("moves in a.shard alone\n- "), "{found}");
+    assert!(!found.contains("moves in b.shard alone"), "{found}");
 }

@@ -231,11 +231,14 @@ fn documents_of_commands() {
     found.extend([all(&["explain"], ""), all(&["explain", "axis-reused"], "")]);
     found.extend([all(&["hardware"], ""), all(&["hardware", "p.toml"], "")]);
     found.push(all(&["sweep", "loose.shard", "--set", "B=1024,7", "--hardware", "tpu_v5e,p.toml"], ""));
+    put("other.shard", &source.replace("D, F_Y", "D_Y, F"));
+    found.push(all(&["diff", "loose.shard", "other.shard"], ""));
     let found: Vec<Value> = found.into_iter().flatten().collect();
     let shown = [&["show", "a.shard"][..], &["show", "a.shard", "Out"], &["show", "partial.shard"]];
     let shown: Vec<Value> = shown.into_iter().flat_map(|arguments| all(arguments, "")).collect();
     let named: BTreeSet<&str> = found.iter().chain(&shown).filter_map(|document| document["schema"].as_str()).collect();
     let wanted = [
+        "shardc.diff/1",
         "shardc.explain/1",
         "shardc.fmt/1",
         "shardc.hardware/1",

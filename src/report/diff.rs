@@ -1,0 +1,156 @@
+//! Two plans side by side: what they come to, the arrays that they lay out otherwise, and what moves in one of them alone.
+
+use super::Findings;
+use super::text::lines;
+use crate::plan::Plan;
+use crate::sweep::{Figures, figures};
+use crate::topology::Topology;
+use crate::units::show_seconds;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// One of two plans.
+struct Side {
+    name: String,
+    figures: Figures,
+    /// By name: `x[B_X, D]`.
+    arrays: BTreeMap<String, String>,
+    /// What moves, each with how often it stands in the plan: `AllGather_X x[B_X, D] -> x[B, D]`.
+    moves: BTreeMap<String, usize>,
+}
+
+impl Side {
+    fn new(name: &str, plan: &Plan, topology: &Topology) -> Side {
+        let findings = Findings::new(plan, topology);
+        let mut moves = BTreeMap::new();
+        for step in findings.steps.iter().filter(|step| plan.communicates(step.id)) {
+            *moves.entry(format!("{} {}", step.name, step.layouts)).or_default() += 1;
+        }
+        let own = plan.own_layouts();
+        let inputs = plan.ids().filter(|id| plan.step(*id).op == crate::plan::StepOp::Input);
+        let arrays = own.iter().copied().chain(inputs);
+        let arrays = arrays.map(|id| (plan.program.name(plan.step(id).value), plan.array(id))).collect();
+        Side { name: name.to_owned(), figures: figures(plan, topology), arrays, moves }
+    }
+}
+
+/// Two plans, compared.
+pub struct Difference {
+    sides: [Side; 2],
+}
+
+/// A figure of both plans.
+#[derive(Debug, Serialize)]
+struct Row {
+    what: &'static str,
+    values: [f64; 2],
+    #[serde(skip)]
+    shown: [String; 2],
+}
+
+impl Difference {
+    /// - Of each: what it is called, the plan and its machine.
+    pub fn new(first: (&str, &Plan, &Topology), second: (&str, &Plan, &Topology)) -> Difference {
+        Difference { sides: [first, second].map(|(name, plan, topology)| Side::new(name, plan, topology)) }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let [first, second] = &self.sides;
+        let both = [&first.figures, &second.figures];
+        let of = |what, value: fn(&Figures) -> f64, show: fn(f64) -> String| {
+            let values = both.map(value);
+            Row { what, values, shown: values.map(show) }
+        };
+        let bytes = |value: f64| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it was a number of bytes")]
+            crate::units::Bytes(value as u64).to_string()
+        };
+        vec![
+            of("devices", |figures| figures.devices as f64, |value| value.to_string()),
+            of("time", |figures| figures.time, show_seconds),
+            of("exposed", |figures| figures.exposed, show_seconds),
+            of("compute", |figures| figures.compute, show_seconds),
+            of("communication", |figures| figures.communication, show_seconds),
+            of("received", |figures| figures.received.0 as f64, bytes),
+            of("held", |figures| figures.held.0 as f64, bytes),
+            of("utilised", |figures| figures.utilisation, |value| format!("{:.1} %", 100.0 * value)),
+        ]
+    }
+
+    /// The arrays of both that are laid out otherwise.
+    fn arrays(&self) -> impl Iterator<Item = [&str; 2]> {
+        let [first, second] = &self.sides;
+        let both = first.arrays.iter().filter_map(|(name, array)| Some([array.as_str(), second.arrays.get(name)?]));
+        both.filter(|[first, second]| first != second)
+    }
+
+    /// What moves in one of them more often than in the other.
+    fn moves(&self, side: usize) -> Vec<(&str, usize)> {
+        let (own, other) = (&self.sides[side].moves, &self.sides[1 - side].moves);
+        let more = |(name, count): (&'_ String, &usize)| count.saturating_sub(*other.get(name).unwrap_or(&0));
+        own.iter().map(|entry| (entry.0.as_str(), more(entry))).filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(["", &self.sides[0].name, &self.sides[1].name, ""]);
+        for Row { what, values: [first, second], shown: [left, right] } in self.rows() {
+            let ratio = if first == second || first == 0.0 { String::new() } else { format!("{:.2}x", second / first) };
+            table.add_row([what.to_owned(), left, right, ratio]);
+        }
+        for place in 1..4 {
+            if let Some(column) = table.column_mut(place) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let mut text = lines(table);
+        for (place, [first, second]) in self.arrays().enumerate() {
+            let head = if place == 0 { "\nlaid out otherwise\n" } else { "" };
+            write!(text, "{head}  {first} -> {second}\n").expect("a string");
+        }
+        for (side, sign) in [(0, '-'), (1, '+')] {
+            for (place, (name, count)) in self.moves(side).into_iter().enumerate() {
+                let head = format!("\nmoves in {} alone\n", self.sides[side].name);
+                let head = if place == 0 { head.as_str() } else { "" };
+                let often = if count > 1 { format!(" ({count} times)") } else { String::new() };
+                write!(text, "{head}{sign} {name}{often}\n").expect("a string");
+            }
+        }
+        text
+    }
+
+    /// As a document.
+    pub fn document(&self) -> DifferenceDocument<'_> {
+        let [first, second] = &self.sides;
+        let moves = |side| self.moves(side).into_iter().map(|(name, count)| MoveDocument { name, count }).collect();
+        DifferenceDocument {
+            schema: "shardc.diff/1",
+            files: [&first.name, &second.name],
+            figures: self.rows(),
+            arrays: self.arrays().collect(),
+            went: moves(0),
+            came: moves(1),
+        }
+    }
+}
+
+/// Two plans, compared.
+#[derive(Debug, Serialize)]
+pub struct DifferenceDocument<'a> {
+    schema: &'static str,
+    files: [&'a str; 2],
+    figures: Vec<Row>,
+    arrays: Vec<[&'a str; 2]>,
+    went: Vec<MoveDocument<'a>>,
+    came: Vec<MoveDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct MoveDocument<'a> {
+    name: &'a str,
+    count: usize,
+}
