@@ -40,8 +40,8 @@ fn the_document_is_true() {
     assert_eq!(made, document, "`SHARDC_SWEEP=write cargo test --test command sweep` writes it anew");
 }
 
-const MLP: &str = "mesh {X: 8, Y: 2} on tpu_v5e\ndims {B: 512, D: 1024}\nx: bf16[B_X, D]\nW: bf16[D_Y, D_X]\n\
-                   y[B_X, D] = x * W\nlimit memory 4MB\noutput y\n";
+const MLP: &str = "mesh {X: 8, Y: 2} on tpu_v5e\ndims {B: 512, D: 1024, F: 1024}\nx: bf16[B_X, D]\nW: bf16[D_Y, F_X]\n\
+                   y[B_X, F] = x * W\nlimit memory 4MB\noutput y\n";
 
 /// The best point is the one whose plan takes least, as the plan of each by itself says.
 #[test]
@@ -108,12 +108,12 @@ fn what_cannot_be_swept_is_told() {
 fn plans_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.shard"), MLP).expect("a file");
-    std::fs::write(folder.path().join("b.shard"), MLP.replace("W: bf16[D_Y, D_X]", "W: bf16[D, D]")).expect("a file");
+    std::fs::write(folder.path().join("b.shard"), MLP.replace("W: bf16[D_Y, F_X]", "W: bf16[D, F]")).expect("a file");
     let diff =
         |second: &str| text(&shardc(folder.path(), &["diff", "a.shard", second]).output().expect("it runs").stdout);
     let same = diff("a.shard");
     assert!(!same.contains("laid out otherwise") && !same.contains("alone"), "{same}");
     let found = diff("b.shard");
-    assert!(found.contains("W[D_Y, D_X] -> W[D, D]") && found.contains("moves in a.shard alone\n- "), "{found}");
+    assert!(found.contains("W[D_Y, F_X] -> W[D, F]") && found.contains("moves in a.shard alone\n- "), "{found}");
     assert!(!found.contains("moves in b.shard alone"), "{found}");
 }
