@@ -129,7 +129,7 @@ impl<'a> Rows<'a> {
     /// As a document.
     pub fn document(&self, file: &'a str) -> SweepDocument<'a> {
         let row = |(point, outcome, is_best): &(&'a Point, &'a Outcome, bool)| RowDocument {
-            sizes: point.sizes.iter().map(|(name, size)| (name.as_str(), *size)).collect(),
+            sizes: point.sizes.iter().map(|(name, size)| SizeDocument { name, size: *size }).collect(),
             hardware: match outcome {
                 Ok(figures) => Some(figures.hardware.as_str()),
                 Err(_) => point.hardware.as_ref().map(|machine| machine.name.as_str()),
@@ -152,11 +152,17 @@ pub struct SweepDocument<'a> {
 
 #[derive(Debug, Serialize)]
 struct RowDocument<'a> {
-    sizes: BTreeMap<&'a str, u64>,
+    sizes: Vec<SizeDocument<'a>>,
     hardware: Option<&'a str>,
     best: bool,
     figures: Option<FiguresDocument<'a>>,
     error: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct SizeDocument<'a> {
+    name: &'a str,
+    size: u64,
 }
 
 #[derive(Debug, Serialize)]

@@ -58,8 +58,9 @@ fn points_are_plans() {
     assert_eq!(points.len(), 10);
     let mut best = [f64::INFINITY; 2];
     for point in points {
-        let size = |name: &str| format!("{name}={}", point["sizes"][name]);
-        let set = ["B", "X", "Y"].map(|name| ["--set".to_owned(), size(name)]).concat();
+        let sizes = point["sizes"].as_array().expect("sizes").iter();
+        let size = |size: &Value| format!("{}={}", size["name"].as_str().expect("a name"), size["size"]);
+        let set: Vec<String> = sizes.flat_map(|given| ["--set".to_owned(), size(given)]).collect();
         let plan = [&["plan", "m.shard", "--format", "json"][..], &set.iter().map(String::as_str).collect::<Vec<_>>()];
         let plan = json(&plan.concat());
         let Some(figures) = point["figures"].as_object() else {
@@ -69,11 +70,12 @@ fn points_are_plans() {
         };
         let received = &plan["totals"]["bytes_received_per_device"];
         assert_eq!(figures["bytes_received_per_device"], *received, "{point}\n{plan}");
-        let row = usize::from(point["sizes"]["B"] != 512);
+        let row = usize::from(point["sizes"][0]["size"] != 512);
         best[row] = best[row].min(figures["time_s"].as_f64().expect("a time"));
     }
     for row in [0, 1] {
-        let marked = points.iter().filter(|point| point["best"] == true && (point["sizes"]["B"] != 512) == (row == 1));
+        let marked =
+            points.iter().filter(|point| point["best"] == true && (point["sizes"][0]["size"] != 512) == (row == 1));
         let marked: Vec<f64> = marked.filter_map(|point| point["figures"]["time_s"].as_f64()).collect();
         assert!(marked == [best[row]] || marked.is_empty() && best[row].is_infinite(), "{marked:?} {best:?}");
     }
