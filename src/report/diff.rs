@@ -110,14 +110,14 @@ impl Difference {
         let mut text = lines(table);
         for (place, [first, second]) in self.arrays().enumerate() {
             let head = if place == 0 { "\nlaid out otherwise\n" } else { "" };
-            write!(text, "{head}  {first} -> {second}\n").expect("a string");
+            writeln!(text, "{head}  {first} -> {second}").expect("a string");
         }
         for (side, sign) in [(0, '-'), (1, '+')] {
             for (place, (name, count)) in self.moves(side).into_iter().enumerate() {
                 let head = format!("\nmoves in {} alone\n", self.sides[side].name);
                 let head = if place == 0 { head.as_str() } else { "" };
                 let often = if count > 1 { format!(" ({count} times)") } else { String::new() };
-                write!(text, "{head}{sign} {name}{often}\n").expect("a string");
+                writeln!(text, "{head}{sign} {name}{often}").expect("a string");
             }
         }
         text
