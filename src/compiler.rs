@@ -315,8 +315,8 @@ const MOST_WHOLE: usize = 2;
 /// time.
 fn spread(topology: &Topology, costs: &dyn plan::Costs, whole: &Plan, request: Request) -> Vec<Plan> {
     let totals = whole.totals();
-    // Layouts under a limit on memory are each tried, which takes long enough.
-    let is_tried = !whole.filled.is_empty() && !whole.program.limits.is_empty();
+    // To try layouts under a limit on memory takes long enough.
+    let is_tried = whole.has_tried_layouts();
     let is_mixed = totals.compute > Time::ZERO && totals.communication > Time::ZERO;
     let is_long = whole.steps.node_count() > MOST_STEPS;
     if !is_mixed || is_long || is_tried || whole.program.expects_collectives() || whole.program.mesh != topology.mesh {

@@ -584,6 +584,11 @@ impl Plan {
         self.stop == Stop::Optimal
     }
 
+    /// Whether layouts of inputs were tried with plans of their own, as under a limit on memory.
+    pub(crate) fn has_tried_layouts(&self) -> bool {
+        !self.filled.is_empty() && !self.program.limits.is_empty()
+    }
+
     /// The time of the whole schedule, where that is known, else that of the steps one after the other.
     pub fn time(&self) -> Time {
         self.overlap.whole.map_or_else(|| self.totals().time(), |whole| whole.time)

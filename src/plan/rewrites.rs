@@ -5,9 +5,9 @@
 
 use super::reshard::SearchOptions;
 use super::score::score;
-use super::{Objective, Plan, PlanError, StepId, StepOp, limits};
+use super::{Objective, Plan, PlanError, Step, StepId, StepOp, limits};
 use crate::mesh::AxisSet;
-use crate::program::{Program, Rewritten, ValueId};
+use crate::program::{Program, Rewritten, ValueId, Wanted};
 use crate::span::Span;
 use crate::units::{Bytes, Time};
 
@@ -87,9 +87,18 @@ impl Best {
             self.tried += 1;
             let (over, first) = (limits::over(&self.plan), score(&self.plan, self.objective).0);
             let most = if over > 0 { u128::MAX } else { first - first / LEAST_SAVING };
-            let Ok(found) = solve(&program, SearchOptions { most, ..self.terms }) else { continue };
-            let (still_over, figure) = (limits::over(&found), score(&found, self.objective).0);
-            if still_over < over || still_over == over && figure < most {
+            let is_better = |found: &Plan| {
+                let (still_over, figure) = (limits::over(found), score(found, self.objective).0);
+                still_over < over || still_over == over && figure < most
+            };
+            let solved = |program: &Program| {
+                solve(program, SearchOptions { most, ..self.terms }).ok().filter(|found| is_better(found))
+            };
+            // Where layouts of inputs are tried one after the other, a rewriting has to be better with those of the best.
+            if self.plan.has_tried_layouts() && solved(&self.laid_out(&program)).is_none() {
+                continue;
+            }
+            if let Some(found) = solved(&program) {
                 let [old, new] = [&before, &found].map(Plan::totals);
                 let (time, received) = ([old.time(), new.time()], [old.received(), new.received()]);
                 let mut rewritten = before.rewritten.clone();
@@ -98,6 +107,18 @@ impl Best {
             }
         }
         taken
+    }
+
+    /// A rewritten program with the layouts of inputs that the best plan has found.
+    fn laid_out(&self, program: &Program) -> Program {
+        let mut program = program.clone();
+        for step in &self.plan.filled {
+            let Step { value, layout, .. } = self.plan.step(*step);
+            let span = self.plan.program.value(*value).span;
+            let same = program.values.iter_mut().filter(|other| other.definition.is_input() && other.span == span);
+            same.for_each(|input| input.wanted = Wanted::Exact(layout.sharding.clone()));
+        }
+        program
     }
 
     /// Whether no two devices do the same in a step.

@@ -195,3 +195,19 @@ fn layouts_found_by_rent_are_near_the_best() {
     let near = ratios.iter().filter(|ratio| **ratio < 1.05).count();
     assert!(near * 4 >= ratios.len() * 3, "{ratios:?}");
 }
+
+/// Products in another form are found beside layouts under a limit, and both are told.
+#[test]
+fn products_are_rewritten_beside_layouts_under_a_limit() {
+    let source = |product: &str| {
+        format!(
+            "mesh {{X: 8, Y: 8}} on tpu_v5p\ndims {{B: 8192, D: 8192, R: 16, F: 8192}}\nx: bf16[B_?, D_?]\n\
+             A: bf16[D_?, R_?]\nC: bf16[R_?, F_?]\nW: bf16[D_?, F_?]\ny[B_XY, F] = x * W + {product}\n\
+             limit memory 100MB\n"
+        )
+    };
+    let [written, better] = ["x * (A * C)", "(x * A) * C"].map(|product| planned(&source(product)).expect("a plan"));
+    assert_eq!((written.rewritten.len(), better.rewritten.len()), (1, 0));
+    assert!(written.filled.len() == 4 && written.totals().peak().0 <= 100_000_000, "{written}");
+    assert!(written.totals().time() <= better.totals().time(), "{written}\n{better}");
+}
