@@ -161,7 +161,8 @@ mod tests {
     use super::*;
     use crate::compiler::Overlapping;
 
-    const SOURCE: &str = "mesh {X: 4} on tpu_v5e\ndims {B: 64, D: 512}\nA: bf16[B_X, D]\nW: bf16[D_X, D]\nC = A * W\n";
+    const SOURCE: &str =
+        "mesh {X: 4} on tpu_v5e\ndims {B: 64, D: 512, F: 512}\nA: bf16[B_X, D]\nW: bf16[D_X, F]\nC = A * W\n";
 
     #[test]
     fn points_are_all_combinations() {

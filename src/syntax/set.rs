@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(ast.set("N", 8).expect_err("made of parts").to_string(), "`N` is D*F in one, and cannot be set");
         let (mut ast, _) = parse("mesh {X: 4, T: 2 x 3}");
         assert_eq!(ast.set("X", 8), Ok(()));
-        assert_eq!(ast.to_string(), "mesh {X: 8, T: 2 x 3}\n");
+        assert_eq!(ast.to_string(), "mesh {X: 8, T: 2x3}\n");
         assert_eq!(ast.set("T", 8).expect_err("two").to_string(), "`T` is T1 x T2 in one, and cannot be set");
     }
 }
