@@ -113,6 +113,75 @@ pub fn sweep(
     in_parallel(points.iter().collect(), at).into_iter().collect()
 }
 
+/// Where what moves, step by step, begins or ceases to take longer than what is computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// Where else: the other sizes, and the machine.
+    pub point: Point,
+    /// What is varied.
+    pub name: String,
+    /// The least size on the far side.
+    pub size: u64,
+    /// Whether computing takes longer from there on.
+    pub computes: bool,
+}
+
+/// The crossings between neighbouring points that differ in the size of the last name alone, by bisection: between two
+/// points on different sides one is found.
+///
+/// # Errors
+/// If a name of a point is neither a dim nor an axis.
+pub fn crossings(
+    source: &str,
+    spelling: Spelling,
+    options: &Options,
+    points: &[Point],
+    outcomes: &[Outcome],
+) -> Result<Vec<Crossing>, SetError> {
+    let computes = |figures: &Figures| figures.compute >= figures.communication;
+    let at = |point: &Point| -> Result<Option<bool>, SetError> {
+        let found = sweep(source, spelling, options, std::slice::from_ref(point), || {})?;
+        Ok(found.first().and_then(|found| found.as_ref().ok()).map(computes))
+    };
+    let split = |point: &Point| {
+        let (mut others, last) = (point.clone(), point.sizes.last().cloned());
+        others.sizes.pop();
+        last.map(|last| (others, last))
+    };
+    // By what is the same, in their order.
+    let mut lines: Vec<(Point, Vec<(u64, bool)>)> = Vec::new();
+    let mut name = String::new();
+    for (point, outcome) in points.iter().zip(outcomes) {
+        let (Some((others, (own, size))), Ok(figures)) = (split(point), outcome) else { continue };
+        name = own;
+        match lines.iter_mut().find(|(known, _)| *known == others) {
+            Some((_, line)) => line.push((size, computes(figures))),
+            None => lines.push((others, vec![(size, computes(figures))])),
+        }
+    }
+    let mut found = Vec::new();
+    for (others, mut line) in lines {
+        line.sort_unstable();
+        for ((mut low, before), (mut high, after)) in line.into_iter().tuple_windows() {
+            let mut is_found = before != after;
+            while is_found && high - low > 1 {
+                let middle = low + (high - low) / 2;
+                let mut point = others.clone();
+                point.sizes.push((name.clone(), middle));
+                match at(&point)? {
+                    Some(side) if side == before => low = middle,
+                    Some(_) => high = middle,
+                    None => is_found = false,
+                }
+            }
+            if is_found {
+                found.push(Crossing { point: others.clone(), name: name.clone(), size: high, computes: after });
+            }
+        }
+    }
+    Ok(found)
+}
+
 fn planned(program: &Program, point: &Point, options: &Options) -> Result<Figures, Diagnostics> {
     let hardware = point.hardware.clone().or_else(|| options.hardware.clone());
     let options = Options { hardware, ..options.clone() };
@@ -160,6 +229,7 @@ fn first(found: &Diagnostics) -> String {
 mod tests {
     use super::*;
     use crate::compiler::Overlapping;
+    use crate::costs::CostModel;
 
     const SOURCE: &str =
         "mesh {X: 4} on tpu_v5e\ndims {B: 64, D: 512, F: 512}\nA: bf16[B_X, D]\nW: bf16[D_X, F]\nC = A * W\n";
@@ -189,6 +259,22 @@ mod tests {
             let written = planned(&program, &Point { sizes: Vec::new(), hardware: None }, &options).expect("a plan");
             assert_eq!(found, Ok(written));
         }
+    }
+
+    /// The book's threshold of a gathered weight: per device, `B / X > C / W` for the links `W` and the computing `C`.
+    #[test]
+    fn a_crossing_is_where_the_book_has_it() {
+        let source = "mesh {X: 16} on tpu_v5e\ndims {B: 64, D: 8192, F: 8192}\nA: bf16[B_X, D]\nW: bf16[D_X, F]\n\
+                      C[B_X, F] = A * W\n";
+        let options = Options { costs: CostModel::Book, overlap: Overlapping::None, ..Options::default() };
+        let points = points(&[("B".to_owned(), vec![1 << 12, 1 << 15, 1 << 18])], &[]);
+        let outcomes = sweep(source, Spelling::Exact, &options, &points, || {}).expect("known names");
+        let found = crossings(source, Spelling::Exact, &options, &points, &outcomes).expect("known names");
+        let [crossing] = found.as_slice() else { panic!("{found:?}") };
+        assert!(crossing.computes && crossing.name == "B");
+        // Gathered in time 2*D*F / 9e10, computed in time 2*B*D*F / X / 1.97e14.
+        let expected = 16.0 * 1.97e14 / 9e10;
+        assert!((crossing.size as f64 / expected - 1.0).abs() < 0.02, "{} {expected}", crossing.size);
     }
 
     #[test]

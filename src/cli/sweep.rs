@@ -32,6 +32,9 @@ pub(super) struct Sweep {
     /// Whether steps are done in pieces and in another order, so that links carry some while devices compute others
     #[arg(long, value_enum, default_value_t)]
     overlap: Overlapping,
+    /// Find the sizes of the last name at which what moves, step by step, ceases to take longer than what is computed
+    #[arg(long)]
+    crossings: bool,
     /// Order of the points; without it as they are given, the last name changing fastest
     #[arg(long, value_enum)]
     sort: Option<Sort>,
@@ -129,6 +132,10 @@ impl Sweep {
         let progress = Progress::of(points.len());
         progress.begin("planned");
         let outcomes = sweep::sweep(&source.text, spelling, &options, &points, || progress.done()).map_err(unknown)?;
+        let crossings = match self.crossings {
+            true => sweep::crossings(&source.text, spelling, &options, &points, &outcomes).map_err(unknown)?,
+            false => Vec::new(),
+        };
         drop(progress);
         let mut rows: Vec<_> = points.into_iter().zip(outcomes).collect();
         if let Some(sort) = self.sort {
@@ -142,7 +149,7 @@ impl Sweep {
         }
         let (points, outcomes): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
         let axes = sweep::axes(&source.text, spelling);
-        let rows = Rows::new(&points, &outcomes, &axes);
+        let rows = Rows::new(&points, &outcomes, &axes, &crossings);
         match self.format {
             Format::Text => input::print(&rows.text())?,
             Format::Csv => input::print(&rows.csv())?,

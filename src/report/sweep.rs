@@ -1,7 +1,7 @@
 //! A program at many sizes, meshes and machines, as a table for people, as CSV and as JSON.
 
 use super::text::lines;
-use crate::sweep::{Figures, Outcome, Point};
+use crate::sweep::{Crossing, Figures, Outcome, Point};
 use crate::units::show_seconds;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use itertools::Itertools;
@@ -15,11 +15,12 @@ pub struct Rows<'a> {
     rows: Vec<(&'a Point, &'a Outcome, bool)>,
     /// Whether several machines are compared.
     several_machines: bool,
+    crossings: &'a [Crossing],
 }
 
 impl<'a> Rows<'a> {
     /// - `axes`: the names that are axes of the mesh. On other meshes and machines a program computes the same.
-    pub fn new(points: &'a [Point], outcomes: &'a [Outcome], axes: &[String]) -> Rows<'a> {
+    pub fn new(points: &'a [Point], outcomes: &'a [Outcome], axes: &[String], crossings: &'a [Crossing]) -> Rows<'a> {
         let of_dims = |point: &Point| {
             let sizes = point.sizes.iter().filter(|(name, _)| !axes.contains(name));
             sizes.map(|(_, size)| *size).collect_vec()
@@ -36,6 +37,7 @@ impl<'a> Rows<'a> {
         let is_best = |place: usize| is_compared && best.values().any(|(time, at)| *at == place && time.is_finite());
         let rows = points.iter().zip(outcomes).enumerate();
         Rows {
+            crossings,
             names: points
                 .first()
                 .map_or_else(Vec::new, |point| point.sizes.iter().map(|(name, _)| name.as_str()).collect()),
@@ -94,7 +96,21 @@ impl<'a> Rows<'a> {
             }
             _ => String::new(),
         };
-        lines(table) + &filled
+        lines(table) + &filled + &self.crossings_text()
+    }
+
+    /// A line for each crossing.
+    fn crossings_text(&self) -> String {
+        let line = |crossing: &Crossing| {
+            let Crossing { point, name, size, computes } = crossing;
+            let machine = point.hardware.iter().filter(|_| self.several_machines).map(|machine| machine.name.clone());
+            let others = point.sizes.iter().map(|(name, size)| format!("{name} = {size}")).chain(machine).join(", ");
+            let others = if others.is_empty() { others } else { format!(" ({others})") };
+            let [longer, shorter] = if *computes { ["computing", "what moves"] } else { ["what moves", "computing"] };
+            format!("from {name} = {size} on{others} {longer} takes longer than {shorter}\n")
+        };
+        let told: String = self.crossings.iter().map(line).collect();
+        if told.is_empty() { told } else { format!("\n{told}") }
     }
 
     /// As comma-separated values with a header: seconds, bytes, and what is true as `1`.
@@ -138,7 +154,19 @@ impl<'a> Rows<'a> {
             figures: outcome.as_ref().ok().map(FiguresDocument::new),
             error: outcome.as_ref().err().map(String::as_str),
         };
-        SweepDocument { schema: "shardc.sweep/1", file, points: self.rows.iter().map(row).collect() }
+        let crossing = |crossing: &'a Crossing| CrossingDocument {
+            sizes: crossing.point.sizes.iter().map(|(name, size)| SizeDocument { name, size: *size }).collect(),
+            hardware: crossing.point.hardware.as_ref().map(|machine| machine.name.as_str()),
+            name: &crossing.name,
+            size: crossing.size,
+            computes: crossing.computes,
+        };
+        SweepDocument {
+            schema: "shardc.sweep/1",
+            file,
+            points: self.rows.iter().map(row).collect(),
+            crossings: self.crossings.iter().map(crossing).collect(),
+        }
     }
 }
 
@@ -148,6 +176,16 @@ pub struct SweepDocument<'a> {
     schema: &'static str,
     file: &'a str,
     points: Vec<RowDocument<'a>>,
+    crossings: Vec<CrossingDocument<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct CrossingDocument<'a> {
+    sizes: Vec<SizeDocument<'a>>,
+    hardware: Option<&'a str>,
+    name: &'a str,
+    size: u64,
+    computes: bool,
 }
 
 #[derive(Debug, Serialize)]

@@ -231,6 +231,7 @@ fn documents_of_commands() {
     found.extend([all(&["explain"], ""), all(&["explain", "axis-reused"], "")]);
     found.extend([all(&["hardware"], ""), all(&["hardware", "p.toml"], "")]);
     found.push(all(&["sweep", "loose.shard", "--set", "B=1024,7", "--hardware", "tpu_v5e,p.toml"], ""));
+    found.push(all(&["sweep", "loose.shard", "--set", "B=8..1Mx512", "--crossings"], ""));
     put("other.shard", &source.replace("D, F_Y", "D_Y, F"));
     found.push(all(&["diff", "loose.shard", "other.shard"], ""));
     let found: Vec<Value> = found.into_iter().flatten().collect();
