@@ -118,7 +118,7 @@ impl Sweep {
         if let Some(wanted) = self.devices {
             let mut kept = Vec::new();
             for point in points {
-                // What is no right program is left in, so that it is told why.
+                // A point that is not a valid program stays, so that the table says why.
                 let devices = sweep::devices(&source.text, spelling, &point).map_err(unknown)?;
                 if devices.is_none_or(|devices| devices as u64 == wanted) {
                     kept.push(point);

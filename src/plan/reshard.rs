@@ -122,7 +122,8 @@ pub(super) struct SearchOptions {
     pub(super) budget: Budget,
     /// What so many operations cost beside their time, of the first of the figures of a score.
     pub(super) toll: (u128, u128),
-    /// What so many bytes of inputs whose layout is left to the compiler cost, of the same figure.
+    /// The price of a byte of an input whose layout is left to the compiler, as a fraction, in the first of the figures of a
+    /// score.
     pub(super) rent: (u128, u128),
 }
 

@@ -5,7 +5,8 @@ use crate::layout::Sharding;
 use crate::mesh::{Axes, Mesh};
 use crate::syntax::CollectiveName;
 
-/// The collective of this kind that leads from one sharding towards another; applying it tells whether it arrives.
+/// The collective of this kind that could lead from one sharding to another. The caller applies it and compares: the result
+/// may be another sharding.
 pub(super) fn infer(kind: CollectiveName, from: &Sharding, to: &Sharding) -> Option<Collective> {
     let gains = || {
         let mut pairs = from.dims.iter().zip(&to.dims).enumerate();

@@ -85,8 +85,7 @@ fn read(path: &Path) -> Source {
     Source { defined, taken, named: named.collect::<BTreeSet<_>>().into_iter().collect() }
 }
 
-/// The files of the library with what each leans on: its own folder's `mod.rs`, and what stands above or below it in
-/// one family of modules, aside.
+/// The source files by module. Imports between a module and one that contains it are not counted.
 struct Files(BTreeMap<Module, Source>);
 
 impl Files {
@@ -143,7 +142,7 @@ impl Files {
         let mut leans: BTreeMap<&Module, BTreeSet<Module>> =
             kept.map(|module| (module, self.leans_on(module))).collect();
         loop {
-            // A file that leans on none that is left is in no circle.
+            // A file that imports none of the files that are left is in no circle.
             let left: BTreeSet<Module> = leans.keys().map(|module| (*module).clone()).collect();
             let before = leans.len();
             leans.retain(|_, on| on.iter().any(|other| left.contains(other)));

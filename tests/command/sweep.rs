@@ -105,7 +105,7 @@ fn what_cannot_be_swept_is_told() {
     }
 }
 
-/// What is different between two plans is told once, and nothing of what both have.
+/// The report lists each difference between two plans once, and nothing that both plans have.
 #[test]
 fn plans_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");

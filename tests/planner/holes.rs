@@ -190,7 +190,7 @@ fn layouts_found_by_rent_are_near_the_best() {
     }
 }
 
-/// Products in another form are found beside layouts under a limit, and both are told.
+/// Under a limit on memory both the layouts of inputs and a cheaper form of a product are found and reported.
 #[test]
 fn products_are_rewritten_beside_layouts_under_a_limit() {
     let source = |product: &str| {
