@@ -1,13 +1,15 @@
 //! How much a command may take: `--time-limit 10s`, `--max-memory 2GB`.
 //!
 //! The planner stops early and returns the best plan that it found. Lowering, proof and clock cannot stop early, so a
-//! watch ends the command with an error when the time has passed or the memory is exceeded.
+//! watch ends the command with an error when the time has passed or the memory is exceeded. It looks for the last time
+//! just before a result is written, so that a command either writes its result or ends with an error.
 
 use super::Failure;
 use crate::amount;
 use crate::plan::Budget;
 use crate::units::Bytes;
 use clap::Args;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The planner may take this part of the time; lowering, proof and clock need the rest.
@@ -57,8 +59,8 @@ impl Effort {
             budget = budget.within_memory(Bytes(limit.0 / PLANNING_MEMORY));
         }
         if self.time_limit.is_some() || self.max_memory.is_some() {
-            let begin = Instant::now();
-            let watch = std::thread::Builder::new().name("limits".to_owned()).spawn(move || self.watch(begin));
+            *watched() = Some(Watched { effort: self, begin: Instant::now() });
+            let watch = std::thread::Builder::new().name("limits".to_owned()).spawn(watch);
             watch.map_err(|error| Failure::Call(format!("no thread can be started for the limits: {error}")))?;
         }
         Ok(budget)
@@ -70,19 +72,51 @@ impl Effort {
         let memory = self.max_memory.map(|limit| format!("--max-memory {}B", limit.0));
         time.into_iter().chain(memory).collect()
     }
+}
 
-    fn watch(self, begin: Instant) {
-        loop {
-            if let Some(limit) = self.time_limit.filter(|limit| begin.elapsed() >= *limit) {
-                end("time-limit", &format!("not done after {limit:?}; raise `--time-limit`"));
-            }
-            let memory = resident().zip(self.max_memory).filter(|(resident, limit)| resident > limit);
-            if let Some((resident, limit)) = memory {
-                let more = format!("{resident} of memory, more than {limit}; raise `--max-memory`");
-                end("memory-limit", &more);
-            }
-            std::thread::sleep(TICK);
+/// A command that works within limits.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    effort: Effort,
+    begin: Instant,
+}
+
+/// The command while its result is not written yet. Who ends the process holds the lock, so that nobody writes then.
+static WATCHED: Mutex<Option<Watched>> = Mutex::new(None);
+
+fn watched() -> MutexGuard<'static, Option<Watched>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Watched {
+    /// Ends the process if a limit is exceeded.
+    fn look(self) {
+        let Effort { time_limit, max_memory } = self.effort;
+        if let Some(limit) = time_limit.filter(|limit| self.begin.elapsed() >= *limit) {
+            end("time-limit", &format!("not done after {limit:?}; raise `--time-limit`"));
         }
+        let memory = resident().zip(max_memory).filter(|(resident, limit)| resident > limit);
+        if let Some((resident, limit)) = memory {
+            end("memory-limit", &format!("{resident} of memory, more than {limit}; raise `--max-memory`"));
+        }
+    }
+}
+
+/// Looks until a result is written.
+fn watch() {
+    loop {
+        match *watched() {
+            Some(watched) => watched.look(),
+            None => return,
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// To be called before a result is written: looks for the last time, and ends the watch.
+pub(super) fn is_done() {
+    if let Some(watched) = watched().take() {
+        watched.look();
     }
 }
 

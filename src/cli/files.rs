@@ -26,6 +26,7 @@ enum Target {
 
 /// Writes a file. A regular one is replaced whole or not at all.
 pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failure> {
+    super::effort::is_done();
     let content = content.as_ref();
     let written = target(path).and_then(|target| match target {
         Target::File(path) => replace(&path, content),
@@ -40,6 +41,7 @@ pub(super) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), Failur
 
 /// Writes a new folder of files, whole or not at all. An empty folder may be there.
 pub(super) fn write_folder<'f>(path: &Path, files: impl Iterator<Item = (String, &'f [u8])>) -> Result<(), Failure> {
+    super::effort::is_done();
     let fill = || {
         let Target::File(path) = target_of_folder(path)? else {
             return Err(io::Error::from(ErrorKind::NotADirectory));

@@ -247,6 +247,7 @@ pub(super) fn put(text: &str) -> Result<(), Failure> {
 }
 
 fn written(mut out: impl Write, text: &str) -> Result<(), Failure> {
+    super::effort::is_done();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::Call(format!("cannot write to standard output: {error}")))
