@@ -194,12 +194,14 @@ pub struct Access {
     pub is_inside: bool,
     /// Whether it is a product that only looks something up.
     pub lookup: Option<Lookup>,
+    /// Whether it is the first of its kernel.
+    pub starts: bool,
 }
 
 impl Access {
     /// Of a computation that is a kernel of its own.
     pub fn alone(operands: usize) -> Access {
-        Access { reads: vec![true; operands], writes: Writes::All, is_inside: false, lookup: None }
+        Access { reads: vec![true; operands], writes: Writes::All, is_inside: false, lookup: None, starts: true }
     }
 }
 
@@ -264,7 +266,8 @@ pub fn accesses(nodes: &[Node], kernels: &[Vec<usize>]) -> Vec<Access> {
                 }
             };
             let lookup = if is_product { lookup(nodes, &members, at) } else { None };
-            accesses[at] = Access { reads, writes, is_inside, lookup };
+            let starts = kernel.first() == Some(&at);
+            accesses[at] = Access { reads, writes, is_inside, lookup, starts };
         }
         // Nothing behind it is written, as in attention, where another product comes last.
         paid.iter().for_each(|(product, _)| accesses[*product].writes = Writes::Nothing);

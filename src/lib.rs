@@ -55,6 +55,7 @@ pub mod einsum;
 pub mod escape;
 mod flow;
 pub mod function;
+pub mod fit;
 pub mod fusion;
 pub mod layout;
 pub mod link;

@@ -1,33 +1,58 @@
-//! `shardc calibrate`: a profile of the machine that this runs on, and what profiles are worth there.
+//! `shardc calibrate`: a profile of the machine that this runs on, or from a table of measurements of any machine, and
+//! what profiles are worth.
 
 use super::arrays::Arrays;
 use super::computed::Data;
 use super::engine::Kind;
 use super::ranks::Ranks;
 use super::{Failure, files, input};
+use crate::collective::CollectiveKind;
 use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
 use crate::dtype::DType;
 use crate::engine::calibrate::{Calibration, MESSAGES, local_work, shifts};
 use crate::engine::measured::{Measured, Spread};
+use crate::fit::products::Peaks;
+use crate::fit::table::TableError;
+use crate::fit::{self, Errors};
 use crate::schedule::{OpKind, Schedule};
 use crate::sim::clock;
 use crate::topology::{Hardware, Topology};
 use crate::units::{Bytes, show_seconds};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("source").required(true).args(["engine", "table"])))]
 pub(super) struct Calibrate {
-    /// What is measured: `mpirun -n 8 shardc calibrate --engine mpi`
+    /// Measure this machine: `mpirun -n 8 shardc calibrate --engine mpi`
     #[arg(long, value_enum)]
-    engine: Kind,
+    engine: Option<Kind>,
+    /// Instead of measuring, read this table: CSV, or what nccl-tests prints; `-` is standard input
+    #[arg(long, value_name = "FILE", requires = "fit")]
+    table: Option<String>,
+    /// What the table has the times of
+    #[arg(long, value_enum, requires = "table")]
+    fit: Option<Fitted>,
+    /// Of the table only lines with this in a column, such as `system=h100_sxm`
+    #[arg(long, value_name = "COLUMN=VALUE", requires = "table", value_parser = only)]
+    only: Vec<(String, String)>,
+    /// The profile whose other figures are kept
+    #[arg(long, value_name = "NAME|FILE.toml", requires = "table", default_value = "h100")]
+    hardware: String,
+    /// Of products: how many units of a device compute side by side, such as the 132 multiprocessors of an H100
+    #[arg(long, value_name = "COUNT", requires = "table", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    units: Option<u32>,
+    /// Its network that was measured; without it, the first
+    #[arg(long, value_name = "NAME", requires = "table")]
+    network: Option<String>,
     /// The profile to write; without it, it is printed
     #[arg(short, long, value_name = "OUT.toml")]
     output: Option<PathBuf>,
     /// Instead of a profile, a table: collectives as this profile predicts them and as they are measured
-    #[arg(long, value_name = "FILE.toml", conflicts_with = "output")]
+    #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["output", "table"])]
     against: Option<String>,
     /// Bytes of the arrays of the table
     #[arg(long, value_name = "BYTES,BYTES,..", value_delimiter = ',', default_values_t = SIZES, requires = "against", value_parser = clap::value_parser!(u64).range(4..=1 << 34))]
@@ -72,9 +97,27 @@ const COLLECTIVES: [Row; 4] = [
     },
 ];
 
+/// What a table has the times of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Fitted {
+    /// Collectives; columns `collective`, `devices`, `bytes`, `us`
+    Collectives,
+    /// Matrix products; columns `m`, `n`, `k`, `dtype`, `us`: of one type, so `--only dtype=bf16` or alike
+    Products,
+}
+
+fn only(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(column, _)| !column.is_empty());
+    let (column, value) = parts.ok_or_else(|| "write a column and its value, such as `system=h100_sxm`".to_owned())?;
+    Ok((column.to_owned(), value.to_owned()))
+}
+
 impl Calibrate {
     pub(super) fn run(&self) -> Result<(), Failure> {
-        if self.engine == Kind::Sim {
+        if let Some((table, fit)) = self.table.as_ref().zip(self.fit) {
+            return self.fit_table(table, fit);
+        }
+        if self.engine == Some(Kind::Sim) {
             return Err(Failure::Call("the simulator takes its times from a profile: write `--engine mpi`".to_owned()));
         }
         let ranks = Ranks::start(None, self.repetitions, TIMEOUT)?;
@@ -84,6 +127,52 @@ impl Calibrate {
             Some(profile) => self.compare(&ranks, &input::hardware(profile)?),
             None => self.measure(&ranks),
         })
+    }
+
+    /// The profile with the constants that a table gives.
+    fn fit_table(&self, table: &str, fitted: Fitted) -> Result<(), Failure> {
+        let input::Source { name, text, .. } = input::source(table)?;
+        let unread = |error: TableError| Failure::Call(format!("{name}: {error}"));
+        let mut hardware = input::hardware(&self.hardware)?;
+        let told = match fitted {
+            Fitted::Collectives => {
+                let fit = fit::collectives::fit(&fit::table::collectives(&text, &self.only).map_err(unread)?);
+                let network = match &self.network {
+                    None => &mut hardware.network,
+                    Some(name) => {
+                        let mut all = std::iter::once(&mut hardware.network).chain(&mut hardware.beyond);
+                        let found = all.find(|network| network.name == *name);
+                        found.ok_or_else(|| Failure::Call(format!("`{}` has no network `{name}`", self.hardware)))?
+                    }
+                };
+                network.measured = fit.measured;
+                let key = |(kind, devices): (CollectiveKind, u32)| format!("{} on {devices} devices", kind.name());
+                errors(&fit.errors, &fit.left_out, key)
+            }
+            Fitted::Products => {
+                let rows = fit::table::products(&text, &self.only).map_err(unread)?;
+                let is_wide = rows.iter().all(|row| row.element > 1);
+                if !is_wide && rows.iter().any(|row| row.element > 1) {
+                    let wanted = "the table has products of several types; choose one, such as `--only dtype=bf16`";
+                    return Err(Failure::Call(wanted.to_owned()));
+                }
+                let units = self.units.ok_or_else(|| {
+                    Failure::Call("say how many units compute side by side, such as `--units 132`".to_owned())
+                })?;
+                let flops = if is_wide { hardware.bf16_flops } else { hardware.int8_flops };
+                let peaks = Peaks { flops, memory: hardware.hbm_bandwidth, units };
+                let fit = fit::products::fit(&rows, peaks);
+                let fit = fit.ok_or_else(|| Failure::Call("the table has no products".to_owned()))?;
+                let products = &mut hardware.products;
+                *(if is_wide { &mut products.bf16 } else { &mut products.int8 }) = Some(fit.products);
+                errors(&fit.errors, &fit.left_out, |rows: u32| format!("{} rows and more", 1u64 << rows))
+            }
+        };
+        let text = format!("{told}{}", hardware.to_toml());
+        match &self.output {
+            Some(path) => files::write(path, &text),
+            None => input::put(&text),
+        }
     }
 
     fn measure(&self, ranks: &Ranks) -> Result<(), Failure> {
@@ -144,6 +233,29 @@ impl Calibrate {
         }
         input::print(&text)
     }
+}
+
+/// How far the constants are off, as comments of a profile.
+fn errors<K: Copy + Ord>(
+    all: &BTreeMap<K, Errors>,
+    left_out: &BTreeMap<K, Errors>,
+    name: impl Fn(K) -> String,
+) -> String {
+    let none = Errors::default();
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let line = |(key, errors): (&K, &Errors)| {
+        let left_out = left_out.get(key).unwrap_or(&none);
+        format!(
+            "# {}: {} times, half within {}, nine of ten within {}, the worst {} off; {} where their size is left out\n",
+            name(*key),
+            errors.count(),
+            percent(errors.percentile(50)),
+            percent(errors.percentile(90)),
+            percent(errors.worst()),
+            percent(left_out.percentile(50)),
+        )
+    };
+    all.iter().map(line).collect()
 }
 
 /// The schedule of a program, proven, on this hardware; none if a method that it asks for is not for its mesh.

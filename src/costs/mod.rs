@@ -12,7 +12,7 @@ pub use floor::{Floor, Unit, floor, floor_of, least_load, units};
 
 use crate::plan::{Cost, Costs, Limit, LocalWork};
 use crate::recipe::Lowering;
-use crate::topology::Topology;
+use crate::topology::{ProductWork, Topology};
 use crate::units::{Bytes, Time};
 use std::borrow::Cow;
 
@@ -50,17 +50,17 @@ impl CostModel {
     }
 }
 
-/// A local computation that takes the longer of its operations and its memory traffic.
+/// A product takes the longer of its operations and its memory traffic.
 fn roofline(work: &LocalWork, topology: &Topology) -> Cost {
-    let compute = topology.scale.at_rate(work.flops, topology.hardware.flops(work.dtype));
-    let memory = traffic(work, topology);
-    if compute >= memory.time { limited(compute, Limit::Compute) } else { memory }
+    let LocalWork { dtype, flops, traffic, shape, starts } = *work;
+    let traffic = u128::from(traffic.0);
+    let took = topology.product_time(ProductWork { is_float: dtype.is_float(), flops, shape, traffic, starts });
+    limited(took.time(), if took.computing >= took.traffic { Limit::Compute } else { Limit::Memory })
 }
 
 /// The time of reading the operands and writing the result.
 fn traffic(work: &LocalWork, topology: &Topology) -> Cost {
-    let time = topology.scale.at_rate(u128::from(work.traffic.0), topology.hardware.hbm_bandwidth);
-    limited(time, Limit::Memory)
+    limited(topology.memory_time(u128::from(work.traffic.0), work.starts).time(), Limit::Memory)
 }
 
 /// Nothing limits what takes no time.

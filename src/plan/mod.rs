@@ -55,6 +55,7 @@ use crate::program::{Program, ValueId};
 use crate::recipe::{Chosen, Flaw, Tuner};
 use crate::sim::usage::{StepUsage, Usage};
 use crate::span::Span;
+use crate::topology::Shape;
 use crate::units::{Bytes, Time};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -118,6 +119,10 @@ pub struct LocalWork {
     pub flops: u128,
     /// Bytes read and written, as [`Access`] has it.
     pub traffic: Bytes,
+    /// The extents of a product; none where rows are looked up, and of what is no product.
+    pub shape: Option<Shape>,
+    /// Whether a kernel starts with it.
+    pub starts: bool,
 }
 
 impl LocalWork {
@@ -154,7 +159,8 @@ impl LocalWork {
         };
         // Integers take the integer unit only among themselves.
         let unit = operands.iter().map(|layout| layout.dtype).max_by_key(|dtype| (dtype.is_float(), dtype.size()));
-        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic }
+        let shape = if access.lookup.is_some() { None } else { Shape::of(einsum, &extents) };
+        LocalWork { dtype: unit.unwrap_or(result.dtype), flops, traffic, shape, starts: access.starts }
     }
 }
 

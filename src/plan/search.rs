@@ -580,11 +580,11 @@ impl<'a> Search<'a> {
         if !self.structure.access(id).is_inside || is_product || asked == Some(node) || is_uncertain {
             return Score::default();
         }
-        self.passing(id, self.space(id).bytes(node, &self.program.mesh))
+        self.passing(id, self.space(id).bytes(node, &self.program.mesh), false)
     }
 
-    /// What it takes that an operand is not passed on inside a kernel: it is read, and the kernel that ends writes what it
-    /// would not. What is uncertain counts for nothing.
+    /// What it takes that an operand is not passed on inside a kernel: it is read, the kernel that ends writes what it
+    /// would not, and another one starts. What is uncertain counts for nothing.
     fn apart(&self, operand: ValueId, node: Node, user: ValueId) -> Score {
         let bytes = |node: Node| self.space(operand).bytes(node, &self.program.mesh);
         // A product may have time to read it meanwhile.
@@ -599,12 +599,15 @@ impl<'a> Search<'a> {
             }
             Some(_) | None => 0,
         };
-        self.passing(operand, read.saturating_add(written))
+        let stays = |id: &&ValueId| self.structure.is_passed_on(**id, user);
+        let starts = self.program.value(user).definition.operands().iter().filter(stays).count() == 1;
+        self.passing(operand, read.saturating_add(written), starts)
     }
 
-    /// What it takes to read or write so many bytes of a value.
-    fn passing(&self, id: ValueId, bytes: u64) -> Score {
-        let work = LocalWork { dtype: self.program.value(id).dtype, flops: 0, traffic: Bytes(bytes) };
+    /// What it takes to read or write so many bytes of a value, in a kernel that starts for it or is there.
+    fn passing(&self, id: ValueId, bytes: u64, starts: bool) -> Score {
+        let dtype = self.program.value(id).dtype;
+        let work = LocalWork { dtype, flops: 0, traffic: Bytes(bytes), shape: None, starts };
         Score::new(self.costs.objective(), self.costs.map(&work), 0).times(self.program.times(id)).of_no_step()
     }
 
@@ -804,7 +807,8 @@ impl<'a> Search<'a> {
         // A lookup is one in some plan.
         let access = Access { lookup: self.structure.access(id).lookup, ..Access::alone(2) };
         let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &whole(id), &program.mesh, &access, |_| 0);
-        let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), ..work };
+        let share =
+            LocalWork { flops: work.flops / devices, traffic: Bytes(0), shape: None, starts: false, ..work };
         (share.flops * u128::from(program.times(id)), self.costs.product(&share).time * program.times(id))
     }
 

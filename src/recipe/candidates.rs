@@ -10,6 +10,7 @@ use crate::collective::CollectiveKind;
 use crate::mesh::{Axes, Wiring};
 use crate::method::{Family, Method};
 use crate::schedule::methods::{self, Borrowed, Destination, Multiport, Quad};
+use crate::topology::Topology;
 use std::collections::BTreeSet;
 
 /// More chunks of all axes at once are not tried.
@@ -49,6 +50,35 @@ impl<'c> Candidate<'c> {
     }
 }
 
+/// Whether libraries have a method for it that does not depend on the machine's links.
+fn in_libraries(kind: CollectiveKind) -> bool {
+    match kind {
+        CollectiveKind::AllGather
+        | CollectiveKind::ReduceScatter
+        | CollectiveKind::AllReduce
+        | CollectiveKind::AllToAll => true,
+        CollectiveKind::Permute
+        | CollectiveKind::Reshard
+        | CollectiveKind::Broadcast
+        | CollectiveKind::Slice
+        | CollectiveKind::Open => false,
+    }
+}
+
+/// The methods that the library of the machine has for a collective along a run; none where all are chosen from.
+fn library(topology: &Topology, kind: CollectiveKind, run: Axes) -> Vec<Method> {
+    let (Some(axis), true) = (run.last(), in_libraries(kind)) else { return Vec::new() };
+    let (wiring, size) = (topology.links(run).wiring, run.group_size(&topology.mesh));
+    let usual = methods::candidates(kind, wiring, size);
+    let own = &topology.network(topology.mesh.physical(axis)).methods;
+    let takes = |method: &Method| usual.contains(method) || methods::takes(*method, kind, wiring, size);
+    match own.iter().copied().filter(takes).collect::<Vec<_>>() {
+        // Two devices have one way, whatever it is called.
+        own if !own.is_empty() && size == 2 => usual.into_iter().take(1).collect(),
+        own => own,
+    }
+}
+
 impl Tuner<'_> {
     /// All that is worth a try, the simplest first.
     pub(super) fn candidates<'p>(&self, problem: &'p Problem) -> Result<Vec<Candidate<'p>>, Flaw> {
@@ -66,7 +96,12 @@ impl Tuner<'_> {
             [(run, dim)] => self.along(problem, *run, *dim)?,
             _ => vec![Candidate::once(self.staged(problem)?)],
         };
-        if problem.asked.is_none() && !self.fewest_operations && !runs.is_empty() {
+        // A library has its methods along one axis, and sends directly over any.
+        let library = runs.iter().flat_map(|(run, _)| library(&self.topology, problem.kind, *run)).collect::<Vec<_>>();
+        if problem.asked.is_none() && library.contains(&Method::Direct) && !self.fewest_operations {
+            all.extend(self.exchanged_at_once(problem, &runs));
+        }
+        if problem.asked.is_none() && library.is_empty() && !self.fewest_operations && !runs.is_empty() {
             if self.scatters(problem, &runs) {
                 all.push(Candidate::once(self.in_turn(problem)?));
             }
@@ -105,11 +140,14 @@ impl Tuner<'_> {
         if kind != CollectiveKind::Broadcast && topology.hardware.broadcast_limit.is_some_and(|limit| bytes > limit.0) {
             candidates.retain(|method| !matches!(method, Method::Broadcast | Method::LineBroadcast));
         }
+        let library = library(topology, kind, run);
         if let Some(method) = problem.asked {
-            if !candidates.contains(&method) {
+            if !candidates.contains(&method) && !methods::takes(method, kind, wiring, size) {
                 return Err(Flaw::Method { method, kind, axis: axis(), wiring, size, candidates });
             }
             candidates = vec![method];
+        } else if !library.is_empty() {
+            candidates = library;
         }
         candidates.retain(|method| {
             let depth = match (method, wiring) {

@@ -1,11 +1,14 @@
 //! Hardware profiles: what a chip computes, remembers and sends in a second.
 
 use super::engines::Engines;
+use super::measured::Measured;
+use super::products::Products;
 use super::quantity;
 use crate::characters;
 use crate::dtype::DType;
 use crate::fusion::Fusion;
 use crate::mesh::Wiring;
+use crate::method::Method;
 use crate::units::{Bytes, Rate};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -118,6 +121,14 @@ pub struct Network {
     /// Who has a port.
     #[serde(default)]
     pub attached: Attachment,
+    /// The methods that the machine's library has on it: only these are chosen for the collectives that any of them does,
+    /// unless a program asks for another one. All, if it names none.
+    #[serde(default, deserialize_with = "methods")]
+    pub methods: Vec<Method>,
+    /// How long messages take, where that was measured: it stands for `one_way`, `hop_latency`, `message_overhead` and the
+    /// hop rule.
+    #[serde(default)]
+    pub measured: Vec<Measured>,
 }
 
 /// What it costs a device to add, slice and assemble blocks.
@@ -129,6 +140,18 @@ pub enum LocalMoves {
     Free,
     /// The bytes that are read and written, at the rate of the memory.
     Memory,
+}
+
+/// What was measured of the products of each unit of arithmetic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredProducts {
+    /// Of floats.
+    #[serde(default)]
+    pub bf16: Option<Products>,
+    /// Of integers.
+    #[serde(default)]
+    pub int8: Option<Products>,
 }
 
 /// A machine.
@@ -171,6 +194,13 @@ pub struct Hardware {
     /// Which local computations run as one kernel.
     #[serde(default)]
     pub fusion: Fusion,
+    /// From when the operands of a kernel are there until it computes something, in picoseconds; of products, theirs if
+    /// it was measured.
+    #[serde(default, deserialize_with = "quantity::time")]
+    pub kernel_start: u64,
+    /// How long products take, where that was measured: it stands for the rates of operations and of memory.
+    #[serde(default)]
+    pub products: MeasuredProducts,
     /// What runs beside what on a device.
     #[serde(default)]
     pub engines: Engines,
@@ -195,15 +225,24 @@ fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
     Ok(name)
 }
 
+/// By their names.
+fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Method>, D::Error> {
+    let names: Vec<String> = Vec::deserialize(deserializer)?;
+    let method = |name: String| Method::from_name(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no method")));
+    names.into_iter().map(method).collect()
+}
+
 impl Hardware {
-    /// The same machine with another least time of a hop on all networks, in picoseconds, and no overhead of messages;
-    /// with none, as it is.
+    /// The same machine with another least time of a hop on all networks, in picoseconds, and without anything that was
+    /// measured, overheads of messages and starts of kernels; with none, as it is.
     #[must_use]
     pub fn with_latency(mut self, latency: Option<u64>) -> Hardware {
         if let Some(latency) = latency {
             for network in std::iter::once(&mut self.network).chain(&mut self.beyond) {
                 (network.hop_latency, network.message_overhead) = (latency, 0);
+                network.measured.clear();
             }
+            (self.kernel_start, self.products) = (0, MeasuredProducts::default());
         }
         self
     }
@@ -219,7 +258,9 @@ impl Hardware {
     /// All that it does in a second: computing, memory, and links.
     pub fn rates(&self) -> impl Iterator<Item = Rate> {
         let links = self.networks().map(|network| network.one_way);
-        [self.hbm_bandwidth, self.bf16_flops, self.int8_flops].into_iter().chain(links)
+        let products = [&self.products.bf16, &self.products.int8].into_iter().flatten();
+        let products = products.flat_map(|products| products.rates().collect::<Vec<_>>());
+        [self.hbm_bandwidth, self.bf16_flops, self.int8_flops].into_iter().chain(links).chain(products)
     }
 
     /// Operations a second on elements of this type.

@@ -7,13 +7,17 @@ pub mod closed_form;
 mod detour;
 pub mod engines;
 mod hardware;
+mod measured;
+mod products;
 mod profile;
 mod quantity;
 pub mod routes;
 
 pub use closed_form::{ClosedForm, Limit};
 pub use engines::{EngineId, Engines, EnginesError, Work};
-pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
+pub use hardware::{Attachment, Hardware, HopRule, LocalMoves, MeasuredProducts, Network, SwitchKind, WiringRule};
+pub use measured::{Measured, Messages, Protocol, Traffic};
+pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
@@ -65,6 +69,8 @@ pub struct AxisLinks {
     pub hop_latency: Time,
     /// Added to every message once.
     pub message_overhead: Time,
+    /// The place of the measured figures that hold, among those of the network.
+    measured: Option<usize>,
     /// How many links lie between neighbours: 1, or more on a major part of an axis, where so many groups share each
     /// link.
     pub apart: u32,
@@ -191,12 +197,30 @@ impl Topology {
         if links > Self::MOST_LINKS {
             return Err(TopologyError::TooManyLinks { links });
         }
-        let states: BTreeSet<LinkState> = degraded.iter().map(|link| link.state).collect();
-        let slower =
-            hardware.networks().cartesian_product(&states).filter_map(|(on, state)| part_of(on.one_way, *state));
-        let scale = TimeScale::for_rates(hardware.rates().chain(slower))
-            .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
         let networks = machine.axes().iter().map(|axis| network_of(axis, &hardware)).collect::<Result<Vec<_>, _>>()?;
+        // Of each network, how many devices of the mesh are joined by it, and what was measured for so many.
+        let measured: Vec<Option<usize>> = hardware
+            .networks()
+            .enumerate()
+            .map(|(place, network)| {
+                let own = machine.axes().iter().zip(&networks).filter(|(_, (other, _))| *other == place);
+                let devices = own.map(|(axis, _)| u64::from(axis.size)).product();
+                let of = Measured::of(&network.measured, devices)?;
+                network.measured.iter().position(|entry| entry == of)
+            })
+            .collect();
+        let entry = |network: &Network, place: usize| measured[place].map(|entry| network.measured[entry].clone());
+        let states: BTreeSet<LinkState> = degraded.iter().map(|link| link.state).collect();
+        let rates: Vec<Rate> = hardware
+            .networks()
+            .enumerate()
+            .map(|(place, network)| entry(network, place).map_or(network.one_way, |measured| measured.one_way()))
+            .collect();
+        let slower = rates.iter().cartesian_product(&states).filter_map(|(rate, state)| part_of(*rate, *state));
+        let protocols = hardware.networks().enumerate().filter_map(|(place, network)| entry(network, place));
+        let protocols = protocols.flat_map(|measured| measured.rates().collect::<Vec<_>>());
+        let scale = TimeScale::for_rates(hardware.rates().chain(slower).chain(protocols))
+            .map_err(|_| TopologyError::NoCommonTick { hardware: hardware.name.clone() })?;
         let axes = machine
             .axes()
             .iter()
@@ -206,6 +230,10 @@ impl Topology {
                 let beside = machine.axes().iter().zip(&networks).filter(|(_, (other, _))| other == place);
                 let sizes: Vec<u32> = beside.map(|(axis, _)| axis.size).collect();
                 let declared = axis.wiring.unwrap_or_else(|| network.wiring.of(&sizes, axis.size));
+                let figures = entry(network, *place);
+                let figures = figures.as_ref();
+                let latency = figures.map_or(network.hop_latency, Measured::least_latency);
+                let overhead = figures.map_or(network.message_overhead, |_| 0);
                 AxisLinks {
                     wiring: physical(declared, axis.size),
                     declared,
@@ -214,9 +242,10 @@ impl Topology {
                     port: id,
                     per_node: network.attached == Attachment::Node,
                     sharers: 1,
-                    one_way: network.one_way,
-                    hop_latency: scale.picoseconds(network.hop_latency),
-                    message_overhead: scale.picoseconds(network.message_overhead),
+                    one_way: rates[*place],
+                    hop_latency: scale.picoseconds(latency),
+                    message_overhead: scale.picoseconds(overhead),
+                    measured: measured[*place],
                     apart: 1,
                 }
             })
@@ -282,6 +311,13 @@ impl Topology {
     /// The network that an axis lies over.
     pub fn network(&self, axis: AxisId) -> &Network {
         self.hardware.networks().nth(self.links(axis).network).expect("looked up when the topology was made")
+    }
+
+    /// What was measured of messages over the links of an axis of [`Topology::machine`], if that was.
+    pub fn measured(&self, axis: AxisId) -> Option<&Measured> {
+        let links = self.axes[axis.index()];
+        let network = self.hardware.networks().nth(links.network)?;
+        network.measured.get(links.measured?)
     }
 
     /// How many devices of a node share a link of this axis, if all of them use it.

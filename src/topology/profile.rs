@@ -2,6 +2,8 @@
 
 use super::engines::{Engines, Work};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
+use super::measured::{Measured, MeasuredDocument, Messages, Protocol};
+use super::products::{Products, ProductsDocument, Tile};
 use crate::escape::toml_value;
 use crate::fusion::Fusion;
 use crate::units::{Bytes, Rate};
@@ -9,6 +11,7 @@ use crate::{amount, characters};
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the compiler, by name.
@@ -110,8 +113,14 @@ fn read(text: &str) -> Result<Hardware, ProfileError> {
         span: error.span().map(SourceSpan::from),
     })?;
     let twice = hardware.networks().map(|network| network.name.clone()).duplicates().next();
-    match twice {
-        Some(name) => Err(ProfileError { message: format!("two networks are called `{name}`"), span: None }),
+    let twice = twice.map(|name| format!("two networks are called `{name}`"));
+    let (floats, integers) = (&hardware.products.bf16, &hardware.products.int8);
+    let products = [("bf16_flops", floats, hardware.bf16_flops), ("int8_flops", integers, hardware.int8_flops)];
+    let flaw = products
+        .into_iter()
+        .find_map(|(field, products, peak)| products.as_ref()?.flaw(field, peak, hardware.hbm_bandwidth));
+    match twice.or(flaw) {
+        Some(message) => Err(ProfileError { message, span: None }),
         None => Ok(hardware),
     }
 }
@@ -128,6 +137,7 @@ fn write(hardware: &Hardware) -> String {
         ("hop_rule", toml_value(&hardware.hop_rule)),
         ("local_moves", toml_value(&hardware.local_moves)),
         ("fusion", toml_value(&hardware.fusion)),
+        ("kernel_start", time(hardware.kernel_start)),
     ];
     let limit = hardware.broadcast_limit.map(|limit| ("broadcast_limit", toml_value(&limit)));
     let mut text = lines(fields.into_iter().chain(limit));
@@ -138,16 +148,27 @@ fn write(hardware: &Hardware) -> String {
         let names = engines.names().iter().map(String::as_str);
         text += &format!("\n[engines]\n{}", lines(names.zip(engines.ids().map(runs))));
     }
-    text += &format!("\n[network]\n{}", network_text(&hardware.network));
+    let products = [("bf16", &hardware.products.bf16), ("int8", &hardware.products.int8)];
+    for (unit, products) in products.into_iter().filter_map(|(unit, products)| Some((unit, products.as_ref()?))) {
+        text += &format!("\n[products.{unit}]\n{}", products_text(products));
+    }
+    text += &format!("\n[network]\n{}", network_text(&hardware.network, "network"));
     for network in &hardware.beyond {
-        text += &format!("\n[[beyond]]\n{}", network_text(network));
+        text += &format!("\n[[beyond]]\n{}", network_text(network, "beyond"));
     }
     text
 }
 
-fn network_text(network: &Network) -> String {
-    let time = |picoseconds| toml_value(&amount::exact(picoseconds, &amount::TIME));
-    lines([
+/// Picoseconds with their unit.
+fn time(picoseconds: u64) -> String {
+    toml_value(&amount::exact(picoseconds, &amount::TIME))
+}
+
+/// - `table`: the one that the fields are of.
+fn network_text(network: &Network, table: &str) -> String {
+    let methods: Vec<&str> = network.methods.iter().map(|method| method.name()).collect();
+    let methods = (!methods.is_empty()).then(|| ("methods", toml_value(&methods)));
+    let fields = [
         ("name", toml_value(&network.name)),
         ("one_way", toml_value(&network.one_way)),
         ("hop_latency", time(network.hop_latency)),
@@ -155,6 +176,44 @@ fn network_text(network: &Network) -> String {
         ("wiring", toml_value(&network.wiring)),
         ("switch", toml_value(&network.switch)),
         ("attached", toml_value(&network.attached)),
+    ];
+    let mut text = lines(fields.into_iter().chain(methods));
+    for measured in &network.measured {
+        text += &format!("\n[[{table}.measured]]\n{}", measured_text(measured));
+    }
+    text
+}
+
+fn measured_text(measured: &Measured) -> String {
+    lines([
+        ("devices", measured.devices.to_string()),
+        ("collectives", messages_text(&measured.collectives)),
+        ("exchanges", messages_text(&measured.exchanges)),
+    ])
+}
+
+fn messages_text(messages: &Messages) -> String {
+    format!("{{ start = {}, protocols = {} }}", time(messages.start), protocols_text(&messages.protocols))
+}
+
+fn protocols_text(protocols: &[Protocol]) -> String {
+    let protocol =
+        |one: &Protocol| format!("{{ latency = {}, one_way = {} }}", time(one.latency), toml_value(&one.one_way));
+    format!("[{}]", protocols.iter().map(protocol).join(", "))
+}
+
+fn products_text(products: &Products) -> String {
+    let tile = |tile: &Tile| {
+        format!("{{ rows = {}, columns = {}, flops = {} }}", tile.rows, tile.columns, toml_value(&tile.flops))
+    };
+    lines([
+        ("units", products.units.to_string()),
+        ("start", time(products.start)),
+        ("wave", time(products.wave)),
+        ("cut", time(products.cut)),
+        ("parts", toml_value(&products.parts)),
+        ("memory", protocols_text(&products.memory)),
+        ("tiles", format!("[{}]", products.tiles.iter().map(tile).join(", "))),
     ])
 }
 
@@ -178,6 +237,9 @@ pub struct ProfileDocument {
     local_moves: LocalMoves,
     /// Which local computations run as one kernel.
     fusion: Fusion,
+    kernel_start_ps: u64,
+    /// By the unit of arithmetic.
+    products: BTreeMap<&'static str, ProductsDocument>,
     /// Bytes up to which a broadcast is taken, where there is such a limit.
     broadcast_limit: Option<Bytes>,
     engines: Vec<EngineDocument>,
@@ -203,6 +265,9 @@ struct NetworkDocument {
     wiring: WiringRule,
     switch: SwitchKind,
     attached: Attachment,
+    /// The methods of its library; empty where all are chosen from.
+    methods: Vec<&'static str>,
+    measured: Vec<MeasuredDocument>,
 }
 
 /// The document of a profile.
@@ -213,7 +278,9 @@ fn document(hardware: &Hardware) -> ProfileDocument {
         .collect();
     let networks = hardware.networks().cloned().map(NetworkDocument::from).collect();
     let Hardware { name, description, bf16_flops, int8_flops, hbm_bytes, hbm_bandwidth, .. } = hardware.clone();
-    let Hardware { hop_rule, local_moves, fusion, broadcast_limit, .. } = *hardware;
+    let Hardware { hop_rule, local_moves, fusion, broadcast_limit, kernel_start, .. } = *hardware;
+    let products = [("bf16", &hardware.products.bf16), ("int8", &hardware.products.int8)];
+    let products = products.into_iter().filter_map(|(unit, products)| Some((unit, products.as_ref()?.into()))).collect();
     ProfileDocument {
         name,
         description,
@@ -224,6 +291,8 @@ fn document(hardware: &Hardware) -> ProfileDocument {
         hop_rule,
         local_moves,
         fusion,
+        kernel_start_ps: kernel_start,
+        products,
         broadcast_limit,
         engines,
         networks,
@@ -232,9 +301,21 @@ fn document(hardware: &Hardware) -> ProfileDocument {
 
 impl From<Network> for NetworkDocument {
     fn from(network: Network) -> NetworkDocument {
-        let Network { name, one_way, hop_latency, message_overhead, wiring, switch, attached } = network;
+        let Network { name, one_way, hop_latency, message_overhead, wiring, switch, attached, .. } = network;
         let (hop_latency_ps, message_overhead_ps) = (hop_latency, message_overhead);
-        NetworkDocument { name, one_way, hop_latency_ps, message_overhead_ps, wiring, switch, attached }
+        let methods = network.methods.iter().map(|method| method.name()).collect();
+        let measured = network.measured.iter().map(MeasuredDocument::from).collect();
+        NetworkDocument {
+            name,
+            one_way,
+            hop_latency_ps,
+            message_overhead_ps,
+            wiring,
+            switch,
+            attached,
+            methods,
+            measured,
+        }
     }
 }
 

@@ -76,6 +76,13 @@ pub fn candidates(kind: CollectiveKind, wiring: Wiring, n: u64) -> Vec<Method> {
     }
 }
 
+/// Whether a method that is none of the [`candidates`] does a collective all the same: a ring over a switch, in which no
+/// message is faster than others, as libraries have it.
+pub fn takes(method: Method, kind: CollectiveKind, wiring: Wiring, n: u64) -> bool {
+    let gathers = [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce];
+    method == Method::ClockwiseRing && wiring == Wiring::Switch && gathers.contains(&kind) && n >= 2
+}
+
 /// The methods that gather, and reduce by the same way.
 fn gathers(wiring: Wiring, n: u64) -> Vec<Method> {
     match wiring {

@@ -8,6 +8,7 @@
 
 use super::clocks::HopTime;
 use super::cost::{bytes_of, compute_time, written};
+use super::messages::{self, Part};
 use super::record::{MOST_USES, Record, Resource, Use};
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::fusion::Access;
@@ -45,6 +46,8 @@ enum Event {
     Idle(usize),
     /// A job ends.
     Ends(usize),
+    /// The kernel of a message has started.
+    Starts(usize),
 }
 
 /// A link or an engine.
@@ -72,6 +75,8 @@ pub(super) struct Arrival<'a> {
     schedule: Verified<'a>,
     /// Of the members of kernels.
     access: BTreeMap<OpId, Access>,
+    /// What the messages of each operation are part of; empty where that makes no difference.
+    parts: Vec<Part>,
     topology: &'a Topology,
     blocks: Vec<Blocks>,
     jobs: Vec<Option<Job>>,
@@ -96,6 +101,7 @@ impl<'a> Arrival<'a> {
         let mut arrival = Arrival {
             schedule,
             access: schedule.accesses(),
+            parts: messages::parts(schedule, topology),
             topology,
             blocks: Vec::new(),
             jobs: Vec::new(),
@@ -164,6 +170,10 @@ impl<'a> Arrival<'a> {
                         self.call(server);
                     }
                     Event::Ends(job) => self.ends(job, now)?,
+                    Event::Starts(job) => {
+                        let turn = self.jobs[job].as_ref().expect("a job that starts has not ended").turn;
+                        self.candidates.insert(turn, job);
+                    }
                 }
             }
             self.serve(now);
@@ -244,13 +254,20 @@ impl<'a> Arrival<'a> {
         let (topology, bytes) = (self.topology, self.blocks[turn.1].bytes);
         let links = topology.axes[topology.link(hop.link).axis.index()];
         let rate = topology.rate(hop.link).unwrap_or(links.one_way);
-        let time = HopTime::new(topology.hardware.hop_rule, topology.scale, &links, rate, bytes);
+        let part = self.parts.get(turn.1).copied();
+        let time = HopTime::new(topology, topology.link(hop.link).axis, rate, bytes, part);
         let mut needs = vec![Resource::Link(hop.link)];
         needs.extend(hop.port_in.map(Resource::Link));
         let engine = self.engine(OpId::new(turn.1));
         needs.extend(sender.zip(engine).map(|(sender, engine)| Resource::Engine(sender, engine)));
         let (busy, takes) = (time.busy(sender.is_some()), time.transit(sender.is_some()));
-        self.wants(Job { turn, message: Some((walk, hop)), needs, bytes, busy, takes });
+        let start = if sender.is_some() { time.start() } else { Time::ZERO };
+        let turn = (turn.0 + start, turn.1, turn.2, turn.3);
+        let place = self.job(Job { turn, message: Some((walk, hop)), needs, bytes, busy, takes });
+        match start == Time::ZERO {
+            true => drop(self.candidates.insert(turn, place)),
+            false => self.events.push(Reverse((turn.0, Event::Starts(place)))),
+        }
         true
     }
 
@@ -264,14 +281,15 @@ impl<'a> Arrival<'a> {
         let there = read.filter(|((operand, _), _)| self.blocks[operand.index()].there[device.index()]);
         let read = there.fold(0u128, |read, ((_, bytes), _)| read.saturating_add(bytes));
         let written = u128::from(written(&self.schedule, operation, &access));
-        let cost = compute_time(self.topology, operation, &blocks, access.lookup, (read, written));
+        let cost = compute_time(self.topology, operation, &blocks, &access, (read, written));
         if cost == Time::ZERO {
             self.spans(id, now, now);
             return true;
         }
         let needs = self.engine(id).map(|engine| Resource::Engine(device, engine)).into_iter().collect();
         let turn = (now, id.index(), 0, device);
-        self.wants(Job { turn, message: None, needs, bytes: Bytes(0), busy: cost, takes: cost });
+        let place = self.job(Job { turn, message: None, needs, bytes: Bytes(0), busy: cost, takes: cost });
+        self.candidates.insert(turn, place);
         false
     }
 
@@ -279,15 +297,15 @@ impl<'a> Arrival<'a> {
         self.schedule.operation(id).kind.properties().work.and_then(|work| self.topology.hardware.engines.of(work))
     }
 
-    /// A job is ready.
-    fn wants(&mut self, job: Job) {
-        let (turn, place) = (job.turn, self.free.pop().unwrap_or(self.jobs.len()));
+    /// The place of a new job.
+    fn job(&mut self, job: Job) -> usize {
+        let place = self.free.pop().unwrap_or(self.jobs.len());
         if place == self.jobs.len() {
             self.jobs.push(Some(job));
         } else {
             self.jobs[place] = Some(job);
         }
-        self.candidates.insert(turn, place);
+        place
     }
 
     /// The first of those that wait for a server could begin.

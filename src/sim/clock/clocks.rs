@@ -1,15 +1,18 @@
 //! The links and the engines of devices: until when each is busy.
 
+use super::messages::Part;
 use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{Interval, LinkLoad, Order, Timing};
-use crate::mesh::DeviceId;
-use crate::topology::{AxisLinks, EngineId, Hop, HopRule, LinkId, Topology};
-use crate::units::{Bytes, Rate, Time, TimeScale};
+use crate::mesh::{AxisId, DeviceId};
+use crate::topology::{EngineId, Hop, HopRule, LinkId, Topology};
+use crate::units::{Bytes, Rate, Time};
 
 /// How long the hops of a message of a certain size take over some links that are alike.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HopTime {
+    /// From when its block is there until its first hop can begin: a kernel starts.
+    start: Time,
     /// For how long the link is busy.
     busy: Time,
     /// From the start until the whole message is there.
@@ -19,16 +22,32 @@ pub(super) struct HopTime {
 }
 
 impl HopTime {
-    /// For messages of `bytes` over links of this rate along an axis; where links are shared, for as many messages one after the other.
-    pub(super) fn new(rule: HopRule, scale: TimeScale, links: &AxisLinks, rate: Rate, bytes: Bytes) -> HopTime {
+    /// For messages of `bytes` over links of this rate along an axis of the machine; where links are shared, for as many
+    /// messages one after the other.
+    ///
+    /// - `part`: what they are part of, where that makes a difference.
+    pub(super) fn new(topology: &Topology, axis: AxisId, rate: Rate, bytes: Bytes, part: Option<Part>) -> HopTime {
+        let (scale, links) = (topology.scale, &topology.axes[axis.index()]);
         let bandwidth = scale.at_rate(u128::from(bytes.0), rate);
-        let (busy, transit) = match rule {
-            HopRule::Larger => (bandwidth.max(links.hop_latency), bandwidth.max(links.hop_latency)),
-            HopRule::Sum => (bandwidth, links.hop_latency + bandwidth),
+        let measured = topology.measured(axis).zip(part).map(|(of, part)| (of.messages(part.traffic), part));
+        let start = measured.filter(|(_, part)| part.starts).map_or(0, |(messages, _)| messages.start);
+        let (busy, transit) = match (measured, topology.hardware.hop_rule) {
+            (Some((messages, _)), _) => {
+                let busy = bandwidth.max(scale.at_rate(u128::from(bytes.0), messages.one_way()));
+                (busy, busy.max(messages.transit(scale, bytes.0)))
+            }
+            (None, HopRule::Larger) => (bandwidth.max(links.hop_latency), bandwidth.max(links.hop_latency)),
+            (None, HopRule::Sum) => (bandwidth, links.hop_latency + bandwidth),
         };
         let others = links.sharers - 1;
         let overhead = links.message_overhead * links.sharers;
-        HopTime { busy: busy * links.sharers, transit: busy * others + transit, overhead }
+        let start = scale.picoseconds(start);
+        HopTime { start, busy: busy * links.sharers, transit: busy * others + transit, overhead }
+    }
+
+    /// From when its block is there until a message can leave its sender.
+    pub(super) fn start(self) -> Time {
+        self.start
     }
 
     /// For how long the link is busy with a message, which it may be the first one to carry.
@@ -133,6 +152,7 @@ impl Clocks {
         let free = hop.port_in.map_or(free, |port| free.max(self.link_free(port)));
         self.classes.meet(hop.link, hop.link);
         hop.port_in.into_iter().for_each(|port| self.classes.meet(port, port));
+        let ready = if is_first { ready + time.start() } else { ready };
         let start = ready.max(free);
         self.occupy(hop.link, start, busy, bytes, 1);
         if let Some(port) = hop.port_in {

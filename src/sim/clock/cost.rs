@@ -2,42 +2,43 @@
 
 use crate::fusion::{Access, Lookup};
 use crate::schedule::{OpId, OpKind, Operation, Reach, Schedule};
-use crate::topology::{LocalMoves, Topology};
+use crate::topology::{LocalMoves, ProductWork, Shape, Topology};
 use crate::units::Time;
 
 /// The time of the computing that an operation does on a device.
 ///
 /// - `(read, written)`: bytes of operands that are there and come from memory, and of the result that go there.
 ///
-/// A product takes the longer of its operations and its memory traffic; an elementwise function its memory traffic.
+/// A product takes the longer of its operations and its memory traffic; an elementwise function its memory traffic. The
+/// first of a kernel takes its start as well.
 pub(super) fn compute_time(
     topology: &Topology,
     operation: &Operation,
     operands: &[&Operation],
-    lookup: Option<Lookup>,
+    access: &Access,
     (read, written): (u128, u128),
 ) -> Time {
-    let memory = |bytes: u128| topology.scale.at_rate(bytes, topology.hardware.hbm_bandwidth);
-    let traffic = memory(read.saturating_add(written));
-    let moved = |time: Time| match topology.hardware.local_moves {
+    let traffic = read.saturating_add(written);
+    let memory = |bytes: u128| topology.memory_time(bytes, false).time();
+    let moved = |bytes: u128| match topology.hardware.local_moves {
         LocalMoves::Free => Time::ZERO,
-        LocalMoves::Memory => time,
+        LocalMoves::Memory => memory(bytes),
     };
     match &operation.kind {
         kind if kind.properties().reach != Reach::Own => Time::ZERO,
         OpKind::MatMul { einsum } => {
             let extents: Vec<Vec<u64>> = operands.iter().map(|operand| operand.extents.clone()).collect();
-            let rate = topology.hardware.flops(operation.dtype);
-            let flops = match lookup {
-                Some(lookup) => lookup.flops(einsum, &extents),
-                None => einsum.flops(&extents),
+            let (flops, shape) = match access.lookup {
+                Some(lookup) => (lookup.flops(einsum, &extents), None),
+                None => (einsum.flops(&extents), Shape::of(einsum, &extents)),
             };
-            topology.scale.at_rate(flops, rate).max(traffic)
+            let (is_float, starts) = (operation.dtype.is_float(), access.starts);
+            topology.product_time(ProductWork { is_float, flops, shape, traffic, starts }).time()
         }
         // Of the operand only what is kept is read.
-        OpKind::Slice { .. } => moved(memory(written.saturating_mul(2))),
+        OpKind::Slice { .. } => moved(written.saturating_mul(2)),
         OpKind::Add { .. } | OpKind::Assemble { .. } | OpKind::Mask { .. } => moved(traffic),
-        _ => traffic,
+        _ => topology.memory_time(traffic, access.starts).time(),
     }
 }
 

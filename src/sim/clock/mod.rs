@@ -20,6 +20,7 @@
 mod arrival;
 mod clocks;
 mod cost;
+mod messages;
 mod orbit;
 mod record;
 mod run;

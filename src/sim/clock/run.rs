@@ -2,6 +2,7 @@
 
 use super::clocks::{Clocks, Engine, HopTime, Leaves};
 use super::cost::{bytes_of, compute_time, written};
+use super::messages::{self, Part};
 use super::orbit::Classes;
 use super::record::{Log, Record};
 use super::{ClockError, Interval, Timing};
@@ -39,6 +40,8 @@ pub(super) struct Run<'a> {
     ready: Vec<Option<Vec<Time>>>,
     /// Of the members of kernels.
     access: BTreeMap<OpId, Access>,
+    /// What the messages of each operation are part of; empty where that makes no difference.
+    parts: Vec<Part>,
     /// How many uses of each operation are still to come; then its times are forgotten.
     uses: Vec<usize>,
     /// Lists of times that are free to be used again.
@@ -107,6 +110,7 @@ impl<'a> Run<'a> {
             clocks: Clocks::new(topology, classes),
             ready: Vec::new(),
             access: schedule.accesses(),
+            parts: messages::parts(schedule, topology),
             uses,
             spare: Vec::new(),
             messages: Vec::new(),
@@ -201,10 +205,14 @@ impl<'a> Run<'a> {
             Reach::Own => Ok(self.each_device(id, operands)),
             Reach::Sent(sources, route) => {
                 let route_error = |route| ClockError::Route { operation: id, route };
-                self.shuffle(operands[0], sources, route, engine, bytes).map_err(route_error)
+                let part = self.parts.get(id.index()).copied();
+                self.shuffle(operands[0], (sources, route), engine, bytes, part).map_err(route_error)
             }
             Reach::Gathered(_) if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
-            Reach::Gathered(axes) => Ok(self.all_gather(operands[0], axes, engine, bytes)),
+            Reach::Gathered(axes) => {
+                let part = self.parts.get(id.index()).copied();
+                Ok(self.all_gather(operands[0], axes, engine, bytes, part))
+            }
         }
     }
 
@@ -246,7 +254,7 @@ impl<'a> Run<'a> {
                 }
             }
             let cost = known.filter(|(bytes, _)| *bytes == read).map_or_else(
-                || compute_time(self.topology, operation, &blocks, access.lookup, (read, written)),
+                || compute_time(self.topology, operation, &blocks, &access, (read, written)),
                 |(_, cost)| cost,
             );
             known = Some((read, cost));
@@ -263,10 +271,10 @@ impl<'a> Run<'a> {
     fn shuffle(
         &mut self,
         operand: OpId,
-        sources: &Sources,
-        route: Route,
+        (sources, route): (&Sources, Route),
         engine: Option<EngineId>,
         bytes: Bytes,
+        part: Option<Part>,
     ) -> Result<Times, crate::topology::RouteError> {
         let mut times = self.nowhere();
         let mut messages = std::mem::take(&mut self.messages);
@@ -290,23 +298,20 @@ impl<'a> Run<'a> {
                 ready,
             });
         }
-        self.deliver(&mut messages, bytes, &mut times);
+        self.deliver(&mut messages, bytes, part, &mut times);
         self.messages = messages;
         Ok(times)
     }
 
     /// Takes all messages hop by hop to their destinations.
-    fn deliver(&mut self, messages: &mut Vec<Message>, bytes: Bytes, times: &mut Times) {
+    fn deliver(&mut self, messages: &mut Vec<Message>, bytes: Bytes, part: Option<Part>, times: &mut Times) {
         let (topology, clocks) = (self.topology, &mut self.clocks);
-        let rule = topology.hardware.hop_rule;
-        let hop_times: Vec<HopTime> =
-            topology.axes.iter().map(|links| HopTime::new(rule, topology.scale, links, links.one_way, bytes)).collect();
+        let hop_time = |axis: AxisId, rate| HopTime::new(topology, axis, rate, bytes, part);
+        let all = topology.machine.axis_ids().zip(&topology.axes);
+        let hop_times: Vec<HopTime> = all.map(|(axis, links)| hop_time(axis, links.one_way)).collect();
         let slower: BTreeMap<LinkId, HopTime> = topology
             .degraded()
-            .filter_map(|(link, _)| {
-                let links = topology.axes[topology.link(link).axis.index()];
-                Some((link, HopTime::new(rule, topology.scale, &links, topology.rate(link)?, bytes)))
-            })
+            .filter_map(|(link, _)| Some((link, hop_time(topology.link(link).axis, topology.rate(link)?))))
             .collect();
         let mut first = true;
         while !messages.is_empty() {
@@ -331,7 +336,14 @@ impl<'a> Run<'a> {
 
     /// A gather kept as one operation: each group waits for its members and for its links, and has them to itself
     /// for the time of the closed form on the real wiring, or that in which a device sends its part by its engine.
-    fn all_gather(&mut self, operand: OpId, axes: &[AxisId], engine: Option<EngineId>, full: Bytes) -> Times {
+    fn all_gather(
+        &mut self,
+        operand: OpId,
+        axes: &[AxisId],
+        engine: Option<EngineId>,
+        full: Bytes,
+        part: Option<Part>,
+    ) -> Times {
         let mut times = self.nowhere();
         let topology = self.topology;
         let mesh = &topology.mesh;
@@ -342,6 +354,9 @@ impl<'a> Run<'a> {
         let sent = u128::from(full.0) * u128::from(members.saturating_sub(1)) / u128::from(members.max(1));
         let leaving = engine.and(rate).map_or(Time::ZERO, |rate| topology.scale.at_rate(sent, rate));
         let time = form.time.max(leaving);
+        let starts = |axis: &AxisId| Some(topology.measured(topology.mesh.physical(*axis))?.collectives.start);
+        let starts = part.filter(|part| part.starts).and_then(|_| axes.iter().filter_map(starts).max());
+        let starts = topology.scale.picoseconds(starts.unwrap_or(0));
         self.clocks.classes.next_round();
         for class in 0..times.ready.len() {
             let leader = self.device(class);
@@ -354,6 +369,7 @@ impl<'a> Run<'a> {
             if ready == ABSENT {
                 continue;
             }
+            let ready = ready + starts;
             let start =
                 if time == Time::ZERO { ready } else { self.occupy_group(&group, axes, engine, ready, time, full) };
             for class in classes {

@@ -1,0 +1,92 @@
+//! The constants of a hardware profile, from measurements.
+//!
+//! A table of measurements is read (`table.rs`), and constants are searched for with which the model comes closest to
+//! them (`search.rs`): of messages (`collectives.rs`), and of products (`products.rs`). Rates are whole numbers of few
+//! small factors, so that times stay exact in a common tick.
+//!
+//! How far the model is off is told by [`Errors`], for all measurements and with each left out of its own fit.
+
+pub mod collectives;
+pub mod products;
+mod search;
+pub mod table;
+
+use crate::units::Rate;
+
+/// How far predictions are off: each as `|predicted / measured - 1|`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// In order.
+    sorted: Vec<f64>,
+}
+
+impl Errors {
+    /// Of some predictions.
+    pub fn new(errors: impl IntoIterator<Item = f64>) -> Errors {
+        let mut sorted: Vec<f64> = errors.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        Errors { sorted }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// So many of a hundred are no larger than this; 0 if there are none.
+    pub fn percentile(&self, percent: usize) -> f64 {
+        let place = (self.sorted.len() * percent).div_ceil(100).saturating_sub(1);
+        self.sorted.get(place).copied().unwrap_or(0.0)
+    }
+
+    /// The largest.
+    pub fn worst(&self) -> f64 {
+        self.sorted.last().copied().unwrap_or(0.0)
+    }
+}
+
+/// The whole rate of at most three digits and no prime factor above five that is nearest.
+///
+/// Such rates have a common tick that is long enough to count with.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are between 1e3 and 1e18")]
+pub fn nearest_rate(per_second: f64) -> Rate {
+    let per_second = per_second.clamp(1e5, 1e17);
+    let scale = 10f64.powi(per_second.log10().floor() as i32 - 2);
+    let off = |digits: u64| (per_second / (digits as f64 * scale)).ln().abs();
+    let nearest = (100..=1000).filter(|digits| is_smooth(*digits)).min_by(|one, other| off(*one).total_cmp(&off(*other)));
+    let rate = (nearest.unwrap_or(100) as f64 * scale).round() as u64;
+    Rate::new(rate).expect("not zero")
+}
+
+fn is_smooth(mut number: u64) -> bool {
+    for factor in [2, 3, 5] {
+        while number.is_multiple_of(factor) {
+            number /= factor;
+        }
+    }
+    number == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_rounded_to_what_divides_a_tick() {
+        for (exact, near) in [(4.5e10, 45_000_000_000), (9.91e10, 100_000_000_000), (1.01e11, 100_000_000_000)] {
+            assert_eq!(nearest_rate(exact).per_second(), near, "{exact}");
+        }
+        for exact in [1.37e9, 7.77e12, 3.03e11] {
+            let near = nearest_rate(exact).per_second() as f64;
+            assert!((near / exact - 1.0).abs() < 0.045, "{exact} {near}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_of_what_there_is() {
+        let errors = Errors::new([0.3, 0.1, 0.2, 0.4]);
+        assert_eq!([50, 90, 100].map(|percent| errors.percentile(percent)), [0.2, 0.4, 0.4]);
+        assert_eq!((errors.count(), errors.worst()), (4, 0.4));
+        assert_eq!(Errors::default().percentile(50), 0.0);
+    }
+}

@@ -1,0 +1,122 @@
+//! Constants of local products, from times of matrix products.
+//!
+//! The model is that of [`Products`]: waves of tiles, memory traffic, and a start. A tile is of one of a few sizes, and
+//! its rate is fitted; so are the rest.
+
+use super::search::{descend, loss_of};
+use super::table::Product;
+use super::{Errors, nearest_rate};
+use crate::topology::{Products, Protocol, Shape, Tile};
+use crate::units::{Rate, TimeScale};
+use itertools::Itertools;
+use std::collections::BTreeMap;
+
+/// Sides of the tiles.
+const TILES: [(u32, u32); 4] = [(256, 128), (128, 128), (128, 64), (64, 64)];
+/// Where each constant stands: start, wave and cut in microseconds, then rates in units a microsecond.
+const START: usize = 0;
+const WAVE: usize = 1;
+const CUT: usize = 2;
+const PARTS: usize = 3;
+const LATER: usize = 4;
+const SLOW: usize = 5;
+const FAST: usize = 6;
+const FIRST_TILE: usize = 7;
+/// As many measurements are fitted; of more, as many that lie evenly in the table.
+const MOST: usize = 600;
+
+/// Constants and how well they fit.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    /// The constants.
+    pub products: Products,
+    /// Of all measurements, by the power of two that their rows reach.
+    pub errors: BTreeMap<u32, Errors>,
+    /// Of every fifth measurement, with constants from the others.
+    pub left_out: BTreeMap<u32, Errors>,
+}
+
+/// Bounds that a profile gives: nothing is fitted above them.
+#[derive(Clone, Copy, Debug)]
+pub struct Peaks {
+    /// Operations a second of a device.
+    pub flops: Rate,
+    /// Bytes a second of its memory.
+    pub memory: Rate,
+    /// Units that compute side by side.
+    pub units: u32,
+}
+
+/// Searches for the constants; none if there are no measurements.
+pub fn fit(rows: &[Product], peaks: Peaks) -> Option<Fit> {
+    let products = constants(&rows.iter().collect_vec(), peaks)?;
+    let (kept, out): (Vec<(usize, &Product)>, Vec<_>) = rows.iter().enumerate().partition(|(place, _)| place % 5 != 0);
+    let of_kept = constants(&kept.into_iter().map(|(_, row)| row).collect_vec(), peaks)?;
+    let errors = errors(rows, &products);
+    Some(Fit { products, errors, left_out: self::errors(out.into_iter().map(|(_, row)| row), &of_kept) })
+}
+
+/// How far products are off, by their rows.
+pub fn errors<'r>(rows: impl IntoIterator<Item = &'r Product>, products: &Products) -> BTreeMap<u32, Errors> {
+    let scale = TimeScale::for_rates([]).expect("picoseconds");
+    let error = |row: &Product| (row.m.ilog2(), (microseconds(products, scale, row) / row.microseconds - 1.0).abs());
+    let groups = rows.into_iter().map(error).into_group_map();
+    groups.into_iter().map(|(rows, errors)| (rows, Errors::new(errors))).collect()
+}
+
+/// What a product is said to take.
+pub fn microseconds(products: &Products, scale: TimeScale, row: &Product) -> f64 {
+    let (m, n, k) = (row.m, row.n, row.k);
+    let shape = Shape { batch: 1, m, n, k };
+    let bytes = u128::from(row.element) * u128::from(m * k + k * n) + u128::from(row.result) * u128::from(m * n);
+    let time = products.computing(scale, shape).max(products.traffic(scale, bytes)) + scale.picoseconds(products.start);
+    scale.seconds(time) * 1e6
+}
+
+fn constants(rows: &[&Product], peaks: Peaks) -> Option<Products> {
+    let every = rows.len().div_ceil(MOST).max(1);
+    let few: Vec<&Product> = rows.iter().step_by(every).copied().collect();
+    let scale = TimeScale::for_rates([]).expect("picoseconds");
+    let shortest = few.iter().map(|row| row.microseconds).min_by(f64::total_cmp)?;
+    let loss = |at: &[f64]| {
+        let products = products(at, peaks, |rate| Rate::new(rate as u64).unwrap_or_else(|| nearest_rate(0.0)));
+        loss_of(few.iter().map(|row| microseconds(&products, scale, row) / row.microseconds))
+    };
+    let (flops, memory) = (peaks.flops.per_second() as f64 / 1e6, peaks.memory.per_second() as f64 / 1e6);
+    let unit = flops / f64::from(peaks.units.max(1));
+    let starts = [0.5, 0.9].map(|share| {
+        let tiles = [0.85, 0.8, 0.7, 0.6].map(|share| unit * share);
+        let rest = [shortest * share, shortest * 0.2, 2.0, memory, shortest, memory * 0.6, memory * 0.9];
+        [&rest[..], &tiles].concat()
+    });
+    let found = starts.iter().map(|start| descend(start, loss)).min_by(|one, other| one.0.total_cmp(&other.0));
+    Some(products(&found?.1, peaks, |rate| nearest_rate(rate)))
+}
+
+/// The constants as they stand in a profile.
+///
+/// - `rate`: of units a second.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few microseconds")]
+fn products(at: &[f64], peaks: Peaks, rate: impl Fn(f64) -> Rate) -> Products {
+    let time = |microseconds: f64| (microseconds.min(1e6) * 100.0).round() as u64 * 10_000;
+    let unit = peaks.flops.per_second() / u64::from(peaks.units.max(1));
+    // What is rounded up stays below the peak.
+    let below = |found: f64, most: u64| {
+        let found = rate(found * 1e6);
+        if found.per_second() <= most { found } else { rate(most as f64 / 1.08) }
+    };
+    let memory = |rate: f64| below(rate, peaks.memory.per_second());
+    let tile = |((rows, columns), flops): ((u32, u32), &f64)| Tile { rows, columns, flops: below(*flops, unit) };
+    let (slow, fast) = (memory(at[SLOW]), memory(at[FAST]));
+    let slow = (slow < fast).then_some(Protocol { latency: 0, one_way: slow });
+    let latency = if slow.is_some() { time(at[LATER]) } else { 0 };
+    Products {
+        units: peaks.units,
+        start: time(at[START]),
+        wave: time(at[WAVE]),
+        cut: time(at[CUT]),
+        parts: rate(at[PARTS] * 1e6),
+        memory: slow.into_iter().chain([Protocol { latency, one_way: fast }]).collect(),
+        tiles: TILES.into_iter().zip(&at[FIRST_TILE..]).map(tile).collect(),
+    }
+}
