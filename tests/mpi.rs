@@ -79,7 +79,7 @@ fn collectives_by_many_methods_on_2_4_8_and_16_ranks() {
         let sums = "A: f32[I, J]{U_X}\nB[I_X, J] = A\nE: bf16[I, J]{U_X}\nF[I, J] = E\noutput B\noutput F\n";
         right(&folder, &format!("sums_{ranks}"), ranks, &format!("{mesh}{sums}"), &[]);
         let product = "A: f32[I, J_X]\nB: f32[J_X, K]\nC[I_X, K] = A * B\noutput C\n";
-        let mesh = format!("mesh {{X: {ranks}}} on h100\ndims {{I: 64, J: 48, K: 32}}\n");
+        let mesh = format!("mesh {{X: {ranks}}} on h100_book\ndims {{I: 64, J: 48, K: 32}}\n");
         right(&folder, &format!("product_{ranks}"), ranks, &format!("{mesh}{product}"), &["--keep-allgather"]);
     }
     for method in [

@@ -211,7 +211,7 @@ impl Calibrate {
                 let own = ranks.native(name, elements)?.median;
                 for (method, wiring) in methods {
                     let program = format!(
-                        "mesh {{X: {size} {wiring}}} on h100\ndims {{I: {size}, J: {}}}\n{body} using {method}\noutput B\n",
+                        "mesh {{X: {size} {wiring}}} on h100_book\ndims {{I: {size}, J: {}}}\n{body} using {method}\noutput B\n",
                         elements / size
                     );
                     // Some methods take only some numbers of ranks.
@@ -276,7 +276,7 @@ fn compiled(program: &str, hardware: &Hardware) -> Result<Option<(Schedule, Topo
 
 /// A product in this type, and a sum of f32.
 fn local(ranks: &Ranks, size: u32, dtype: DType) -> Result<(Spread, Spread), Failure> {
-    let hardware = Hardware::named("h100").ok_or_else(|| Failure::Call("there is no profile `h100`".to_owned()))?;
+    let hardware = Hardware::named("h100_book").ok_or_else(|| Failure::Call("there is no profile `h100_book`".to_owned()))?;
     let compiled = compiled(&local_work(size, dtype), &hardware)?;
     let (schedule, _) = compiled.ok_or_else(|| Failure::Call("what is to be measured has no schedule".to_owned()))?;
     let measured: Measured = ranks.measure(&schedule)?;

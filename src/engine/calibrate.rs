@@ -58,7 +58,7 @@ pub fn shifts(ranks: u32, bytes: u64) -> Schedule {
 /// A program in which every device multiplies matrices of this type, and adds arrays.
 pub fn local_work(ranks: u32, dtype: DType) -> String {
     format!(
-        "mesh {{X: {ranks}}} on h100\ndims {{I: {MATRIX}, J: {MATRIX}, K: {MATRIX}, L: {ELEMENTS}}}\n\
+        "mesh {{X: {ranks}}} on h100_book\ndims {{I: {MATRIX}, J: {MATRIX}, K: {MATRIX}, L: {ELEMENTS}}}\n\
          A: {dtype}[I, J]\nB: {dtype}[J, K]\nC = A * B\nD: f32[L]\nE: f32[L]\nF = D + E\noutput C\noutput F\n"
     )
 }

@@ -45,9 +45,9 @@ impl Errors {
     }
 }
 
-/// The whole rate of at most three digits and no prime factor above five that is nearest.
+/// The whole rate of at most three digits that is nearest of those without prime factors above five, and with few threes.
 ///
-/// Such rates have a common tick that is long enough to count with.
+/// Such rates have a common tick that is long enough to count with, and one lies within 4 % of any.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are between 1e3 and 1e18")]
 pub fn nearest_rate(per_second: f64) -> Rate {
     let per_second = per_second.clamp(1e5, 1e17);
@@ -59,6 +59,9 @@ pub fn nearest_rate(per_second: f64) -> Rate {
 }
 
 fn is_smooth(mut number: u64) -> bool {
+    if number.is_multiple_of(81) {
+        return false;
+    }
     for factor in [2, 3, 5] {
         while number.is_multiple_of(factor) {
             number /= factor;

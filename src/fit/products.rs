@@ -12,7 +12,7 @@ use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// Sides of the tiles.
-const TILES: [(u32, u32); 4] = [(256, 128), (128, 128), (128, 64), (64, 64)];
+const TILES: [(u32, u32); 5] = [(256, 128), (128, 128), (128, 64), (64, 64), (128, 32)];
 /// Where each constant stands: start, wave and cut in microseconds, then rates in units a microsecond.
 const START: usize = 0;
 const WAVE: usize = 1;
@@ -23,7 +23,7 @@ const SLOW: usize = 5;
 const FAST: usize = 6;
 const FIRST_TILE: usize = 7;
 /// As many measurements are fitted; of more, as many that lie evenly in the table.
-const MOST: usize = 600;
+const MOST: usize = 800;
 
 /// Constants and how well they fit.
 #[derive(Clone, Debug)]
@@ -84,12 +84,13 @@ fn constants(rows: &[&Product], peaks: Peaks) -> Option<Products> {
     };
     let (flops, memory) = (peaks.flops.per_second() as f64 / 1e6, peaks.memory.per_second() as f64 / 1e6);
     let unit = flops / f64::from(peaks.units.max(1));
-    let starts = [0.5, 0.9].map(|share| {
-        let tiles = [0.85, 0.8, 0.7, 0.6].map(|share| unit * share);
-        let rest = [shortest * share, shortest * 0.2, 2.0, memory, shortest, memory * 0.6, memory * 0.9];
-        [&rest[..], &tiles].concat()
+    let starts = [0.5, 0.9].into_iter().cartesian_product([0.05, 0.3]).cartesian_product([0.9, 0.75]);
+    let starts = starts.map(|((share, wave), narrower)| {
+        let tiles = (0..TILES.len()).map(|place| unit * 0.9 * f64::powi(narrower, place as i32));
+        let rest = [shortest * share, shortest * wave, 2.0, memory, shortest, memory * 0.6, memory * 0.9];
+        rest.into_iter().chain(tiles).collect::<Vec<f64>>()
     });
-    let found = starts.iter().map(|start| descend(start, loss)).min_by(|one, other| one.0.total_cmp(&other.0));
+    let found = starts.map(|start| descend(&start, loss)).min_by(|one, other| one.0.total_cmp(&other.0));
     Some(products(&found?.1, peaks, |rate| nearest_rate(rate)))
 }
 

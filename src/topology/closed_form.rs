@@ -344,7 +344,7 @@ mod tests {
     /// G35: bf16[4096, 65536] on a node of 8 H100, and bf16[1024, 16384].
     #[test]
     fn g35_gathers_through_a_switch() {
-        let node = topology("h100", &[("D", 8)], None);
+        let node = topology("h100_book", &[("D", 8)], None);
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(4096 * 65536 * 2))), 1043.916);
         assert_eq!(us(&node, node.all_gather(axes(1), Bytes(1024 * 16384 * 2))), 65.245);
         let exchange = node.all_to_all(axes(1), Bytes(64 << 30));

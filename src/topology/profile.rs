@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the compiler, by name.
-const SHIPPED: [(&str, &str); 12] = [
+const SHIPPED: [(&str, &str); 18] = [
     ("tpu_v3", include_str!("profiles/tpu_v3.toml")),
     ("tpu_v4p", include_str!("profiles/tpu_v4p.toml")),
     ("tpu_v5p", include_str!("profiles/tpu_v5p.toml")),
@@ -26,6 +26,12 @@ const SHIPPED: [(&str, &str); 12] = [
     ("h100", include_str!("profiles/h100.toml")),
     ("h200", include_str!("profiles/h200.toml")),
     ("b200", include_str!("profiles/b200.toml")),
+    ("b300", include_str!("profiles/b300.toml")),
+    ("gb200", include_str!("profiles/gb200.toml")),
+    ("gb300", include_str!("profiles/gb300.toml")),
+    ("l40s", include_str!("profiles/l40s.toml")),
+    ("rtx_pro_6000", include_str!("profiles/rtx_pro_6000.toml")),
+    ("h100_book", include_str!("profiles/h100_book.toml")),
     ("gb200_nvl72", include_str!("profiles/gb200_nvl72.toml")),
     ("furiosa", include_str!("profiles/furiosa.toml")),
 ];
@@ -329,7 +335,8 @@ mod tests {
         for (name, text) in SHIPPED {
             let hardware = read(text).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(hardware.name, name);
-            assert!(hardware.description.contains("How To Scale Your Model") || name == "furiosa");
+            let sources = ["How To Scale Your Model", "docs/machines.md", "Furiosa"];
+            assert!(sources.iter().any(|source| hardware.description.contains(source)), "{name}");
             assert_eq!(hardware.to_toml(), text);
             assert_eq!(read(&write(&hardware)), Ok(hardware.clone()));
             TimeScale::for_rates(hardware.rates()).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -340,6 +347,7 @@ mod tests {
     #[test]
     fn a_changed_profile_is_written_anew() {
         let mut hardware = Hardware::named("h100").expect("shipped");
+        hardware.kernel_start += 1_000;
         hardware.network.message_overhead = 1_500;
         hardware.network.switch = SwitchKind::StoreAndForward;
         hardware.beyond[0].attached = Attachment::Node;

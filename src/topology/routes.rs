@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(shown(&torus, 0, 12, Route::Hops(-1)).unwrap(), ["X: (0,0)->(3,0)"]);
         assert_eq!(shown(&torus, 0, 15, Route::Shortest).unwrap(), ["X: (0,0)->(3,0)", "Y: (3,0)->(3,3)"]);
         assert_eq!(shown(&torus, 1, 3, Route::Shortest).unwrap(), ["Y: (0,1)->(0,2)", "Y: (0,2)->(0,3)"]);
-        let node = topology("h100", &[("D", 8)], None);
+        let node = topology("h100_book", &[("D", 8)], None);
         assert_eq!(shown(&node, 2, 7, Route::Shortest).unwrap(), ["D: port out of (2)", "D: port into (7)"]);
     }
 

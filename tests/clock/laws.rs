@@ -126,7 +126,7 @@ fn no_small_collective_beats_its_bound() {
 fn link_bytes_are_what_the_plan_counts_on_a_switch() {
     for kind in KINDS {
         let (input, line) = statement(kind);
-        let source = format!("mesh {{X: 4 switch}} on h100\ndims {{I: 4096, J: 4096}}\n{input}\n{line}");
+        let source = format!("mesh {{X: 4 switch}} on h100_book\ndims {{I: 4096, J: 4096}}\n{input}\n{line}");
         let compiled = compile(&source);
         let timing = clock::run(&compiled.schedule, &compiled.topology).expect("a time");
         let received = compiled.plan.step(first_collective(&compiled)).usage.received().0;

@@ -287,7 +287,7 @@ fn plans_are_found_within_little_memory() {
         assert!(out(&output).contains("AllToAll"), "{count} axes: {}", out(&output));
     }
     // What cannot be proven is refused before it is built.
-    let switch = "mesh {X: 1048576} on h100\ndims {I: 1048576, J: 64}\nA: bf16[I_X, J]\nB[I, J] = A\n";
+    let switch = "mesh {X: 1048576} on h100_book\ndims {I: 1048576, J: 64}\nA: bf16[I_X, J]\nB[I, J] = A\n";
     let line = switch.replace("X: 1048576", "X: 1048576 line");
     let lines = "mesh {X: 1024 line, Y: 1024 line} on tpu_v5e\ndims {I: 4096}\nA: bf16[I]{ROOT_XY}\nB[I] = A\n";
     for source in [switch, &line, lines] {
@@ -319,7 +319,7 @@ fn limits_on_time_and_memory_are_told() {
 /// Another latency is that of a profile in which it stands.
 #[test]
 fn latency_may_be_left_out() {
-    let profile = out(&shardc(&["hardware", "h100"], b""));
+    let profile = out(&shardc(&["hardware", "h100_book"], b""));
     let replaced: Vec<String> = profile
         .lines()
         .map(|line| match line.split_once(" = ") {
@@ -332,7 +332,7 @@ fn latency_may_be_left_out() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("other.toml");
     std::fs::write(&path, replaced.join("\n")).expect("it is written");
-    let program = b"mesh {D: 2 over ib, X: 4} on h100\ndims {I: 4096, J: 512}\nA: bf16[I_DX, J]\nC[I, J] = A\n";
+    let program = b"mesh {D: 2 over ib, X: 4} on h100_book\ndims {I: 4096, J: 512}\nA: bf16[I_DX, J]\nC[I, J] = A\n";
     let told = |arguments: &[&str]| {
         let text = out(&shardc(&[&["time", "-"][..], arguments].concat(), program));
         text.lines().skip(1).map(str::to_owned).collect::<Vec<String>>()

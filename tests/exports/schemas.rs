@@ -217,11 +217,11 @@ fn documents_of_commands() {
     let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("a file");
     let source = std::fs::read_to_string("examples/megatron_mlp.shard").expect("an example");
     let partial = "mesh {X: 4, Y: 2} on tpu_v5e\ndims {I: 64}\nA: bf16[I_X]{U_Y}\noutput A\n";
-    let profile = std::fs::read_to_string("src/topology/profiles/h100.toml").expect("a profile");
+    let profile = std::fs::read_to_string("src/topology/profiles/h100_book.toml").expect("a profile");
     put("a.shard", &source);
     put("loose.shard", &source.replace(" = ", "="));
     put("partial.shard", partial);
-    put("p.toml", &format!("broadcast_limit = \"1MB\"\n{profile}").replace("name = \"h100\"", "name = \"own\""));
+    put("p.toml", &format!("broadcast_limit = \"1MB\"\n{profile}").replace("name = \"h100_book\"", "name = \"own\""));
     let all = |arguments: &[&str], input: &str| printed(folder.path(), arguments, input);
     let mut found = vec![all(&["fmt", "--check", "a.shard", "loose.shard"], ""), all(&["fmt", "-"], &source)];
     found.push(all(&["snapshot", "a.shard"], ""));

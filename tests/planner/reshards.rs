@@ -102,7 +102,7 @@ fn any_sharding_becomes_any_other() {
         (&[2, 2, 2], "ring"),
     ];
     for (sizes, wiring) in meshes {
-        let hardware = if wiring == "switch" { "h100" } else { "tpu_v5p" };
+        let hardware = if wiring == "switch" { "h100_book" } else { "tpu_v5p" };
         let whole: u64 = sizes.iter().map(|size| u64::from(*size)).product();
         let step = if sizes.len() > 2 && !sets::are_full() { 7 } else { 1 };
         for (from, to) in pairs(sizes.len()).into_iter().step_by(step) {

@@ -91,7 +91,7 @@ fn broadcasts_over_nodes_use_all_ports_between_them() {
         let name = format!("{nodes} nodes of {devices}, {chunks} chunks");
         prove(&schedule).unwrap_or_else(|flaw| panic!("{name}: {flaw}"));
         assert!(computes(&schedule, 7), "{name}: wrong numbers");
-        let topology = Topology::new(mesh, Hardware::named("h100").expect("shipped")).expect("a common tick");
+        let topology = Topology::new(mesh, Hardware::named("h100_book").expect("shipped")).expect("a common tick");
         let timing = clock::run(&schedule, &topology).expect("a time");
         let between = topology.all_links().filter(|id| topology.link(*id).axis == x);
         let fullest = between.map(|id| timing.links[id.index()].bytes.0).max().unwrap_or_default();

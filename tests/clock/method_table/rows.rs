@@ -114,11 +114,11 @@ pub(crate) fn families() -> Vec<Family> {
         Machine::new("4x4 torus less a cable", "tpu_v5p", &wired(&[4, 4]), cable).with("link (0,0)<->(1,0) down"),
     ];
     let switches = vec![
-        Machine::new("switch of 8", "h100", &[(8, "switch")], met),
+        Machine::new("switch of 8", "h100_book", &[(8, "switch")], met),
         Machine::new("switch of 72", "gb200_nvl72", &[(72, "switch")], met),
         Machine {
-            declared: "mesh {X: 4 over ib, Y: 8} on h100".to_owned(),
-            ..Machine::new("4 nodes of 8", "h100", &[(4, ""), (8, "")], [None, None, Some(1.05), None, Some(1.05)])
+            declared: "mesh {X: 4 over ib, Y: 8} on h100_book".to_owned(),
+            ..Machine::new("4 nodes of 8", "h100_book", &[(4, ""), (8, "")], [None, None, Some(1.05), None, Some(1.05)])
         },
     ];
     vec![

@@ -149,7 +149,7 @@ fn one_shot_through_both_kinds_of_switch() {
 /// A message alone pays `2(a + m/w)` at a switch that stores, as in simulators that count both of its links.
 #[test]
 fn a_message_through_a_switch_that_stores() {
-    let mut hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("h100").expect("shipped") };
+    let mut hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("h100_book").expect("shipped") };
     hardware.network.switch = SwitchKind::StoreAndForward;
     let topology = wired(hardware, &[8], None);
     let mut builder = Builder::new(&topology);

@@ -6,7 +6,7 @@ use crate::units::Bytes;
 
 /// `{D: nodes over ib, X: size}` on H100s.
 pub(super) fn cluster(nodes: u32, size: u32, attached: Attachment, hop_rule: HopRule) -> Topology {
-    let mut hardware = Hardware { hop_rule, ..Hardware::named("h100").expect("shipped") };
+    let mut hardware = Hardware { hop_rule, ..Hardware::named("h100_book").expect("shipped") };
     hardware.beyond = vec![Network { attached, ..hardware.beyond[0].clone() }];
     let axis = |name: &str, size, over: Option<&str>| Axis {
         name: name.to_owned(),
@@ -61,7 +61,7 @@ fn networks_do_not_share_links() {
 /// Two axes on one switch are the same devices at the same switch: each has one port for both.
 #[test]
 fn axes_of_one_switch_share_the_ports() {
-    let hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("h100").expect("shipped") };
+    let hardware = Hardware { hop_rule: HopRule::Sum, ..Hardware::named("h100_book").expect("shipped") };
     let topology = wired(hardware, &[2, 4], None);
     let mut builder = Builder::new(&topology);
     let input = builder.input(&[1_000_000]);
