@@ -101,6 +101,13 @@ pub fn fit(rows: &[Collective]) -> Fit {
 }
 
 /// How far measurements are off, by collective and devices.
+///
+/// - `measured`: constants, such as those of a profile.
+pub fn errors_of(rows: &[Collective], measured: &[Measured]) -> BTreeMap<(CollectiveKind, u32), Errors> {
+    let of = |row: &Collective| Some(Measured::of(measured, u64::from(row.devices))?.messages(traffic(row.kind)).clone());
+    errors(rows, of)
+}
+
 fn errors(
     rows: &[Collective],
     constants: impl Fn(&Collective) -> Option<Messages>,

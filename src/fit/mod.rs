@@ -28,6 +28,11 @@ impl Errors {
         Errors { sorted }
     }
 
+    /// All of several.
+    pub fn of_all<'e>(all: impl IntoIterator<Item = &'e Errors>) -> Errors {
+        Errors::new(all.into_iter().flat_map(|errors| errors.sorted.iter().copied()))
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.sorted.len()

@@ -6,5 +6,6 @@ mod common;
 mod bounds;
 mod closed_forms;
 mod laws;
+mod measured;
 mod method_table;
 mod order;

@@ -1,0 +1,194 @@
+//! Plans against what was measured: `tests/measured`, from the package aiconfigurator-core 0.12.0 (NVIDIA Corporation,
+//! Apache-2.0). Collectives are programs of one statement that are planned, proven and timed; products are single kernels.
+//!
+//! `SHARDC_MACHINES=write cargo test --test clock measured` writes the tables of `docs/machines.md`.
+
+use itertools::Itertools;
+use shardc::collective::CollectiveKind;
+use shardc::compiler::{self, Options};
+use shardc::fit::table::{self, Collective};
+use shardc::fit::{self, Errors};
+use shardc::sim::clock;
+use shardc::topology::Hardware;
+use shardc::units::TimeScale;
+use std::collections::BTreeMap;
+
+/// Profiles, and what they are called in the tables.
+const MACHINES: [(&str, &str); 9] = [
+    ("a100", "a100_sxm"),
+    ("h100", "h100_sxm"),
+    ("h200", "h200_sxm"),
+    ("b200", "b200_sxm"),
+    ("b300", "b300_sxm"),
+    ("gb200", "gb200"),
+    ("gb300", "gb300"),
+    ("l40s", "l40s"),
+    ("rtx_pro_6000", "rtx_pro_6000_server"),
+];
+
+const KINDS: [CollectiveKind; 4] = [
+    CollectiveKind::AllGather,
+    CollectiveKind::ReduceScatter,
+    CollectiveKind::AllReduce,
+    CollectiveKind::AllToAll,
+];
+
+const COLLECTIVES: &str = include_str!("../measured/collectives.csv");
+const PRODUCTS: &str = include_str!("../measured/products.csv");
+
+fn only(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(column, value)| ((*column).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The measurements of a system, with the type of each.
+fn collectives(system: &str) -> Vec<(&'static str, Collective)> {
+    let of = |dtype| table::collectives(COLLECTIVES, &only(&[("system", system), ("dtype", dtype)])).expect("a table");
+    let named = |(theirs, ours): (&'static str, &'static str)| of(theirs).into_iter().map(move |row| (ours, row));
+    [("f16", "f16"), ("i8", "i8")].into_iter().flat_map(named).collect()
+}
+
+/// What the plan of a collective takes, in microseconds.
+fn planned(machine: &str, dtype: &str, row: &Collective) -> f64 {
+    let n = u64::from(row.devices);
+    let elements = row.bytes / if dtype == "i8" { 1 } else { 2 };
+    let source = match row.kind {
+        CollectiveKind::AllGather => format!("dims {{I: {elements}}}\nA: {dtype}[I_X]\nAllGather_X(A[I_X]) -> B[I]"),
+        CollectiveKind::ReduceScatter => {
+            format!("dims {{I: {elements}}}\nA: {dtype}[I]{{U_X}}\nReduceScatter_{{X,I}}(A[I]{{U_X}}) -> B[I_X]")
+        }
+        CollectiveKind::AllReduce => {
+            format!("dims {{I: {elements}}}\nA: {dtype}[I]{{U_X}}\nAllReduce_X(A[I]{{U_X}}) -> B[I]")
+        }
+        _ => format!(
+            "dims {{I: {n}, J: {}}}\nA: {dtype}[I_X, J]\nAllToAll_{{X,J}}(A[I_X, J]) -> B[I, J_X]",
+            elements / n
+        ),
+    };
+    let source = format!("mesh {{X: {n}}} on {machine}\n{source}\noutput B\n");
+    let (program, found) = compiler::check(&source);
+    let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
+    let compiled = compiler::compile(&program, &Options::default()).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+    let timing = clock::run(&compiled.schedule, &compiled.topology).expect("it was timed before");
+    assert_eq!(timing.makespan, compiled.plan.totals().time(), "{source}");
+    compiled.topology.scale.seconds(timing.makespan) * 1e6
+}
+
+/// The share of pairs of which the longer one is said to be the longer one. Those within 1 % count as alike.
+fn in_order(times: &[(f64, f64)]) -> f64 {
+    let pairs = times.iter().tuple_combinations().filter(|((_, one), (_, other))| (one / other).ln().abs() > 0.01);
+    let (mut right, mut all) = (0u64, 0u64);
+    for ((said, is), (other_said, other_is)) in pairs {
+        all += 1;
+        right += u64::from((said < other_said) == (is < other_is));
+    }
+    right as f64 / all.max(1) as f64
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Half of the errors, nine of ten, and the worst.
+fn shown(errors: &Errors) -> String {
+    format!("{} / {} / {}", percent(errors.percentile(50)), percent(errors.percentile(90)), percent(errors.worst()))
+}
+
+/// The document has this between the marks of this name; where it may be written, it is.
+fn holds(name: &str, table: &str) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/machines.md");
+    let text = std::fs::read_to_string(path).expect("docs/machines.md");
+    let (begin, end) = (format!("<!-- {name} -->\n\n"), "\n<!-- end -->");
+    let from = text.find(&begin).unwrap_or_else(|| panic!("docs/machines.md has no {begin}")) + begin.len();
+    let to = from + text[from..].find(end).expect("an end");
+    if std::env::var_os("SHARDC_MACHINES").is_some_and(|value| value == "write") {
+        std::fs::write(path, [&text[..from], table, &text[to..]].concat()).expect("it is written");
+    } else {
+        assert_eq!(&text[from..to], table, "run `SHARDC_MACHINES=write cargo test --test clock measured`");
+    }
+}
+
+#[test]
+fn plans_of_collectives_take_what_was_measured() {
+    let mut table = "| machine | AllGather | ReduceScatter | AllReduce | AllToAll | in order |\n\
+        | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    let mut all = Vec::new();
+    for (machine, system) in MACHINES {
+        let mut errors: BTreeMap<CollectiveKind, Vec<f64>> = BTreeMap::new();
+        let mut times = Vec::new();
+        for (dtype, row) in collectives(system) {
+            let said = planned(machine, dtype, &row);
+            times.push((said, row.microseconds));
+            errors.entry(row.kind).or_default().push((said / row.microseconds - 1.0).abs());
+        }
+        all.extend(errors.values().flatten().copied());
+        let of = |kind: CollectiveKind| shown(&Errors::new(errors[&kind].clone()));
+        let cells = KINDS.into_iter().map(of).chain([percent(in_order(&times))]).join(" | ");
+        table += &format!("| `{machine}` | {cells} |\n");
+    }
+    let all = Errors::new(all);
+    table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
+    holds("collectives", &table);
+    assert!(all.percentile(50) <= 0.05 && all.percentile(90) <= 0.15, "{}", shown(&all));
+}
+
+/// The constants of a profile are those that its measurements give, or fit them as well.
+#[test]
+fn profiles_have_constants_that_fit() {
+    for (machine, system) in MACHINES {
+        let rows: Vec<Collective> = collectives(system).into_iter().map(|(_, row)| row).collect();
+        let fresh = Errors::of_all(fit::collectives::fit(&rows).errors.values());
+        let hardware = Hardware::named(machine).expect("shipped");
+        let shipped = Errors::of_all(fit::collectives::errors_of(&rows, &hardware.network.measured).values());
+        let worse = shipped.percentile(50) - fresh.percentile(50);
+        assert!(worse < 0.01, "{machine}: {} where {} is possible", shown(&shipped), shown(&fresh));
+    }
+}
+
+#[test]
+fn products_take_what_was_measured() {
+    let mut table = "| machine | up to 16 rows | up to 128 rows | up to 1,024 rows | more | in order |\n\
+        | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
+    let mut all = Vec::new();
+    for (machine, system) in MACHINES {
+        let rows = table::products(PRODUCTS, &only(&[("system", system)])).expect("a table");
+        let products = Hardware::named(machine).and_then(|hardware| hardware.products.bf16).expect("measured");
+        let scale = TimeScale::for_rates([]).expect("picoseconds");
+        let said: Vec<(f64, f64)> = rows
+            .iter()
+            .map(|row| (fit::products::microseconds(&products, scale, row), row.microseconds))
+            .collect();
+        let between = |least: u64, most: u64| {
+            let of = rows.iter().zip(&said).filter(|(row, _)| (least..=most).contains(&row.m));
+            shown(&Errors::new(of.map(|(_, (said, is))| (said / is - 1.0).abs())))
+        };
+        let cells = [(1, 16), (17, 128), (129, 1024), (1025, u64::MAX)].map(|(least, most)| between(least, most));
+        // All pairs of three thousand are more than need be looked at.
+        let few: Vec<(f64, f64)> = said.iter().step_by(7).copied().collect();
+        table += &format!("| `{machine}` | {} | {} |\n", cells.iter().join(" | "), percent(in_order(&few)));
+        all.extend(said.iter().map(|(said, is)| (said / is - 1.0).abs()));
+    }
+    let all = Errors::new(all);
+    table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
+    holds("products", &table);
+}
+
+/// Constants without a size, judged by it. Another processor may round otherwise, so the figures may differ a little.
+#[test]
+fn sizes_that_were_left_out_are_met() {
+    let (mut all, mut table) = (Vec::new(), "| machine | AllGather | ReduceScatter | AllReduce | AllToAll |\n| --- | --- | --- | --- | --- |\n".to_owned());
+    for (machine, system) in MACHINES {
+        let rows: Vec<Collective> = collectives(system).into_iter().map(|(_, row)| row).collect();
+        let left_out = fit::collectives::fit(&rows).left_out;
+        let of = |kind| Errors::of_all(left_out.iter().filter(|((of, _), _)| *of == kind).map(|(_, errors)| errors));
+        table += &format!("| `{machine}` | {} |\n", KINDS.into_iter().map(|kind| shown(&of(kind))).join(" | "));
+        all.extend(left_out.into_values());
+    }
+    let all = Errors::of_all(&all);
+    table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
+    if std::env::var_os("SHARDC_MACHINES").is_some_and(|value| value == "write") {
+        holds("left out", &table);
+    }
+    assert!(all.percentile(50) <= 0.08 && all.percentile(90) <= 0.25, "{}", shown(&all));
+}
