@@ -276,7 +276,8 @@ fn compiled(program: &str, hardware: &Hardware) -> Result<Option<(Schedule, Topo
 
 /// A product in this type, and a sum of f32.
 fn local(ranks: &Ranks, size: u32, dtype: DType) -> Result<(Spread, Spread), Failure> {
-    let hardware = Hardware::named("h100_book").ok_or_else(|| Failure::Call("there is no profile `h100_book`".to_owned()))?;
+    let hardware =
+        Hardware::named("h100_book").ok_or_else(|| Failure::Call("there is no profile `h100_book`".to_owned()))?;
     let compiled = compiled(&local_work(size, dtype), &hardware)?;
     let (schedule, _) = compiled.ok_or_else(|| Failure::Call("what is to be measured has no schedule".to_owned()))?;
     let measured: Measured = ranks.measure(&schedule)?;

@@ -104,7 +104,8 @@ pub fn fit(rows: &[Collective]) -> Fit {
 ///
 /// - `measured`: constants, such as those of a profile.
 pub fn errors_of(rows: &[Collective], measured: &[Measured]) -> BTreeMap<(CollectiveKind, u32), Errors> {
-    let of = |row: &Collective| Some(Measured::of(measured, u64::from(row.devices))?.messages(traffic(row.kind)).clone());
+    let of =
+        |row: &Collective| Some(Measured::of(measured, u64::from(row.devices))?.messages(traffic(row.kind)).clone());
     errors(rows, of)
 }
 
@@ -148,10 +149,10 @@ fn messages(rows: &[Collective]) -> Option<Messages> {
 fn rounded(constants: &[f64]) -> Messages {
     let nanoseconds = |microseconds: f64| (microseconds * 100.0).round() as u64 * 10_000;
     let (latencies, rates) = constants[1..].split_at(constants.len() / 2);
-    let all = latencies.iter().zip(rates).map(|(latency, rate)| Protocol {
-        latency: nanoseconds(*latency),
-        one_way: nearest_rate(rate * 1e6),
-    });
+    let all = latencies
+        .iter()
+        .zip(rates)
+        .map(|(latency, rate)| Protocol { latency: nanoseconds(*latency), one_way: nearest_rate(rate * 1e6) });
     // Of those with more latency only what is faster is ever taken.
     let mut protocols: Vec<Protocol> = Vec::new();
     for protocol in all.sorted_by_key(|protocol| (protocol.latency, std::cmp::Reverse(protocol.one_way))) {

@@ -58,7 +58,8 @@ pub fn nearest_rate(per_second: f64) -> Rate {
     let per_second = per_second.clamp(1e5, 1e17);
     let scale = 10f64.powi(per_second.log10().floor() as i32 - 2);
     let off = |digits: u64| (per_second / (digits as f64 * scale)).ln().abs();
-    let nearest = (100..=1000).filter(|digits| is_smooth(*digits)).min_by(|one, other| off(*one).total_cmp(&off(*other)));
+    let nearest =
+        (100..=1000).filter(|digits| is_smooth(*digits)).min_by(|one, other| off(*one).total_cmp(&off(*other)));
     let rate = (nearest.unwrap_or(100) as f64 * scale).round() as u64;
     Rate::new(rate).expect("not zero")
 }

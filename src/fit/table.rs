@@ -86,8 +86,7 @@ pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableErro
         return nccl_tests(text);
     }
     let (columns, records) = records(text, only)?;
-    let [kind, devices, bytes, time] =
-        [&KIND[..], &DEVICES, &BYTES, &TIME].map(|names| column(&columns, names));
+    let [kind, devices, bytes, time] = [&KIND[..], &DEVICES, &BYTES, &TIME].map(|names| column(&columns, names));
     let (kind, devices, bytes, time) = (kind?, devices?, bytes?, time?);
     let row = |(line, record): &(u64, StringRecord)| {
         let field = |place: usize| record.get(place).unwrap_or("").trim();
@@ -148,8 +147,7 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
 
 /// Bytes of an element: the first number in the name of a type says its bits.
 fn element_of(dtype: &str) -> Option<u64> {
-    let digits: String =
-        dtype.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
+    let digits: String = dtype.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
     digits.parse().ok().filter(|bits: &u64| [8, 16, 32, 64].contains(bits)).map(|bits| bits / 8)
 }
 
@@ -190,10 +188,10 @@ fn nccl_tests(text: &str) -> Result<Vec<Collective>, TableError> {
     let comments = || text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
     let kind = comments().filter(|line| line.contains("test starting") || line.contains("_perf"));
     let kind = kind.flat_map(str::split_whitespace).find_map(kind_of);
-    let kind = kind.ok_or(TableError::Unsaid("which collective it is of, as `# Collective test starting: all_reduce_perf`"))?;
-    let ranks: BTreeSet<&str> = comments()
-        .filter_map(|line| line.trim_start().strip_prefix("Rank")?.split_whitespace().next())
-        .collect();
+    let kind =
+        kind.ok_or(TableError::Unsaid("which collective it is of, as `# Collective test starting: all_reduce_perf`"))?;
+    let ranks: BTreeSet<&str> =
+        comments().filter_map(|line| line.trim_start().strip_prefix("Rank")?.split_whitespace().next()).collect();
     let devices = u32::try_from(ranks.len()).ok().filter(|devices| *devices > 1);
     let devices = devices.ok_or(TableError::Unsaid("on which devices it ran, as `#  Rank  0 ..`, two at least"))?;
     let mut rows = Vec::new();

@@ -807,8 +807,7 @@ impl<'a> Search<'a> {
         // A lookup is one in some plan.
         let access = Access { lookup: self.structure.access(id).lookup, ..Access::alone(2) };
         let work = LocalWork::in_kernel(&self.einsum(id), &layouts, &whole(id), &program.mesh, &access, |_| 0);
-        let share =
-            LocalWork { flops: work.flops / devices, traffic: Bytes(0), shape: None, starts: false, ..work };
+        let share = LocalWork { flops: work.flops / devices, traffic: Bytes(0), shape: None, starts: false, ..work };
         (share.flops * u128::from(program.times(id)), self.costs.product(&share).time * program.times(id))
     }
 

@@ -228,7 +228,8 @@ fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
 /// By their names.
 fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Method>, D::Error> {
     let names: Vec<String> = Vec::deserialize(deserializer)?;
-    let method = |name: String| Method::from_name(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no method")));
+    let method =
+        |name: String| Method::from_name(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no method")));
     names.into_iter().map(method).collect()
 }
 

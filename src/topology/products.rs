@@ -117,14 +117,16 @@ impl Products {
         let times = all.flat_map(|(rows, columns, flops)| {
             let (rows, columns) = (u64::from(rows.max(1)), u64::from(columns.max(1)));
             let tiles = shape.m.div_ceil(rows).saturating_mul(shape.n.div_ceil(columns)).saturating_mul(shape.batch);
-            CUTS.into_iter().filter(move |parts| *parts == 1 || (*parts <= shape.k && tiles < units)).map(move |parts| {
-                let waves = tiles.saturating_mul(parts).div_ceil(units);
-                let inner = u128::from(shape.k.div_ceil(parts));
-                let operations = inner.saturating_mul(u128::from(2 * rows * columns));
-                let computed = (wave + scale.at_rate(operations, flops)) * waves;
-                let added = elements.saturating_mul(u128::from(4 * parts));
-                if parts == 1 { computed } else { computed + cut + scale.at_rate(added, self.parts) }
-            })
+            CUTS.into_iter().filter(move |parts| *parts == 1 || (*parts <= shape.k && tiles < units)).map(
+                move |parts| {
+                    let waves = tiles.saturating_mul(parts).div_ceil(units);
+                    let inner = u128::from(shape.k.div_ceil(parts));
+                    let operations = inner.saturating_mul(u128::from(2 * rows * columns));
+                    let computed = (wave + scale.at_rate(operations, flops)) * waves;
+                    let added = elements.saturating_mul(u128::from(4 * parts));
+                    if parts == 1 { computed } else { computed + cut + scale.at_rate(added, self.parts) }
+                },
+            )
         });
         times.min().unwrap_or_default()
     }

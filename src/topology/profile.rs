@@ -286,7 +286,8 @@ fn document(hardware: &Hardware) -> ProfileDocument {
     let Hardware { name, description, bf16_flops, int8_flops, hbm_bytes, hbm_bandwidth, .. } = hardware.clone();
     let Hardware { hop_rule, local_moves, fusion, broadcast_limit, kernel_start, .. } = *hardware;
     let products = [("bf16", &hardware.products.bf16), ("int8", &hardware.products.int8)];
-    let products = products.into_iter().filter_map(|(unit, products)| Some((unit, products.as_ref()?.into()))).collect();
+    let products =
+        products.into_iter().filter_map(|(unit, products)| Some((unit, products.as_ref()?.into()))).collect();
     ProfileDocument {
         name,
         description,

@@ -26,12 +26,8 @@ const MACHINES: [(&str, &str); 9] = [
     ("rtx_pro_6000", "rtx_pro_6000_server"),
 ];
 
-const KINDS: [CollectiveKind; 4] = [
-    CollectiveKind::AllGather,
-    CollectiveKind::ReduceScatter,
-    CollectiveKind::AllReduce,
-    CollectiveKind::AllToAll,
-];
+const KINDS: [CollectiveKind; 4] =
+    [CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce, CollectiveKind::AllToAll];
 
 const COLLECTIVES: &str = include_str!("../measured/collectives.csv");
 const PRODUCTS: &str = include_str!("../measured/products.csv");
@@ -67,7 +63,8 @@ fn planned(machine: &str, dtype: &str, row: &Collective) -> f64 {
     let source = format!("mesh {{X: {n}}} on {machine}\n{source}\noutput B\n");
     let (program, found) = compiler::check(&source);
     let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
-    let compiled = compiler::compile(&program, &Options::default()).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
+    let compiled =
+        compiler::compile(&program, &Options::default()).unwrap_or_else(|found| panic!("{found:?}\n{source}"));
     let timing = clock::run(&compiled.schedule, &compiled.topology).expect("it was timed before");
     assert_eq!(timing.makespan, compiled.plan.totals().time(), "{source}");
     compiled.topology.scale.seconds(timing.makespan) * 1e6
@@ -75,9 +72,9 @@ fn planned(machine: &str, dtype: &str, row: &Collective) -> f64 {
 
 /// The share of pairs of which the longer one is said to be the longer one. Those within 1 % count as alike.
 fn in_order(times: &[(f64, f64)]) -> f64 {
-    let pairs = times.iter().tuple_combinations().filter(|((_, one), (_, other))| (one / other).ln().abs() > 0.01);
+    let pairs = times.iter().array_combinations().filter(|[(_, one), (_, other)]| (one / other).ln().abs() > 0.01);
     let (mut right, mut all) = (0u64, 0u64);
-    for ((said, is), (other_said, other_is)) in pairs {
+    for [(said, is), (other_said, other_is)] in pairs {
         all += 1;
         right += u64::from((said < other_said) == (is < other_is));
     }
@@ -155,10 +152,8 @@ fn products_take_what_was_measured() {
         let rows = table::products(PRODUCTS, &only(&[("system", system)])).expect("a table");
         let products = Hardware::named(machine).and_then(|hardware| hardware.products.bf16).expect("measured");
         let scale = TimeScale::for_rates([]).expect("picoseconds");
-        let said: Vec<(f64, f64)> = rows
-            .iter()
-            .map(|row| (fit::products::microseconds(&products, scale, row), row.microseconds))
-            .collect();
+        let said: Vec<(f64, f64)> =
+            rows.iter().map(|row| (fit::products::microseconds(&products, scale, row), row.microseconds)).collect();
         let between = |least: u64, most: u64| {
             let of = rows.iter().zip(&said).filter(|(row, _)| (least..=most).contains(&row.m));
             shown(&Errors::new(of.map(|(_, (said, is))| (said / is - 1.0).abs())))
@@ -177,7 +172,10 @@ fn products_take_what_was_measured() {
 /// Constants without a size, judged by it. Another processor may round otherwise, so the figures may differ a little.
 #[test]
 fn sizes_that_were_left_out_are_met() {
-    let (mut all, mut table) = (Vec::new(), "| machine | AllGather | ReduceScatter | AllReduce | AllToAll |\n| --- | --- | --- | --- | --- |\n".to_owned());
+    let (mut all, mut table) = (
+        Vec::new(),
+        "| machine | AllGather | ReduceScatter | AllReduce | AllToAll |\n| --- | --- | --- | --- | --- |\n".to_owned(),
+    );
     for (machine, system) in MACHINES {
         let rows: Vec<Collective> = collectives(system).into_iter().map(|(_, row)| row).collect();
         let left_out = fit::collectives::fit(&rows).left_out;

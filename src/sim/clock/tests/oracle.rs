@@ -6,7 +6,9 @@ use crate::einsum::Einsum;
 use crate::function::{Binary, Function};
 use crate::link::LinkState;
 use crate::mesh::{DeviceId, Mesh};
-use crate::topology::{Attachment, Engines, HopRule, LinkSide, LocalMoves, Network, SwitchKind, Work};
+use crate::topology::{
+    Attachment, Engines, HopRule, LinkSide, LocalMoves, Measured, Messages, Network, Protocol, SwitchKind, Work,
+};
 use crate::units::Rate;
 use std::collections::HashMap;
 
@@ -294,7 +296,8 @@ fn events(schedule: &Schedule, topology: &Topology) -> Events {
         let holders = match &schedule.operation(id).kind {
             OpKind::Input { .. } => vec![Some(None); schedule.mesh.device_count()],
             OpKind::Shuffle { sources, route } => {
-                shuffle(&mut events, topology, operands[0], sources, *route, schedule.operation(id).bytes())
+                let part = (!has_come(schedule, id), is_exchange(schedule, id));
+                shuffle(&mut events, topology, operands[0], (sources, *route), schedule.operation(id).bytes(), part)
             }
             _ => schedule
                 .mesh
@@ -310,14 +313,61 @@ fn events(schedule: &Schedule, topology: &Topology) -> Events {
     events
 }
 
+/// The operands of the same step that come by moves.
+fn moved(schedule: &Schedule, id: OpId) -> Vec<OpId> {
+    let of_step = |operand: &OpId| schedule.operation(*operand).step == schedule.operation(id).step;
+    let is_move = |operand: &OpId| {
+        let kind = &schedule.operation(*operand).kind;
+        matches!(kind, OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Slice { .. })
+    };
+    schedule.operands(id).into_iter().filter(of_step).filter(is_move).collect()
+}
+
+/// Whether what an operation takes has come by a message of its step.
+fn has_come(schedule: &Schedule, id: OpId) -> bool {
+    let is_sent = |operand: &OpId| matches!(schedule.operation(*operand).kind, OpKind::Shuffle { .. });
+    moved(schedule, id).iter().any(|operand| is_sent(operand) || has_come(schedule, *operand))
+}
+
+/// Whether a message brings a slice that is another one on each device, and nobody sends it on or adds it up.
+fn is_exchange(schedule: &Schedule, id: OpId) -> bool {
+    fn is_cut(schedule: &Schedule, id: OpId) -> bool {
+        let is_slice = |operand: &OpId| matches!(schedule.operation(*operand).kind, OpKind::Slice { .. });
+        moved(schedule, id).iter().any(|operand| is_slice(operand) || is_cut(schedule, *operand))
+    }
+    fn goes_on(schedule: &Schedule, id: OpId) -> bool {
+        let of_step = |user: &OpId| schedule.operation(*user).step == schedule.operation(id).step;
+        schedule.ids().filter(|user| schedule.operands(*user).contains(&id)).filter(of_step).any(|user| match schedule
+            .operation(user)
+            .kind
+        {
+            OpKind::Shuffle { .. } | OpKind::Add { .. } => true,
+            OpKind::Slice { .. } => goes_on(schedule, user),
+            _ => false,
+        })
+    }
+    !has_come(schedule, id) && is_cut(schedule, id) && !goes_on(schedule, id)
+}
+
+/// What was measured of a network with as many devices as the mesh has on it, or the next number.
+fn figures<'t>(topology: &'t Topology, network: &'t Network) -> Option<&'t Measured> {
+    let on_it = |axis: &Axis| axis.over.as_deref().unwrap_or(&topology.hardware.network.name) == network.name;
+    let devices: u32 = topology.mesh.axes().iter().filter(|axis| on_it(axis)).map(|axis| axis.size).product();
+    let mut all: Vec<&Measured> = network.measured.iter().collect();
+    all.sort_by_key(|measured| measured.devices);
+    all.iter().copied().find(|measured| measured.devices >= devices).or(all.last().copied())
+}
+
 /// All first hops of a shuffle, then all second hops, and so on.
+///
+/// - `(starts, is_exchange)`: what its messages are.
 fn shuffle(
     events: &mut Events,
     topology: &Topology,
     operand: &Holders,
-    sources: &Sources,
-    route: Route,
+    (sources, route): (&Sources, Route),
     bytes: u64,
+    (starts, is_exchange): (bool, bool),
 ) -> Holders {
     let mut holders: Holders = vec![None; operand.len()];
     let mut ways: Vec<(DeviceId, Vec<OneHop<'_>>)> = Vec::new();
@@ -345,7 +395,24 @@ fn shuffle(
                 HopRule::Larger => (overhead + latency.max(bandwidth), overhead + latency.max(bandwidth)),
                 HopRule::Sum => (overhead + bandwidth, overhead + bandwidth + latency),
             };
-            let after = holders[device.index()].flatten().into_iter().collect();
+            let mut after: Vec<usize> = holders[device.index()].flatten().into_iter().collect();
+            let (mut busy, mut takes) = (busy, takes);
+            if let Some(measured) = figures(topology, network) {
+                let messages = if is_exchange { &measured.exchanges } else { &measured.collectives };
+                let at = |rate: Rate| topology.scale.at_rate(u128::from(bytes), rate).ticks();
+                let time = |picoseconds| topology.scale.picoseconds(picoseconds).ticks();
+                let fastest = |all: &[Protocol]| all.iter().map(|protocol| protocol.one_way).max().unwrap();
+                let all = fastest(&measured.collectives.protocols).max(fastest(&measured.exchanges.protocols));
+                let left = topology.scale.at_rate(u128::from(bytes) * 100, all).ticks() / u128::from(percent);
+                busy = left.max(at(fastest(&messages.protocols)));
+                let least =
+                    messages.protocols.iter().map(|protocol| time(protocol.latency) + at(protocol.one_way)).min();
+                takes = busy.max(least.unwrap());
+                if hop == 0 && starts {
+                    let (busy, takes) = (0, time(messages.start));
+                    after = vec![events.push(Event { needs: Vec::new(), after, busy, takes })];
+                }
+            }
             holders[device.index()] = Some(Some(events.push(Event { needs, after, busy, takes })));
         }
     }
@@ -373,7 +440,8 @@ fn compute(
     };
     let free = local && topology.hardware.local_moves == LocalMoves::Free;
     let traffic = if free { 0 } else { (there.len() as u64 + 1) * operation.bytes() };
-    let takes = topology.scale.at_rate(u128::from(traffic), topology.hardware.hbm_bandwidth).ticks();
+    let start = if local { 0 } else { topology.scale.picoseconds(topology.hardware.kernel_start).ticks() };
+    let takes = start + topology.scale.at_rate(u128::from(traffic), topology.hardware.hbm_bandwidth).ticks();
     let work = match &operation.kind {
         OpKind::Add { .. } => Work::Add,
         OpKind::Map { .. } => Work::Map,
@@ -400,6 +468,20 @@ fn random_engines(random: &mut fastrand::Rng) -> Engines {
     Engines::new(engines).expect("all work")
 }
 
+/// Figures of messages drawn at random.
+fn random_figures(random: &mut fastrand::Rng) -> Measured {
+    let mut messages = || {
+        let protocol = |_| {
+            let one_way = Rate::new(*random.choice(&[1, 2, 5, 9, 20, 36]).unwrap() * 1_000_000_000).unwrap();
+            Protocol { latency: random.u64(0..5) * 250_000, one_way }
+        };
+        let protocols = (0..2).map(protocol).collect();
+        Messages { start: random.u64(0..4) * 500_000, protocols }
+    };
+    let (collectives, exchanges) = (messages(), messages());
+    Measured { devices: random.u32(1..=8), collectives, exchanges }
+}
+
 /// A machine drawn at random.
 pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
     let mut hardware = Hardware {
@@ -413,7 +495,10 @@ pub(super) fn random_topology(random: &mut fastrand::Rng) -> Topology {
     for network in std::iter::once(&mut hardware.network).chain(&mut hardware.beyond) {
         network.message_overhead = *random.choice(&[0, 300_000]).unwrap();
         network.switch = *random.choice(&[SwitchKind::CutThrough, SwitchKind::StoreAndForward]).unwrap();
+        network.measured = (0..random.usize(0..3)).map(|_| random_figures(random)).collect();
+        network.measured.dedup_by_key(|measured| measured.devices);
     }
+    hardware.kernel_start = *random.choice(&[0, 700_000]).unwrap();
     hardware.beyond[0].attached = *random.choice(&[Attachment::Device, Attachment::Node]).unwrap();
     let axes = ["X", "Y", "Z"].into_iter().take(random.usize(1..=3)).map(|name| Axis {
         name: name.to_owned(),
@@ -472,7 +557,11 @@ pub(super) fn random_schedule(random: &mut fastrand::Rng, topology: &Topology) -
         };
         values.push(value);
     }
-    builder.schedule
+    let mut schedule = builder.schedule;
+    for operation in schedule.operations.node_weights_mut() {
+        operation.step = random.u32(0..2);
+    }
+    schedule
 }
 
 #[test]
