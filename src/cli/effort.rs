@@ -9,6 +9,7 @@ use crate::amount;
 use crate::plan::Budget;
 use crate::units::Bytes;
 use clap::Args;
+use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -121,7 +122,7 @@ pub(super) fn is_done() {
 }
 
 fn end(limit: &str, message: &str) -> ! {
-    super::input::say(&format!("error: {limit}: {message}\n"));
+    std::io::stderr().write_all(format!("error: {limit}: {message}\n").as_bytes()).ok();
     super::interrupt::exit(1)
 }
 
