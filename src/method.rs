@@ -64,6 +64,8 @@ pub enum Method {
     /// Each piece from the nearest device that has it to all that want it, on ways that are chosen so that links carry
     /// equally much.
     Routed,
+    /// The switch adds: each device sends what it has once and receives the sum once.
+    SwitchSum,
 }
 
 /// The methods that are one idea with other numbers.
@@ -126,7 +128,7 @@ pub enum Trees {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 30] = [
+    pub const ALL: [Method; 31] = [
         Method::ClockwiseRing,
         Method::AnticlockwiseRing,
         Method::BidirectionalRingPair,
@@ -157,6 +159,7 @@ impl Method {
         Method::IdleAxis,
         Method::TreePacking,
         Method::Routed,
+        Method::SwitchSum,
     ];
 
     /// As it is written after `using`.
@@ -192,6 +195,7 @@ impl Method {
             Method::IdleAxis => "idle_axis",
             Method::TreePacking => "tree_packing",
             Method::Routed => "routed",
+            Method::SwitchSum => "switch_sum",
         }
     }
 
@@ -216,7 +220,7 @@ impl Method {
             Method::LinkByLink | Method::LineBundled | Method::ScatterGather => Family::Direct,
             Method::Broadcast | Method::LineBroadcast => Family::Whole,
             Method::Multiport | Method::QuadDirectionalRing | Method::IdleAxis => Family::Several,
-            Method::TreePacking | Method::Routed => Family::Several,
+            Method::TreePacking | Method::Routed | Method::SwitchSum => Family::Several,
         }
     }
 

@@ -5,6 +5,7 @@
 //!
 //! - AllGather and ReduceScatter take `start + (n - 1) t(V/n)`, AllReduce twice as many messages,
 //! - AllToAll takes `start + (n - 2) b/w + t(b)`, with `b = V/n²`: but for the last, messages wait for the port only,
+//! - AllReduce of floats may take `start + t(V)` instead, with protocols of its own: the switch adds,
 //!
 //! where `t(b)` is the least of `latency + b/rate` over protocols, and `w` the highest of the rates. The simulated links
 //! say the same of the schedules of these methods.
@@ -54,6 +55,11 @@ impl Term {
         }
     }
 
+    /// Of a sum in the switch.
+    fn in_switch(row: &Collective) -> Term {
+        Term { messages: 1.0, bytes: row.bytes as f64, waiting: 0.0, measured: row.microseconds }
+    }
+
     /// With constants in microseconds and bytes a microsecond.
     fn predicted(self, constants: &[f64]) -> f64 {
         let (start, protocols) = constants.split_first().expect("a start");
@@ -69,34 +75,33 @@ fn traffic(kind: CollectiveKind) -> Traffic {
     if kind == CollectiveKind::AllToAll { Traffic::Exchange } else { Traffic::Collective }
 }
 
+/// A switch adds if the largest AllReduce of floats takes no more than this part of the time of one of integers, which
+/// no switch adds.
+const ADDS: f64 = 0.9;
+
 /// Searches for the constants of each number of devices.
 ///
 /// Where only collectives or only exchanges were measured, the others get the same figures.
 pub fn fit(rows: &[Collective]) -> Fit {
     let mut fit = Fit { measured: Vec::new(), errors: BTreeMap::new(), left_out: BTreeMap::new() };
     for devices in rows.iter().map(|row| row.devices).sorted().dedup() {
-        let own = |traffic_is: Traffic| {
-            let of = rows.iter().filter(|row| row.devices == devices && traffic(row.kind) == traffic_is);
-            of.cloned().collect::<Vec<Collective>>()
-        };
-        let [collectives, exchanges] = [Traffic::Collective, Traffic::Exchange].map(own);
-        for rows in [&collectives, &exchanges] {
-            let Some(all) = messages(rows) else { continue };
-            fit.errors.extend(errors(rows, |_| Some(all.clone())));
-            // What a size says of itself is left out.
-            let sizes: Vec<u64> = rows.iter().map(|row| row.bytes).sorted().dedup().collect();
-            let without = |size: &u64| messages(&rows.iter().filter(|row| row.bytes != *size).cloned().collect_vec());
-            let without: BTreeMap<u64, Option<Messages>> = sizes.iter().map(|size| (*size, without(size))).collect();
-            fit.left_out.extend(errors(rows, |row| without[&row.bytes].clone()));
+        let own = rows.iter().filter(|row| row.devices == devices).cloned().collect_vec();
+        let Some(measured) = constants(devices, &own) else { continue };
+        let sizes = own.iter().map(|row| (traffic(row.kind) == Traffic::Exchange, row.bytes)).sorted().dedup();
+        let mut left_out: BTreeMap<CollectiveKind, Vec<f64>> = BTreeMap::new();
+        for (is_exchange, bytes) in sizes {
+            let is_it =
+                |row: &&Collective| row.bytes == bytes && (traffic(row.kind) == Traffic::Exchange) == is_exchange;
+            let others = own.iter().filter(|row| !is_it(row)).cloned().collect_vec();
+            let Some(others) = constants(devices, &others) else { continue };
+            for row in own.iter().filter(is_it) {
+                left_out.entry(row.kind).or_default().push(error(&others, row));
+            }
         }
-        let [collectives, exchanges] = [messages(&collectives), messages(&exchanges)];
-        let measured = match (collectives, exchanges) {
-            (Some(collectives), Some(exchanges)) => Measured { devices, collectives, exchanges },
-            (Some(one), None) | (None, Some(one)) => Measured { devices, collectives: one.clone(), exchanges: one },
-            (None, None) => continue,
-        };
+        fit.left_out.extend(left_out.into_iter().map(|(kind, errors)| ((kind, devices), Errors::new(errors))));
         fit.measured.push(measured);
     }
+    fit.errors = errors_of(rows, &fit.measured);
     fit
 }
 
@@ -104,31 +109,72 @@ pub fn fit(rows: &[Collective]) -> Fit {
 ///
 /// - `measured`: constants, such as those of a profile.
 pub fn errors_of(rows: &[Collective], measured: &[Measured]) -> BTreeMap<(CollectiveKind, u32), Errors> {
-    let of =
-        |row: &Collective| Some(Measured::of(measured, u64::from(row.devices))?.messages(traffic(row.kind)).clone());
-    errors(rows, of)
-}
-
-fn errors(
-    rows: &[Collective],
-    constants: impl Fn(&Collective) -> Option<Messages>,
-) -> BTreeMap<(CollectiveKind, u32), Errors> {
-    let mut found: BTreeMap<(CollectiveKind, u32), Vec<f64>> = BTreeMap::new();
-    for row in rows {
-        let Some(constants) = constants(row) else { continue };
-        let predicted = Term::of(row).predicted(&numbers(&constants));
-        found.entry((row.kind, row.devices)).or_default().push((predicted / row.microseconds - 1.0).abs());
-    }
+    let of = |row: &Collective| {
+        let measured = Measured::of(measured, u64::from(row.devices))?;
+        Some(((row.kind, row.devices), error(measured, row)))
+    };
+    let found = rows.iter().filter_map(of).into_group_map();
     found.into_iter().map(|(key, errors)| (key, Errors::new(errors))).collect()
 }
 
+fn error(measured: &Measured, row: &Collective) -> f64 {
+    (microseconds(measured, row) / row.microseconds - 1.0).abs()
+}
+
+/// What a collective is said to take.
+fn microseconds(measured: &Measured, row: &Collective) -> f64 {
+    let by_messages = Term::of(row).predicted(&numbers(measured.messages(traffic(row.kind))));
+    let sums = measured.sums.as_ref().filter(|_| may_be_sum(row));
+    sums.map_or(by_messages, |sums| by_messages.min(Term::in_switch(row).predicted(&numbers(sums))))
+}
+
+fn may_be_sum(row: &Collective) -> bool {
+    row.kind == CollectiveKind::AllReduce && row.is_float
+}
+
+/// The constants of so many devices.
+fn constants(devices: u32, rows: &[Collective]) -> Option<Measured> {
+    let own = |wanted: Traffic| rows.iter().filter(move |row| traffic(row.kind) == wanted);
+    let fitted = |rows: Vec<&Collective>| messages(&rows.into_iter().map(Term::of).collect_vec(), |_| f64::INFINITY);
+    let exchanges = fitted(own(Traffic::Exchange).collect());
+    let all = fitted(own(Traffic::Collective).collect());
+    let both = |collectives: Option<Messages>, sums: Option<Messages>| {
+        let measured = |collectives: Messages, exchanges: Messages| Measured { devices, collectives, exchanges, sums };
+        match (collectives, exchanges.clone()) {
+            (Some(collectives), Some(exchanges)) => Some(measured(collectives, exchanges)),
+            (Some(one), None) | (None, Some(one)) => Some(measured(one.clone(), one)),
+            (None, None) => None,
+        }
+    };
+    if !adds(rows) {
+        return both(all, None);
+    }
+    let sums: Vec<&Collective> = rows.iter().filter(|row| may_be_sum(row)).collect();
+    let others = fitted(own(Traffic::Collective).filter(|row| !may_be_sum(row)).collect())?;
+    let around: Vec<f64> = sums.iter().map(|row| Term::of(row).predicted(&numbers(&others))).collect();
+    let in_switch = messages(&sums.iter().map(|row| Term::in_switch(row)).collect_vec(), |place| around[place]);
+    both(Some(others), in_switch)
+}
+
+/// Whether the switch adds floats.
+fn adds(rows: &[Collective]) -> bool {
+    let sums = || rows.iter().filter(|row| row.kind == CollectiveKind::AllReduce);
+    let pairs = sums().filter(|row| row.is_float).cartesian_product(sums().filter(|row| !row.is_float));
+    let largest = pairs.filter(|(float, other)| float.bytes == other.bytes).max_by_key(|(float, _)| float.bytes);
+    largest.is_some_and(|(float, other)| float.microseconds < ADDS * other.microseconds)
+}
+
 /// The constants that fit best; none if there are no measurements.
-fn messages(rows: &[Collective]) -> Option<Messages> {
-    let terms: Vec<Term> = rows.iter().map(Term::of).collect();
+///
+/// - `otherwise`: what a measurement takes without them, by its place, if that is less.
+fn messages(terms: &[Term], otherwise: impl Fn(usize) -> f64) -> Option<Messages> {
     let shortest = terms.iter().map(|term| term.measured).min_by(f64::total_cmp)?;
     let moved = |term: &Term| term.bytes * (term.messages + term.waiting) / term.measured;
     let fastest = terms.iter().map(moved).max_by(f64::total_cmp)?;
-    let loss = |constants: &[f64]| loss_of(terms.iter().map(|term| term.predicted(constants) / term.measured));
+    let loss = |constants: &[f64]| {
+        let ratio = |(place, term): (usize, &Term)| term.predicted(constants).min(otherwise(place)) / term.measured;
+        loss_of(terms.iter().enumerate().map(ratio))
+    };
     let starts: Vec<Vec<f64>> = [0.3, 0.6, 0.9]
         .into_iter()
         .cartesian_product([(0.01, 0.1), (0.03, 0.5), (0.3, 0.7)])

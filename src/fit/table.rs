@@ -12,6 +12,8 @@ pub struct Collective {
     pub kind: CollectiveKind,
     /// How many devices took part.
     pub devices: u32,
+    /// Whether elements are floats, which switches may add.
+    pub is_float: bool,
     /// Bytes of the logical array: of an AllGather what each device has afterwards, of a ReduceScatter and an AllReduce
     /// what each has before, of an AllToAll what all have together.
     pub bytes: u64,
@@ -88,10 +90,12 @@ pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableErro
     let (columns, records) = records(text, only)?;
     let [kind, devices, bytes, time] = [&KIND[..], &DEVICES, &BYTES, &TIME].map(|names| column(&columns, names));
     let (kind, devices, bytes, time) = (kind?, devices?, bytes?, time?);
+    let dtype = column(&columns, &["dtype", "type"]).ok();
     let row = |(line, record): &(u64, StringRecord)| {
         let field = |place: usize| record.get(place).unwrap_or("").trim();
         let wrong = |place: usize, wanted| TableError::Field { line: *line, found: field(place).to_owned(), wanted };
         Ok(Collective {
+            is_float: dtype.is_some_and(|place| is_float(field(place))),
             kind: kind_of(field(kind)).ok_or_else(|| wrong(kind, COLLECTIVES))?,
             devices: field(devices)
                 .parse()
@@ -117,6 +121,12 @@ fn kind_of(name: &str) -> Option<CollectiveKind> {
         "alltoall" => Some(CollectiveKind::AllToAll),
         _ => None,
     }
+}
+
+/// By the name of a type: `f16`, `bfloat16`, `half`, but `f8e4m3` is none that a switch adds.
+fn is_float(dtype: &str) -> bool {
+    let name = dtype.to_ascii_lowercase();
+    ["f16", "f32", "f64", "bf16", "fp16", "fp32", "float", "bfloat16", "half", "double"].contains(&name.as_str())
 }
 
 fn microseconds(text: &str) -> Option<f64> {
@@ -205,7 +215,8 @@ fn nccl_tests(text: &str) -> Result<Vec<Collective>, TableError> {
         let microseconds =
             microseconds(time).ok_or_else(|| TableError::Field { line, found: time.to_owned(), wanted })?;
         let all = if kind == CollectiveKind::AllToAll { u64::from(devices) } else { 1 };
-        rows.push(Collective { kind, devices, bytes: bytes.saturating_mul(all), microseconds });
+        let is_float = fields.get(2).is_some_and(|dtype| is_float(dtype));
+        rows.push(Collective { kind, devices, is_float, bytes: bytes.saturating_mul(all), microseconds });
     }
     if rows.is_empty() { Err(TableError::Nothing("any figures".to_owned())) } else { Ok(rows) }
 }

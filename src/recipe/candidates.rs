@@ -98,6 +98,9 @@ impl Tuner<'_> {
         };
         // A library has its methods along one axis, and sends directly over any.
         let library = runs.iter().flat_map(|(run, _)| library(&self.topology, problem.kind, *run)).collect::<Vec<_>>();
+        if problem.asked.is_none() && !runs.is_empty() {
+            all.extend(self.over_axes(problem, Method::SwitchSum, &runs));
+        }
         if problem.asked.is_none() && library.contains(&Method::Direct) && !self.fewest_operations {
             all.extend(self.exchanged_at_once(problem, &runs));
         }
@@ -282,8 +285,16 @@ impl Tuner<'_> {
             (Method::IdleAxis, CollectiveKind::AllGather) => self.borrowed(problem, runs),
             (Method::TreePacking, CollectiveKind::Broadcast) => self.broadcast_packed(problem, runs),
             (Method::TreePacking, _) => self.packed(problem),
+            (Method::SwitchSum, CollectiveKind::AllReduce) => self.switch_sum(problem, runs),
             _ => None,
         }
+    }
+
+    /// One sum in the switch that joins all runs, if it adds such elements.
+    fn switch_sum<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {
+        let run: Axes = axes_of(runs).into_iter().flat_map(|axes| axes.iter().collect::<Vec<_>>()).collect();
+        self.topology.switch_sum(run.iter(), problem.dtype).filter(|_| problem.in_switch)?;
+        Some(Candidate::once(vec![Stage::AllReduce { run, method: Method::SwitchSum, chunks: 1 }]))
     }
 
     fn multiport<'p>(&self, problem: &Problem, runs: &[(Axes, usize)]) -> Option<Candidate<'p>> {

@@ -5,6 +5,7 @@ use crate::dtype::DType;
 use crate::layout::{Layout, Sharding};
 use crate::mesh::{Axes, AxisSet, Mesh};
 use crate::method::Method;
+use crate::operator::Operator;
 use crate::schedule::methods::Destination;
 
 /// A collective on a block of a device.
@@ -23,6 +24,8 @@ pub(super) struct Problem {
     pub(super) extents: Vec<u64>,
     /// The method that is asked for.
     pub(super) asked: Option<Method>,
+    /// Whether values are combined as switches can: added, or the least or the greatest taken.
+    pub(super) in_switch: bool,
 }
 
 impl Problem {
@@ -44,6 +47,7 @@ impl Problem {
             dtype: from.dtype,
             extents: from.local_extents(mesh),
             asked,
+            in_switch: matches!(from.sharding.operator.combiner(), Operator::Sum | Operator::Max | Operator::Min),
         };
         let moved = |on: Axes, axes: AxisSet| -> Axes { on.iter().filter(|axis| axes.contains(*axis)).collect() };
         Some(match collective {

@@ -147,6 +147,12 @@ impl<'a> Builder<'a> {
         self.push_like(value, OpKind::AllGather { axes, dim }, extents)
     }
 
+    /// The blocks of a replica group, combined by the switch.
+    pub fn switch_sum(&mut self, axes: Vec<AxisId>, value: OpId, operator: Operator) -> OpId {
+        let extents = self.extents(value).to_vec();
+        self.push_like(value, OpKind::SwitchSum { axes, operator }, extents)
+    }
+
     /// A local product with elements of the type `dtype`.
     ///
     /// # Panics

@@ -119,6 +119,10 @@ impl Schedule {
                 let axes: Axes = axes.iter().copied().collect();
                 write!(f, "all_gather over {} dim {dim} {values}", axes_text(&self.mesh, axes))?;
             }
+            OpKind::SwitchSum { axes, operator } => {
+                let axes: Axes = axes.iter().copied().collect();
+                write!(f, "switch_sum {operator} over {} {values}", axes.names(&self.mesh))?;
+            }
             OpKind::MatMul { einsum } => write!(f, "mat_mul {einsum} {values}")?,
             OpKind::Reduce { operator, einsum } => write!(f, "reduce {operator} {einsum} {values}")?,
             OpKind::Map { function, einsum } => write!(f, "map {function} {einsum} {values}")?,
@@ -155,6 +159,10 @@ impl Schedule {
             OpKind::AllGather { axes, dim } => {
                 let axes: Axes = axes.iter().copied().collect();
                 format!("all_gather over {} dim {dim}", axes_text(&self.mesh, axes))
+            }
+            OpKind::SwitchSum { axes, operator } => {
+                let axes: Axes = axes.iter().copied().collect();
+                format!("switch_sum {operator} over {}", axes.names(&self.mesh))
             }
             OpKind::MatMul { einsum } => format!("mat_mul {einsum}"),
             OpKind::Reduce { operator, einsum } => format!("reduce {operator} {einsum}"),

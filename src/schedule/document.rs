@@ -189,6 +189,7 @@ enum OpDocument {
     Add { operator: String },
     Assemble { view: Vec<u64>, places: Vec<Vec<CutDocument>> },
     AllGather { axes: Vec<String>, dim: u32 },
+    SwitchSum { axes: Vec<String>, operator: String },
     MatMul { einsum: String },
     Reduce { operator: String, einsum: String },
     Map { function: String, einsum: String },

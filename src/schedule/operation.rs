@@ -85,6 +85,14 @@ pub enum OpKind {
         /// The dim of the block along which they are concatenated.
         dim: usize,
     },
+    /// The blocks of a replica group, combined by the switch that joins it: each device sends its own once and receives
+    /// the result once.
+    SwitchSum {
+        /// The axes that span the group.
+        axes: Vec<AxisId>,
+        /// With this operator, one that folds.
+        operator: Operator,
+    },
     /// A local product of two blocks.
     MatMul {
         /// How their dims meet.
@@ -176,6 +184,7 @@ impl OpKind {
             | OpKind::Add { .. }
             | OpKind::Assemble { .. }
             | OpKind::AllGather { .. }
+            | OpKind::SwitchSum { .. }
             | OpKind::Mask { .. } => None,
         }
     }
@@ -215,6 +224,10 @@ impl OpKind {
             OpKind::AllGather { axes, .. } => {
                 let noun = "an AllGather that is kept whole";
                 Properties { reach: Reach::Gathered(axes), ..row(Exactly(1), noun, Some(Work::Shuffle)) }
+            }
+            OpKind::SwitchSum { axes, .. } => {
+                let reach = Reach::Gathered(axes);
+                Properties { reach, moves: false, ..row(Exactly(1), "a sum in the switch", Some(Work::Shuffle)) }
             }
             OpKind::MatMul { .. } => Properties { moves: false, ..row(Exactly(2), "a product", Some(Work::MatMul)) },
             OpKind::Reduce { .. } => {

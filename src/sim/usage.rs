@@ -345,6 +345,9 @@ impl<'a> Count<'a> {
                         each[class] += Traffic { sent: others, received: others, messages: n - 1 };
                     });
                 }
+                OpKind::SwitchSum { .. } => {
+                    has.for_each(|class| each[class] += Traffic { sent: bytes, received: bytes, messages: 1 });
+                }
                 _ => {}
             }
         }

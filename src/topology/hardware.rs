@@ -125,6 +125,9 @@ pub struct Network {
     /// unless a program asks for another one. All, if it names none.
     #[serde(default, deserialize_with = "methods")]
     pub methods: Vec<Method>,
+    /// The types of elements that its switches add; none if they only pass on.
+    #[serde(default, deserialize_with = "dtypes")]
+    pub adds: Vec<DType>,
     /// How long messages take, where that was measured: it stands for `one_way`, `hop_latency`, `message_overhead` and the
     /// hop rule.
     #[serde(default)]
@@ -223,6 +226,13 @@ fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
         return Err(D::Error::custom(format!("the name `{name}` is not one word, such as \"dcn\"")));
     }
     Ok(name)
+}
+
+/// By their names.
+fn dtypes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DType>, D::Error> {
+    let names: Vec<String> = Vec::deserialize(deserializer)?;
+    let dtype = |name: String| name.parse().map_err(|_| D::Error::custom(format!("`{name}` is no type of elements")));
+    names.into_iter().map(dtype).collect()
 }
 
 /// By their names.

@@ -21,6 +21,9 @@ pub struct Measured {
     pub collectives: Messages,
     /// Messages of exchanges.
     pub exchanges: Messages,
+    /// Sums in the switch: what goes to it and comes back is a message. None if so many devices have none.
+    #[serde(default)]
+    pub sums: Option<Messages>,
 }
 
 /// What it takes to send messages.
@@ -91,11 +94,13 @@ impl Measured {
 
     /// Bytes a second of a link, one way, at the most.
     pub fn one_way(&self) -> Rate {
-        self.collectives.one_way().max(self.exchanges.one_way())
+        let others = self.sums.as_ref().map_or(self.exchanges.one_way(), Messages::one_way);
+        self.collectives.one_way().max(self.exchanges.one_way()).max(others)
     }
 
     fn protocols(&self) -> impl Iterator<Item = &Protocol> {
-        [&self.collectives, &self.exchanges].into_iter().flat_map(|messages| &messages.protocols)
+        let all = [&self.collectives, &self.exchanges].into_iter().chain(&self.sums);
+        all.flat_map(|messages| &messages.protocols)
     }
 }
 
@@ -123,6 +128,7 @@ pub(super) struct MeasuredDocument {
     devices: u32,
     collectives: MessagesDocument,
     exchanges: MessagesDocument,
+    sums: Option<MessagesDocument>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -156,6 +162,7 @@ impl From<&Measured> for MeasuredDocument {
             devices: measured.devices,
             collectives: (&measured.collectives).into(),
             exchanges: (&measured.exchanges).into(),
+            sums: measured.sums.as_ref().map(MessagesDocument::from),
         }
     }
 }

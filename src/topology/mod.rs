@@ -21,9 +21,10 @@ pub use products::{ProductWork, Products, Shape, Tile, WorkTime};
 pub use profile::{ProfileDocument, ProfileError};
 pub use routes::{Hop, Link, LinkId, LinkSide, RouteError};
 
+use crate::dtype::DType;
 use crate::link::{DegradedLink, LinkState};
 use crate::mesh::{Axes, Axis, AxisId, AxisSet, DeviceId, Mesh, Wiring};
-use crate::units::{Rate, Time, TimeScale};
+use crate::units::{Bytes, Rate, Time, TimeScale};
 use itertools::Itertools;
 use miette::{Diagnostic, SourceSpan};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,41 @@ pub struct AxisLinks {
     /// How many links lie between neighbours: 1, or more on a major part of an axis, where so many groups share each
     /// link.
     pub apart: u32,
+}
+
+/// A switch that adds.
+#[derive(Clone, Debug)]
+pub struct SwitchSum {
+    /// The ports into it.
+    links: AxisLinks,
+    /// What was measured.
+    measured: Option<Messages>,
+}
+
+impl SwitchSum {
+    /// From when the blocks are there until they leave, for how long they keep the ports busy, and from when they leave
+    /// until the sum is there.
+    pub fn times(&self, topology: &Topology, bytes: Bytes) -> [Time; 3] {
+        let (scale, links) = (topology.scale, self.links);
+        let amount = u128::from(bytes.0);
+        let [start, busy, transit] = match &self.measured {
+            Some(sums) => {
+                let busy = scale.at_rate(amount, sums.one_way());
+                [scale.picoseconds(sums.start), busy, busy.max(sums.transit(scale, bytes.0))]
+            }
+            None => {
+                let (busy, hops) = (scale.at_rate(amount, links.one_way), links.switch.hops());
+                match topology.hardware.hop_rule {
+                    HopRule::Larger => {
+                        let hop = busy.max(links.hop_latency);
+                        [links.message_overhead, hop, hop * hops]
+                    }
+                    HopRule::Sum => [links.message_overhead, busy, (links.hop_latency + busy) * hops],
+                }
+            }
+        };
+        [start, busy * links.sharers, busy * (links.sharers - 1) + transit]
+    }
 }
 
 /// A mesh that cannot be timed on a hardware.
@@ -318,6 +354,26 @@ impl Topology {
         let links = self.axes[axis.index()];
         let network = self.hardware.networks().nth(links.network)?;
         network.measured.get(links.measured?)
+    }
+
+    /// What it takes that the switch which joins the groups of some axes of the mesh adds their blocks; none if it does not
+    /// add such elements, or they do not lie on one switch.
+    pub fn switch_sum(&self, axes: impl IntoIterator<Item = AxisId>, dtype: DType) -> Option<SwitchSum> {
+        let axes: Vec<AxisId> = axes.into_iter().map(|axis| self.mesh.physical(axis)).unique().collect();
+        let (first, links) = axes.first().map(|axis| (*axis, self.axes[axis.index()]))?;
+        let on_it = |axis: &AxisId| {
+            let other = self.axes[axis.index()];
+            other.wiring == Wiring::Switch && other.network == links.network
+        };
+        if self.is_degraded() || !axes.iter().all(on_it) || !self.network(first).adds.contains(&dtype) || links.per_node
+        {
+            return None;
+        }
+        let measured = match self.measured(first) {
+            Some(measured) => Some(measured.sums.clone()?),
+            None => None,
+        };
+        Some(SwitchSum { links, measured })
     }
 
     /// How many devices of a node share a link of this axis, if all of them use it.

@@ -4,6 +4,7 @@ use super::engines::{Engines, Work};
 use super::hardware::{Attachment, Hardware, HopRule, LocalMoves, Network, SwitchKind, WiringRule};
 use super::measured::{Measured, MeasuredDocument, Messages, Protocol};
 use super::products::{Products, ProductsDocument, Tile};
+use crate::dtype::DType;
 use crate::escape::toml_value;
 use crate::fusion::Fusion;
 use crate::units::{Bytes, Rate};
@@ -183,7 +184,9 @@ fn network_text(network: &Network, table: &str) -> String {
         ("switch", toml_value(&network.switch)),
         ("attached", toml_value(&network.attached)),
     ];
-    let mut text = lines(fields.into_iter().chain(methods));
+    let adds: Vec<String> = network.adds.iter().map(DType::to_string).collect();
+    let adds = (!adds.is_empty()).then(|| ("adds", toml_value(&adds)));
+    let mut text = lines(fields.into_iter().chain(methods).chain(adds));
     for measured in &network.measured {
         text += &format!("\n[[{table}.measured]]\n{}", measured_text(measured));
     }
@@ -191,11 +194,16 @@ fn network_text(network: &Network, table: &str) -> String {
 }
 
 fn measured_text(measured: &Measured) -> String {
-    lines([
-        ("devices", measured.devices.to_string()),
-        ("collectives", messages_text(&measured.collectives)),
-        ("exchanges", messages_text(&measured.exchanges)),
-    ])
+    let sums = measured.sums.as_ref().map(|sums| ("sums", messages_text(sums)));
+    lines(
+        [
+            ("devices", measured.devices.to_string()),
+            ("collectives", messages_text(&measured.collectives)),
+            ("exchanges", messages_text(&measured.exchanges)),
+        ]
+        .into_iter()
+        .chain(sums),
+    )
 }
 
 fn messages_text(messages: &Messages) -> String {
@@ -273,6 +281,8 @@ struct NetworkDocument {
     attached: Attachment,
     /// The methods of its library; empty where all are chosen from.
     methods: Vec<&'static str>,
+    /// The types of elements that its switches add.
+    adds: Vec<String>,
     measured: Vec<MeasuredDocument>,
 }
 
@@ -321,6 +331,7 @@ impl From<Network> for NetworkDocument {
             switch,
             attached,
             methods,
+            adds: network.adds.iter().map(DType::to_string).collect(),
             measured,
         }
     }

@@ -110,9 +110,9 @@ pub(super) fn summary(compiled: &Compiled, timing: &Timing, step: StepId, name: 
             OpKind::Shuffle { sources: Sources::Shift { axes, by, .. }, .. } => {
                 format!("{} {}", axes.names(mesh), if *by < 0 { "up" } else { "down" })
             }
-            OpKind::Shuffle { sources: Sources::Table { axes, .. }, .. } | OpKind::AllGather { axes, .. } => {
-                axes.iter().copied().collect::<Axes>().names(mesh)
-            }
+            OpKind::Shuffle { sources: Sources::Table { axes, .. }, .. }
+            | OpKind::AllGather { axes, .. }
+            | OpKind::SwitchSum { axes, .. } => axes.iter().copied().collect::<Axes>().names(mesh),
             OpKind::Input { .. }
             | OpKind::Slice { .. }
             | OpKind::Add { .. }
@@ -313,7 +313,10 @@ impl Scene<'_> {
     /// Everything that happens, and how many numbers tell it; `None` if these are too many.
     fn frames(&self, cells: &Cells) -> Option<(Vec<Frame>, usize)> {
         let sends = |id: &&OpId| {
-            matches!(self.schedule.operation(**id).kind, OpKind::Shuffle { .. } | OpKind::AllGather { .. })
+            matches!(
+                self.schedule.operation(**id).kind,
+                OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::SwitchSum { .. }
+            )
         };
         let mut times: BTreeSet<Time> =
             self.operations.iter().filter(sends).map(|id| self.timing.operation(*id).finish).collect();

@@ -179,6 +179,9 @@ impl Reader<'_> {
                 OpKind::Assemble { view, places: places? }
             }
             OpDocument::AllGather { axes, dim } => OpKind::AllGather { axes: self.axes(&axes)?, dim: dim as usize },
+            OpDocument::SwitchSum { axes, operator } => {
+                OpKind::SwitchSum { axes: self.axes(&axes)?, operator: self.operator(&operator)? }
+            }
             OpDocument::MatMul { einsum: word } => OpKind::MatMul { einsum: einsum(self.place, &word)? },
             OpDocument::Reduce { operator, einsum: word } => {
                 OpKind::Reduce { operator: self.operator(&operator)?, einsum: einsum(self.place, &word)? }

@@ -116,6 +116,9 @@ fn kind(mesh: &Mesh, kind: &OpKind) -> OpDocument {
             axes: names(mesh, axes.iter().copied()),
             dim: u32::try_from(*dim).unwrap_or(u32::MAX),
         },
+        OpKind::SwitchSum { axes, operator } => {
+            OpDocument::SwitchSum { axes: names(mesh, axes.iter().copied()), operator: operator.to_string() }
+        }
         OpKind::MatMul { einsum } => OpDocument::MatMul { einsum: einsum.to_string() },
         OpKind::Reduce { operator, einsum } => {
             OpDocument::Reduce { operator: operator.to_string(), einsum: einsum.to_string() }

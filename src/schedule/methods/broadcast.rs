@@ -146,7 +146,8 @@ fn along(method: Method, n: usize) -> Vec<Parents> {
         | Method::QuadDirectionalRing
         | Method::IdleAxis
         | Method::TreePacking
-        | Method::Routed => vec![tree(&before)],
+        | Method::Routed
+        | Method::SwitchSum => vec![tree(&before)],
     }
 }
 

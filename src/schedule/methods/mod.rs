@@ -203,6 +203,9 @@ pub fn all_reduce_in_chunks(
         return value;
     }
     let by = &mut builder.by(method.name());
+    if method == Method::SwitchSum {
+        return by.switch_sum(axes.iter().collect(), value, operator);
+    }
     if let Some(sum) = trees::all_reduce(by, method, axes, value, operator, chunks) {
         return sum;
     }

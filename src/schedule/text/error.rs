@@ -195,6 +195,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::reduce
         | Rule::map
         | Rule::fill
+        | Rule::switch_sum
         | Rule::mask
         | Rule::slice_word
         | Rule::shuffle_word
@@ -204,6 +205,7 @@ fn name(rule: Rule) -> &'static str {
         | Rule::mat_mul_word
         | Rule::map_word
         | Rule::fill_word
+        | Rule::switch_sum_word
         | Rule::mask_word => KIND,
         Rule::kernel | Rule::kernel_word => "`kernel`",
         Rule::input_word => "`input`",

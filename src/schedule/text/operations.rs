@@ -67,6 +67,10 @@ impl<'a> Reader<'a> {
                 let axes = kind.find(Rule::axes).map(|axes| self.axes(&axes)).transpose()?;
                 OpKind::AllGather { axes: axes.unwrap_or_default(), dim: number()?.unwrap_or_default() }
             }
+            Rule::switch_sum => {
+                let axes = kind.find(Rule::axes).map(|axes| self.axes(&axes)).transpose()?;
+                OpKind::SwitchSum { axes: axes.unwrap_or_default(), operator: operator(kind)? }
+            }
             Rule::mask => {
                 let axes = kind.find(Rule::axes).map(|axes| self.axes(&axes)).transpose()?;
                 OpKind::Mask { axes: axes.unwrap_or_default() }

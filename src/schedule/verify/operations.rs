@@ -60,6 +60,12 @@ pub(super) fn check(schedule: &Schedule, id: OpId) -> Result<(), Flaw> {
             check_axes(mesh, axes.iter().copied())?;
             Cow::Owned(gathered(first, *dim, mesh.group_size(axes.iter().copied()))?)
         }
+        OpKind::SwitchSum { axes, operator } => {
+            check_axes(mesh, axes.iter().copied())?;
+            ensure(operator.folds(), Flaw::Operator(*operator))?;
+            ensure(operator.takes(operation.dtype), Flaw::WrongDType)?;
+            Cow::Borrowed(first)
+        }
         OpKind::Add { operator } => {
             ensure(operator.folds(), Flaw::Operator(*operator))?;
             ensure(operator.takes(operation.dtype), Flaw::WrongDType)?;

@@ -53,7 +53,7 @@ pub(super) fn parts(schedule: Verified<'_>, topology: &Topology) -> Vec<Part> {
 }
 
 fn is_sent(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Shuffle { .. } | OpKind::AllGather { .. })
+    matches!(kind, OpKind::Shuffle { .. } | OpKind::AllGather { .. } | OpKind::SwitchSum { .. })
 }
 
 /// What does nothing but bring blocks from place to place, and add them up.
@@ -64,6 +64,7 @@ fn is_move(kind: &OpKind) -> bool {
         | OpKind::Add { .. }
         | OpKind::Assemble { .. }
         | OpKind::AllGather { .. }
+        | OpKind::SwitchSum { .. }
         | OpKind::Mask { .. } => true,
         OpKind::Input { .. }
         | OpKind::MatMul { .. }

@@ -30,6 +30,7 @@ mod tests;
 pub(super) use orbit::alike;
 pub use record::{MOST_USES, Record, Resource, Use};
 
+use crate::dtype::DType;
 use crate::mesh::{AxisId, AxisSet, Mesh};
 use crate::schedule::{Malformed, OpId, Schedule, Verified, verify};
 use crate::topology::{LinkId, LinkSide, RouteError, Topology};
@@ -224,8 +225,24 @@ pub enum ClockError {
         /// The gather.
         operation: OpId,
     },
-    /// The links of a gather that is one operation do not serve one by one.
-    #[error("%{} is a gather kept as one, and links serve first come, first served", operation.index())]
+    /// No switch that adds joins the group.
+    #[error("%{} is a sum in a switch, and no switch of `{hardware}` that joins its group adds {dtype}", operation.index())]
+    #[diagnostic(
+        code("schedule-switch-sum"),
+        help(
+            "write it out in shuffles and additions, or say in the profile what its switches add: `adds = [\"bf16\"]`"
+        )
+    )]
+    SwitchSum {
+        /// The sum.
+        operation: OpId,
+        /// The name of the profile.
+        hardware: String,
+        /// Of its elements.
+        dtype: DType,
+    },
+    /// The links of an operation of a whole group do not serve one by one.
+    #[error("%{} is one operation of a whole group, and links serve first come, first served", operation.index())]
     #[diagnostic(code("schedule-kept-gather"), help("write it out in slices and shuffles"))]
     KeptByArrival {
         /// The gather.
@@ -253,6 +270,7 @@ impl ClockError {
             ClockError::Route { operation, .. }
             | ClockError::KeptByArrival { operation }
             | ClockError::KeptGather { operation }
+            | ClockError::SwitchSum { operation, .. }
             | ClockError::TooLong { operation } => Some(*operation),
         }
     }

@@ -10,7 +10,7 @@ use crate::fusion::Access;
 use crate::layout::Sharding;
 use crate::mesh::{AxisId, AxisSet, DeviceId, Orbits};
 use crate::schedule::presence::Presence;
-use crate::schedule::{OpId, Operation, Reach, Route, Sources, Verified};
+use crate::schedule::{OpId, OpKind, Operation, Reach, Route, Sources, Verified};
 use crate::topology::closed_form::By;
 use crate::topology::routes::Walk;
 use crate::topology::{EngineId, Link, LinkId, LinkSide, Topology};
@@ -211,7 +211,22 @@ impl<'a> Run<'a> {
             Reach::Gathered(_) if self.topology.is_degraded() => Err(ClockError::KeptGather { operation: id }),
             Reach::Gathered(axes) => {
                 let part = self.parts.get(id.index()).copied();
-                Ok(self.all_gather(operands[0], axes, engine, bytes, part))
+                match operation.kind {
+                    OpKind::SwitchSum { .. } => {
+                        let sum = self.topology.switch_sum(axes.iter().copied(), operation.dtype);
+                        let hardware = || self.topology.hardware.name.clone();
+                        let dtype = operation.dtype;
+                        let sum =
+                            sum.ok_or_else(|| ClockError::SwitchSum { operation: id, hardware: hardware(), dtype })?;
+                        let [start, busy, transit] = sum.times(self.topology, bytes);
+                        // Where nothing was measured each is a message of its own.
+                        let start = if part.is_none_or(|part| part.starts) { start } else { Time::ZERO };
+                        let members = self.topology.mesh.group_size(axes.iter().copied());
+                        let all = Bytes(bytes.0.saturating_mul(members));
+                        Ok(self.whole_group(operands[0], axes, engine, [start, busy, transit], all))
+                    }
+                    _ => Ok(self.all_gather(operands[0], axes, engine, bytes, part)),
+                }
             }
         }
     }
@@ -344,7 +359,6 @@ impl<'a> Run<'a> {
         full: Bytes,
         part: Option<Part>,
     ) -> Times {
-        let mut times = self.nowhere();
         let topology = self.topology;
         let mesh = &topology.mesh;
         let form = topology.gather_over(axes.iter().copied(), full, By::Links);
@@ -357,6 +371,25 @@ impl<'a> Run<'a> {
         let starts = |axis: &AxisId| Some(topology.measured(topology.mesh.physical(*axis))?.collectives.start);
         let starts = part.filter(|part| part.starts).and_then(|_| axes.iter().filter_map(starts).max());
         let starts = topology.scale.picoseconds(starts.unwrap_or(0));
+        let received = u128::from(full.0) * (u128::from(members) - 1);
+        let received = Bytes(u64::try_from(received).unwrap_or(u64::MAX));
+        self.whole_group(operand, axes, engine, [starts, time, time], received)
+    }
+
+    /// An operation of whole groups: each waits for its members, starts, and has its links to itself for some time.
+    ///
+    /// - `[start, busy, transit]`: before the links are busy, for how long they are, and from then until the result is there.
+    /// - `all`: bytes that all members together receive.
+    fn whole_group(
+        &mut self,
+        operand: OpId,
+        axes: &[AxisId],
+        engine: Option<EngineId>,
+        [starts, time, transit]: [Time; 3],
+        all: Bytes,
+    ) -> Times {
+        let mut times = self.nowhere();
+        let mesh = &self.topology.mesh;
         self.clocks.classes.next_round();
         for class in 0..times.ready.len() {
             let leader = self.device(class);
@@ -371,9 +404,9 @@ impl<'a> Run<'a> {
             }
             let ready = ready + starts;
             let start =
-                if time == Time::ZERO { ready } else { self.occupy_group(&group, axes, engine, ready, time, full) };
+                if time == Time::ZERO { ready } else { self.occupy_group(&group, axes, engine, ready, time, all) };
             for class in classes {
-                times.set(class, Interval { start, finish: start + time });
+                times.set(class, Interval { start, finish: start + transit });
             }
         }
         times
@@ -387,7 +420,7 @@ impl<'a> Run<'a> {
         engine: Option<EngineId>,
         ready: Time,
         busy: Time,
-        full: Bytes,
+        received: Bytes,
     ) -> Time {
         let topology = self.topology;
         // Of an axis in parts, each link is taken by the group of the device that sends into it: all run side by side.
@@ -400,7 +433,7 @@ impl<'a> Run<'a> {
         let start = engines.iter().map(|engine| self.clocks.engine_free(*engine)).fold(start, Time::max);
         engines.into_iter().for_each(|engine| self.clocks.occupy_engine(engine, start, busy));
         // What arrives in the whole group, spread over its links; on a switch it passes a port out and a port in.
-        let received = u128::from(full.0) * (group.len() as u128 - 1);
+        let received = u128::from(received.0);
         let paths = links.iter().filter(|link| topology.link(**link).side != LinkSide::In).count() as u128;
         let share = received.div_ceil(paths.max(1));
         let share = Bytes(u64::try_from(share).unwrap_or(u64::MAX));

@@ -86,7 +86,10 @@ impl Run<'_> {
                 Ok(claim)
             }
             // What is masked is the first along an axis that does not turn.
-            OpKind::Shuffle { .. } | OpKind::Mask { .. } => Ok(operands[0].claims[place].clone()),
+            // Along an axis of its group the terms of a sum in a switch change places, and the sum stays.
+            OpKind::Shuffle { .. } | OpKind::SwitchSum { .. } | OpKind::Mask { .. } => {
+                Ok(operands[0].claims[place].clone())
+            }
             OpKind::Add { .. } => {
                 let choices: Vec<Claim> = operands.iter().map(|value| value.claims[place].clone()).collect();
                 self.agreed(place, operands, choices, |claim, _| claim.clone())

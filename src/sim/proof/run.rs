@@ -182,6 +182,9 @@ impl Run<'_> {
             let block = match &operation.kind {
                 // A group of which only some have a block is wrong, not absent.
                 OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &blocks)?,
+                OpKind::SwitchSum { axes, operator } => {
+                    self.switch_sum(id, device, axes, *operator, operands[0], &blocks)?
+                }
                 _ if !presence.at(device, has) => None,
                 OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
                 OpKind::Slice { view, region } => Some(self.slice(operation, view, region, device, all()[0])?),
@@ -318,6 +321,35 @@ impl Run<'_> {
         }
         let gap = pairs(boxes::first_gap(&whole, &regions).unwrap_or_default());
         Err(Flaw::Unfilled { site: self.site(id, device), gap })
+    }
+
+    /// `made` as of an AllGather.
+    fn switch_sum(
+        &mut self,
+        id: OpId,
+        device: DeviceId,
+        axes: &[AxisId],
+        operator: Operator,
+        operand: &Value,
+        made: &[Option<Rc<Block>>],
+    ) -> Result<Option<Rc<Block>>, Stop> {
+        let mesh = &self.schedule.schedule().mesh;
+        let members: Vec<DeviceId> = mesh.group(device, axes).collect();
+        if members[0] < device {
+            return Ok(made[self.symmetry.orbits.class(members[0])].clone());
+        }
+        let blocks: Vec<Option<Rc<Block>>> =
+            members.iter().map(|member| self.image(operand, *member)).collect::<Result<_, Stop>>()?;
+        if blocks.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        if let Some(missing) =
+            members.into_iter().zip(&blocks).find_map(|(member, block)| block.is_none().then_some(member))
+        {
+            return Err(Flaw::ReadAbsent { site: self.site(id, device), missing }.into());
+        }
+        let blocks: Vec<Option<&Rc<Block>>> = blocks.iter().map(Option::as_ref).collect();
+        Ok(self.add(id, device, operator, &blocks)?)
     }
 
     /// `made` has the results of the representatives before this one: a group shares the block of its first member.

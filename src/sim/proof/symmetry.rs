@@ -236,7 +236,11 @@ fn wanted(schedule: &Schedule, axis: AxisId) -> Option<Vec<Digits>> {
                     unite(&mut wanted[operand.index()], cutting.down(&own));
                 }
             }
-            OpKind::Shuffle { .. } | OpKind::Add { .. } | OpKind::Fill { .. } | OpKind::Mask { .. } => {
+            OpKind::Shuffle { .. }
+            | OpKind::Add { .. }
+            | OpKind::SwitchSum { .. }
+            | OpKind::Fill { .. }
+            | OpKind::Mask { .. } => {
                 for operand in &operands {
                     unite(&mut wanted[operand.index()], own.iter().copied());
                 }

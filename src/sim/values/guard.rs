@@ -72,7 +72,7 @@ fn most_live(schedule: &Schedule, bytes: &impl Fn(&[u64], u64) -> u128) -> u128 
             }
             OpKind::Shuffle { .. } => 0,
             OpKind::Slice { view, region } if keeps_dims(view, region, &operation.extents) => 0,
-            OpKind::AllGather { axes, .. } => {
+            OpKind::AllGather { axes, .. } | OpKind::SwitchSum { axes, .. } => {
                 block.saturating_mul(devices / u128::from(schedule.mesh.group_size(axes.iter().copied()).max(1)))
             }
             _ => block.saturating_mul(devices),
@@ -104,7 +104,11 @@ fn buffer_deaths(schedule: &Schedule) -> Vec<usize> {
         // The sum of one present block is that block.
         let shares = !matches!(
             schedule.operation(user).kind,
-            OpKind::Assemble { .. } | OpKind::AllGather { .. } | OpKind::MatMul { .. } | OpKind::Reduce { .. }
+            OpKind::Assemble { .. }
+                | OpKind::AllGather { .. }
+                | OpKind::SwitchSum { .. }
+                | OpKind::MatMul { .. }
+                | OpKind::Reduce { .. }
         );
         let own = if shares { deaths[user.index()] } else { user.index() };
         for operand in schedule.operands(user) {

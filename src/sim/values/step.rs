@@ -85,6 +85,17 @@ pub(super) fn compute(
             }
             gathered
         }
+        OpKind::SwitchSum { axes, operator } => {
+            let mut sums: Blocks = vec![None; present.len()];
+            for first in mesh.devices().filter(|device| mesh.rank(*device, axes.iter().copied()) == 0) {
+                let blocks = mesh.group(first, axes).map(|member| operands[0][member.index()].clone());
+                if let Some(blocks) = blocks.collect::<Option<Vec<Tensor>>>() {
+                    let sum = add(*operator, blocks).expect("a group has members");
+                    mesh.group(first, axes).for_each(|member| sums[member.index()] = Some(sum.clone()));
+                }
+            }
+            sums
+        }
         OpKind::MatMul { einsum } => {
             each(operands, &|_, blocks| Ok(product(einsum, &blocks[0], &blocks[1], operation.dtype)))?
         }

@@ -479,7 +479,7 @@ fn random_figures(random: &mut fastrand::Rng) -> Measured {
         Messages { start: random.u64(0..4) * 500_000, protocols }
     };
     let (collectives, exchanges) = (messages(), messages());
-    Measured { devices: random.u32(1..=8), collectives, exchanges }
+    Measured { devices: random.u32(1..=8), collectives, exchanges, sums: None }
 }
 
 /// A machine drawn at random.
