@@ -92,7 +92,10 @@ impl Places<'_> {
             Collective::AllGather { .. } => whole(&from.sharding).saturating_mul((places - 1) * copies),
             Collective::Broadcast { .. } => whole(&to).saturating_mul((places - 1) * copies),
             Collective::ReduceScatter { .. } => whole(&to).saturating_mul(places + copies - 2),
-            Collective::AllReduce { .. } => whole(&to).saturating_mul(places * copies + places - 2),
+            Collective::AllReduce { .. } => {
+                let all = whole(&to).saturating_mul(places * copies + places - 2);
+                if super::adds(collective, from, self.topology) { all / 2 } else { all }
+            }
             Collective::AllToAll { .. } => self.exchanged(whole(&from.sharding), group, copies),
             Collective::Permute { .. } => self.moved(whole(&from.sharding), &from.sharding, &to),
             Collective::Reshard { .. } => self.resharded(collective, from, &to),

@@ -96,7 +96,21 @@ pub fn collective(collective: &Collective, from: &Layout, topology: &Topology) -
         }
         Shape::Graph | Shape::Rest => parts::bound(collective, from, topology),
     };
-    engines::bound(links, collective, from, topology)
+    let bound = engines::bound(links, collective, from, topology);
+    if adds(collective, from, topology) { halved(bound) } else { bound }
+}
+
+/// Whether a switch may add what an AllReduce adds. Then what each device sends need not come back from each, and half of
+/// the bound is left: devices have to hear of each other's blocks.
+fn adds(collective: &Collective, from: &Layout, topology: &Topology) -> bool {
+    let Collective::AllReduce { axes } = collective else { return false };
+    let wide = axes.iter().filter(|axis| topology.mesh.size(*axis) > 1);
+    wide.into_iter().any(|axis| topology.switch_sum([axis], from.dtype).is_some())
+}
+
+fn halved(bound: Bound) -> Bound {
+    let half = |time: Time| Time::from_ticks(time.ticks() / 2);
+    Bound { latency: half(bound.latency), bandwidth: half(bound.bandwidth) }
 }
 
 /// The bounds of many collectives on one machine, as [`collective`] has them; of those that are alike it is found once.
@@ -108,8 +122,9 @@ pub struct Bounds<'a> {
     known: RefCell<FxHashMap<Alike, Bound>>,
 }
 
-/// What bounds depend on: the kind, the axes that take part and those that could help, and the bytes of a device.
-type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes);
+/// What bounds depend on: the kind, the axes that take part and those that could help, the bytes of a device, and whether
+/// a switch may add them.
+type Alike = (CollectiveKind, AxisSet, AxisSet, Bytes, bool);
 
 impl<'a> Bounds<'a> {
     /// Of this machine.
@@ -127,7 +142,8 @@ impl<'a> Bounds<'a> {
         }
         let mesh = &self.topology.mesh;
         let Roles { group, idle, .. } = Roles::new(collective, from, mesh);
-        let key = (collective.kind(), group, idle, from.local_bytes(mesh));
+        let adds = adds(collective, from, self.topology);
+        let key = (collective.kind(), group, idle, from.local_bytes(mesh), adds);
         let found = || self::collective(collective, from, self.topology);
         *self.known.borrow_mut().entry(key).or_insert_with(found)
     }
@@ -135,7 +151,11 @@ impl<'a> Bounds<'a> {
 
 /// The bound of one collective, and what it counts.
 pub fn certificate(collective: &Collective, from: &Layout, topology: &Topology) -> Certificate {
-    engines::certificate(by_links(collective, from, topology), collective, from, topology)
+    let certificate = engines::certificate(by_links(collective, from, topology), collective, from, topology);
+    match adds(collective, from, topology) {
+        true => Certificate { bound: halved(certificate.bound), reason: Reason::Added, largest: false },
+        false => certificate,
+    }
 }
 
 /// What the links allow.

@@ -41,6 +41,8 @@ pub enum Reason {
         /// What each of them carries on average.
         each: Bytes,
     },
+    /// What each device has to send where a switch adds.
+    Added,
     /// Bytes that leave devices by their engines.
     Engines {
         /// What each of them sends on average.
@@ -81,6 +83,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Nothing => f.write_str("nothing has to move"),
+            Reason::Added => f.write_str("where the switch adds, half of what is sent otherwise is enough"),
             Reason::Hops => f.write_str("hops, not bytes, take the time"),
             Reason::Shared { bytes, capacity } => {
                 write!(f, "{bytes} over {capacity}/s: the groups of all parts of an axis share its links")

@@ -129,6 +129,7 @@ pub const PAGES: &[Page] = pages![
     "schedule-malformed",
     "schedule-mesh",
     "schedule-schema",
+    "schedule-switch-sum",
     "schedule-syntax",
     "schedule-too-large",
     "schedule-too-long",

@@ -58,6 +58,7 @@ fn deleted(schedule: &Schedule, id: OpId) -> Vec<(String, Schedule)> {
         | OpKind::Slice { .. }
         | OpKind::Shuffle { .. }
         | OpKind::AllGather { .. }
+        | OpKind::SwitchSum { .. }
         | OpKind::MatMul { .. }
         | OpKind::Reduce { .. }
         | OpKind::Map { .. }
@@ -138,6 +139,15 @@ fn kinds(mesh: &Mesh, kind: &OpKind) -> Vec<(String, OpKind)> {
             .filter(|other| other != dim)
             .map(|dim| (format!("along dim {dim}"), OpKind::AllGather { axes: axes.clone(), dim }))
             .collect(),
+        OpKind::SwitchSum { axes, operator } => {
+            let combined = [Operator::Max, Operator::Min].map(|operator| {
+                (format!("combined with {operator}"), OpKind::SwitchSum { axes: axes.clone(), operator })
+            });
+            let other = |axis: AxisId| (!axes.contains(&axis)).then(|| ("over another axis", vec![axis]));
+            let others = mesh.axis_ids().filter_map(other).chain([("over no axis", Vec::new())]);
+            let others = others.map(|(what, axes)| (what.to_owned(), OpKind::SwitchSum { axes, operator: *operator }));
+            combined.into_iter().chain(others).collect()
+        }
         OpKind::Fill { dim, valid, with, block } => fillers(mesh, *dim, *valid, *with, block),
         OpKind::Mask { axes } => {
             let other = |axis: AxisId| (!axes.contains(&axis)).then(|| ("over another axis", vec![axis]));

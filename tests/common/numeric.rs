@@ -154,6 +154,19 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                         Some(block.into_iter().collect::<Option<Data>>()?)
                     }
                 }
+                OpKind::SwitchSum { axes, operator } => {
+                    let members = (0..mesh.group_size(axes.iter().copied())).map(|rank| {
+                        let member = mesh.with_rank(device, axes.iter().copied(), rank);
+                        values[operands[0].index()][member.index()].clone()
+                    });
+                    let members: Vec<Option<Data>> = members.collect();
+                    if members.iter().all(Option::is_none) {
+                        value.push(None);
+                        continue;
+                    }
+                    let members: Vec<Data> = members.into_iter().collect::<Option<_>>()?;
+                    members.into_iter().reduce(|sum, part| zip(&sum, &part, combiner(*operator)))
+                }
                 OpKind::AllGather { axes, dim } => {
                     let members = (0..mesh.group_size(axes.iter().copied())).map(|rank| {
                         let member = mesh.with_rank(device, axes.iter().copied(), rank);

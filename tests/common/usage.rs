@@ -77,7 +77,8 @@ pub fn other_time(compiled: &Compiled) -> Option<String> {
             let written = kernel.iter().copied().filter(|id| !accesses[id.index()].is_inside);
             let bytes: u64 =
                 read.into_iter().chain(written).map(|id| plan.step(id).layout.local_bytes(&plan.program.mesh).0).sum();
-            let pass = topology.scale.at_rate(u128::from(bytes), topology.hardware.hbm_bandwidth);
+            let pass = topology.scale.at_rate(u128::from(bytes), topology.hardware.hbm_bandwidth)
+                + topology.scale.picoseconds(topology.hardware.kernel_start);
             return (pass != told).then(|| format!("a kernel of {name} takes {told:?}, one pass {pass:?}"));
         }
         None

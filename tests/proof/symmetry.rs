@@ -129,6 +129,7 @@ fn all_methods_on_one_axis() {
                         | Method::Direct
                         | Method::DirectHalves
                         | Method::LinkByLink
+                        | Method::SwitchSum
                         | Method::Bundled => true,
                         Method::Line
                         | Method::LineBroadcast

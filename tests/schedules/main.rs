@@ -9,3 +9,4 @@ mod idle;
 mod methods;
 mod packing;
 mod quad;
+mod switch;

@@ -75,6 +75,7 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         }
         OpKind::Input { .. }
         | OpKind::MatMul { .. }
+        | OpKind::SwitchSum { .. }
         | OpKind::Reduce { .. }
         | OpKind::Fill { .. }
         | OpKind::Mask { .. } => {
