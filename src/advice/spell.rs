@@ -9,6 +9,7 @@ use crate::operator::Operator;
 use crate::plan::{Plan, StepId, StepOp};
 use crate::program::{Alias, Definition, ValueId, Wanted};
 use crate::span::Span;
+use crate::supply::Supply;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Writes statements of a plan anew, in the order of the source.
@@ -437,7 +438,9 @@ impl<'a> Speller<'a> {
                 None => self.fresh("A"),
             };
             self.bind(id, value, name.clone());
-            lines.push(format!("{name}: {}{}", plan.program.value(value).dtype, self.brackets(value, id)));
+            let is_donated = plan.program.value(value).definition == Definition::Input { supply: Supply::Donated };
+            let donated = if is_donated { " donated" } else { "" };
+            lines.push(format!("{name}: {}{}{donated}", plan.program.value(value).dtype, self.brackets(value, id)));
         }
         lines
     }

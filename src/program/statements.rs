@@ -23,7 +23,7 @@ impl Checker {
         match &statement.kind {
             StatementKind::Mesh { .. } | StatementKind::View { .. } | StatementKind::Dims(_) => {}
             StatementKind::Input { name, dtype, brackets, donated } => {
-                if let Err(failure) = self.declaration(name, dtype.node, brackets, *donated) {
+                if let Err(failure) = self.declaration(name, dtype.node, brackets, *donated, statement.span) {
                     self.tell(failure);
                     self.poison(name);
                 }
@@ -157,7 +157,14 @@ impl Checker {
         Err(CheckError::UnknownArray { name: name.node.clone(), at: name.span, help }.into())
     }
 
-    fn declaration(&mut self, name: &Name, dtype: DType, brackets: &Brackets, donated: bool) -> Checked<()> {
+    fn declaration(
+        &mut self,
+        name: &Name,
+        dtype: DType,
+        brackets: &Brackets,
+        donated: bool,
+        statement: Span,
+    ) -> Checked<()> {
         if let Some(first) = self.binding(&name.node) {
             if first.value.is_none() {
                 return Err(Failure::Told);
@@ -165,7 +172,9 @@ impl Checker {
             let (first, second) = (first.place, name.span);
             return Err(CheckError::ArrayRedeclared { name: name.node.clone(), first, second }.into());
         }
-        self.input(Some(name), dtype, brackets, donated, name.span.join(brackets.span)).map(|_| ())
+        // A line that is offered for the statement stands behind all of it.
+        let span = if donated { statement } else { name.span.join(brackets.span) };
+        self.input(Some(name), dtype, brackets, donated, span).map(|_| ())
     }
 
     /// Adds an input and binds its name.

@@ -155,9 +155,10 @@ fn run(schedule: &Schedule, dense: &[Data], open: &[Vec<Data>]) -> Option<Vec<Ve
                     }
                 }
                 OpKind::SwitchSum { axes, operator } => {
+                    let operand = operands.first()?;
                     let members = (0..mesh.group_size(axes.iter().copied())).map(|rank| {
                         let member = mesh.with_rank(device, axes.iter().copied(), rank);
-                        values[operands[0].index()][member.index()].clone()
+                        values[operand.index()][member.index()].clone()
                     });
                     let members: Vec<Option<Data>> = members.collect();
                     if members.iter().all(Option::is_none) {
