@@ -46,5 +46,5 @@ fn people_are_told_of_the_order() {
 fn what_has_no_such_time_is_refused() {
     let kept = time(&["--order", "arrival", "--keep-allgather"], TORUS);
     let text = String::from_utf8_lossy(&kept.stderr);
-    assert!(!kept.status.success() && text.contains("kept as one"), "{text}");
+    assert!(!kept.status.success() && text.contains("one operation of a whole group"), "{text}");
 }
