@@ -39,6 +39,7 @@ const WITHOUT_WRONG: &[(&str, &str)] = &[
     ("no-plan", "a program that checks has a plan"),
     ("hardware-profile", "the mistake is in a profile, not in a program"),
     ("no-common-tick", "the mistake is in a profile, not in a program"),
+    ("schedule-switch-sum", "the machine is at fault, not the schedule"),
     ("too-large-to-compute", "the program is right, the machine too small"),
     ("algorithm-unreadable", "the mistake is in a file of another tool"),
     ("algorithm-wrong", "the mistake is in a file of another tool"),
