@@ -342,6 +342,10 @@ impl Topology {
         let [here, there] = [from, to].map(|device| i64::from(self.machine.coordinate(device, axis)));
         let name = || self.machine.axis(axis).name.clone();
         let elsewhere = || RouteError::EndsElsewhere { from, to, hops, axis: name() };
+        // Through a switch all ways are one, also along a part of its axis.
+        if self.axes[axis.index()].wiring == Wiring::Switch {
+            return Ok(Leg { axis, side: LinkSide::Out, hops: 1 });
+        }
         if hops.rem_euclid(size) != (there - here).rem_euclid(size) {
             return Err(elsewhere());
         }
@@ -350,8 +354,7 @@ impl Topology {
         let count = count.ok_or_else(elsewhere)?;
         let links = self.axes[axis.index()];
         match links.wiring {
-            Wiring::Switch => Ok(Leg { axis, side: LinkSide::Out, hops: 1 }),
-            Wiring::Ring => Ok(Leg { axis, side, hops: count }),
+            Wiring::Ring | Wiring::Switch => Ok(Leg { axis, side, hops: count }),
             Wiring::Line if hops == there - here => Ok(Leg { axis, side, hops: count }),
             // A program that calls two devices a ring means the cable they have, whichever way it says.
             Wiring::Line if links.declared == Wiring::Ring => {

@@ -4,6 +4,7 @@ use crate::common::{mutants, numeric};
 use itertools::iproduct;
 use shardc::compiler::{self, Options};
 use shardc::schedule::{OpKind, Schedule, from_json, from_text, to_json};
+use shardc::sim::clock::Order;
 use shardc::sim::{clock, proof, values};
 use shardc::topology::Hardware;
 
@@ -44,6 +45,8 @@ fn sums_in_a_switch_are_sums() {
         assert!(values::compare(schedule, &inputs, &dense, &run).expect("comparable").equal, "{source}");
         let timing = clock::run(schedule, &compiled.topology).expect("a time");
         assert_eq!(clock::run_uncollapsed(schedule, &compiled.topology).as_ref(), Ok(&timing));
+        let served = clock::run_in(schedule, &compiled.topology, Order::Arrival).expect("a time");
+        assert_eq!((served.makespan, &served.links), (timing.makespan, &timing.links), "{source}");
         let text = from_text(&schedule.to_string()).expect("its text");
         assert_eq!(text.schedule.to_string(), schedule.to_string());
         assert_eq!(from_json(&to_json(schedule)).expect("its document").to_string(), schedule.to_string());

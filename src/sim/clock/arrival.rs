@@ -10,16 +10,17 @@ use super::clocks::HopTime;
 use super::cost::{bytes_of, compute_time, written};
 use super::messages::{self, Part};
 use super::record::{MOST_USES, Record, Resource, Use};
+use super::run::links_of;
 use super::{ClockError, Interval, LinkLoad, Order, Timing};
 use crate::fusion::Access;
-use crate::mesh::DeviceId;
+use crate::mesh::{AxisId, DeviceId};
 use crate::schedule::presence::presence;
 use crate::schedule::{OpId, OpKind, Operation, Reach, Route, Verified};
 use crate::topology::routes::Walk;
-use crate::topology::{EngineId, Hop, Topology};
+use crate::topology::{EngineId, Hop, LinkId, Topology};
 use crate::units::{Bytes, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Operations times devices; more are not followed.
 const MOST_BLOCKS: usize = 1 << 26;
@@ -130,6 +131,12 @@ impl<'a> Arrival<'a> {
         let mut sent = Vec::new();
         match operation.kind.properties().reach {
             Reach::Given(_) => {}
+            // Of a group its first member waits for all.
+            Reach::Gathered(axes) if matches!(operation.kind, OpKind::SwitchSum { .. }) => {
+                for device in mesh.devices().filter(|device| there[device.index()]) {
+                    missing[mesh.with_rank(device, axes.iter().copied(), 0).index()] += 1;
+                }
+            }
             Reach::Gathered(_) => return Err(ClockError::KeptByArrival { operation: id }),
             Reach::Sent(sources, _) => {
                 let received = mesh.devices().filter(|device| there[device.index()]);
@@ -214,6 +221,11 @@ impl<'a> Arrival<'a> {
                             there.push((user, destination));
                         }
                     }
+                } else if let OpKind::SwitchSum { axes, .. } = &operation.kind {
+                    let first = self.schedule.mesh.with_rank(device, axes.iter().copied(), 0);
+                    if self.has_all(user, first) && self.joins(user, axes, first, now)? {
+                        there.extend(self.schedule.mesh.group(first, axes).map(|member| (user, member)));
+                    }
                 } else if self.has_all(user, device) && self.computes(user, operation, device, now) {
                     there.push((user, device));
                 }
@@ -264,11 +276,44 @@ impl<'a> Arrival<'a> {
         let start = if sender.is_some() { time.start() } else { Time::ZERO };
         let turn = (turn.0 + start, turn.1, turn.2, turn.3);
         let place = self.job(Job { turn, message: Some((walk, hop)), needs, bytes, busy, takes });
+        self.starts(start, turn, place);
+        true
+    }
+
+    /// All members of a group are ready for a sum in their switch; whether it takes no time. Ports and engines of all are
+    /// needed at once.
+    fn joins(&mut self, id: OpId, axes: &[AxisId], first: DeviceId, now: Time) -> Result<bool, ClockError> {
+        let (topology, operation) = (self.topology, self.schedule.schedule().operation(id));
+        let sum = topology.switch_sum(axes.iter().copied(), operation.dtype).ok_or_else(|| ClockError::SwitchSum {
+            operation: id,
+            hardware: topology.hardware.name.clone(),
+            dtype: operation.dtype,
+        })?;
+        let bytes = Bytes(operation.bytes());
+        let [start, busy, takes] = sum.times(topology, bytes);
+        if takes == Time::ZERO {
+            self.spans(id, now, now);
+            return Ok(true);
+        }
+        let wired: BTreeSet<AxisId> = axes.iter().map(|axis| topology.mesh.physical(*axis)).collect();
+        let members: Vec<DeviceId> = self.schedule.mesh.group(first, axes).collect();
+        let links = members.iter().flat_map(|device| wired.iter().flat_map(|axis| links_of(topology, *axis, *device)));
+        let links: BTreeSet<LinkId> = links.collect();
+        let engines = members.iter().filter_map(|member| Some(Resource::Engine(*member, self.engine(id)?)));
+        let needs = engines.chain(links.into_iter().map(Resource::Link)).collect();
+        let start = if self.parts.get(id.index()).is_none_or(|part| part.starts) { start } else { Time::ZERO };
+        let turn = (now + start, id.index(), 0, first);
+        let place = self.job(Job { turn, message: None, needs, bytes, busy, takes });
+        self.starts(start, turn, place);
+        Ok(false)
+    }
+
+    /// A job is a candidate when its kernel has started.
+    fn starts(&mut self, start: Time, turn: Turn, place: usize) {
         match start == Time::ZERO {
             true => drop(self.candidates.insert(turn, place)),
             false => self.events.push(Reverse((turn.0, Event::Starts(place)))),
         }
-        true
     }
 
     /// A computation of which all operands are there; whether it takes no time.
@@ -352,7 +397,8 @@ impl<'a> Arrival<'a> {
         for resource in job.needs.clone() {
             match resource {
                 Resource::Link(link) => {
-                    self.links[link.index()].add(busy, bytes, 1);
+                    let is_message = matches!(self.schedule.operation(operation).kind, OpKind::Shuffle { .. });
+                    self.links[link.index()].add(busy, bytes, u64::from(is_message));
                 }
                 Resource::Engine(device, engine) => {
                     let engine = self.engine_of(device, engine);
@@ -382,7 +428,15 @@ impl<'a> Arrival<'a> {
             }
             Some(_) | None => false,
         };
-        if goes_on { Ok(()) } else { self.is_there(OpId::new(operation), destination, now) }
+        let id = OpId::new(operation);
+        match &self.schedule.schedule().operation(id).kind {
+            _ if goes_on => Ok(()),
+            OpKind::SwitchSum { axes, .. } => {
+                let members: Vec<DeviceId> = self.schedule.mesh.group(destination, axes).collect();
+                members.into_iter().try_for_each(|member| self.is_there(id, member, now))
+            }
+            _ => self.is_there(id, destination, now),
+        }
     }
 
     /// Something of an operation happens from when to when.

@@ -447,7 +447,7 @@ impl<'a> Run<'a> {
 }
 
 /// The links of a device along an axis of the machine.
-fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterator<Item = LinkId> + '_ {
+pub(super) fn links_of(topology: &Topology, axis: AxisId, device: DeviceId) -> impl Iterator<Item = LinkId> + '_ {
     let sides = [LinkSide::Up, LinkSide::Down, LinkSide::Out, LinkSide::In];
     let links = sides.into_iter().map(move |side| Link { axis, side, device });
     links.filter(|link| topology.exists(*link)).map(|link| topology.link_id(link))
