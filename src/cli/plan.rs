@@ -17,9 +17,12 @@ pub(super) struct Plan {
     /// Tell for each collective the methods that could do it, with their times
     #[arg(long)]
     methods: bool,
-    /// Tell why the product of this name is done as it is, and with a way such as "by gather(B)" why not so
-    #[arg(long, num_args = 1..=2, value_names = ["NAME", "WAY"])]
-    why: Vec<String>,
+    /// Tell for each product what was not chosen, and what that would cost
+    #[arg(long)]
+    alternatives: bool,
+    /// Tell why the product of this name is done as it is, and of "NAME by gather(B)" why not so
+    #[arg(long, value_name = "NAME [by WAY]")]
+    why: Option<String>,
     #[command(flatten)]
     pictures: Pictures,
     #[command(flatten)]
@@ -29,7 +32,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn run(&self) -> Result<(), Failure> {
         let mut checked = Checked::read(&self.file, &self.common)?;
-        checked.options.alternatives = true;
+        checked.options.alternatives = self.alternatives || self.why.is_some();
         let compiled = checked.compiled(compiler::preview)?;
         checked.judge(&compiled, None);
         let (plan, topology) = (&compiled.plan, &compiled.topology);
@@ -41,7 +44,7 @@ impl Plan {
         match checked.format {
             Format::Text => {
                 let body = match why.is_empty() {
-                    true => text::plan(&findings),
+                    true => format!("{}{}", text::plan(&findings), self.hint(&findings)),
                     false => why.iter().map(|product| product.why(&findings.totals, findings.topology)).join("\n"),
                 };
                 let methods = text::methods(&findings);
@@ -57,16 +60,25 @@ impl Plan {
         checked.judged()
     }
 
+    /// How to see what was not chosen, where there is something and it is not told.
+    fn hint(&self, findings: &Findings<'_>) -> &'static str {
+        match findings.products.is_empty() || self.alternatives {
+            true => "",
+            false => "\n`--alternatives` lists what was not chosen, and `--why NAME` says why\n",
+        }
+    }
+
     /// The products that are asked for, each with the plan of the way that is.
     fn why(&self, checked: &Checked, findings: &Findings<'_>) -> Result<Vec<Product>, Failure> {
-        let Some(name) = self.why.first() else { return Ok(Vec::new()) };
+        let Some(asked) = self.why.as_deref().map(str::trim) else { return Ok(Vec::new()) };
+        let (name, way) = asked.split_once(char::is_whitespace).map_or((asked, None), |(name, way)| (name, Some(way)));
         let mut products: Vec<Product> =
             findings.products.iter().filter(|product| product.is_of(name)).cloned().collect();
         if products.is_empty() {
             let known = findings.products.iter().map(|product| &product.made).dedup().join("`, `");
             return Err(Failure::Call(format!("no product is called `{name}`; there are `{known}`")));
         }
-        let Some(way) = self.why.get(1) else { return Ok(products) };
+        let Some(way) = way.map(str::trim) else { return Ok(products) };
         // Of several products in one expression those that can go that way are meant.
         let program = &checked.program;
         let can = |product: &Product| program.pin_of(product.value, way).is_some();

@@ -424,6 +424,7 @@ fn terminals_are_never_steered() {
         .expect("a file");
     std::fs::create_dir(folder.path().join(evil)).expect("a folder");
     let out = format!("{evil}/out");
+    let why = format!("C {evil}");
     let calls: Vec<Vec<&str>> = vec![
         vec!["check", &program, &wrong],
         vec!["check", &program, &wrong, "--format", "json"],
@@ -436,7 +437,7 @@ fn terminals_are_never_steered() {
         vec!["plan", &program, "--set", evil],
         vec!["plan", &program, "--set", "\u{1b}[31mI=4"],
         vec!["plan", &program, "--why", evil],
-        vec!["plan", &program, "--why", "C", evil],
+        vec!["plan", &program, "--why", &why],
         vec!["plan", &program, "--hardware", evil],
         vec!["plan", &program, "--hardware", "\u{1b}[31m.toml"],
         vec!["hardware", "\u{1b}]0;t\u{7}\u{1b}[31m\u{9b}2J\u{202e}\r\u{2028}.toml"],
