@@ -135,3 +135,19 @@ fn what_no_switch_adds_is_refused() {
     let error = clock::run(&schedule, &plain.topology).expect_err("no such switch");
     assert!(error.to_string().contains("no switch of `h100_book`"), "{error}");
 }
+
+/// A ring over a switch may go along a part of an axis: its ends are not neighbours, and through a switch need not be.
+#[test]
+fn rings_go_along_parts_of_a_switch() {
+    for axes in ["Q", "P", "PQ"] {
+        let source = format!(
+            "mesh {{X: 8}} on h100\naxis X = {{Q: 2, P: 4}}\ndims {{I: 16}}\nA: f32[I_{axes}]\n\
+             AllGather_{{{axes}}}(A[I_{axes}]) -> B[I]\noutput B\n"
+        );
+        let (program, found) = compiler::check(&source);
+        let program = program.unwrap_or_else(|| panic!("{found:?}\n{source}"));
+        let compiled = compiler::compile(&program, &Options::default()).unwrap_or_else(|found| panic!("{found:?}"));
+        proof::prove(&compiled.schedule).unwrap_or_else(|flaw| panic!("{flaw}\n{source}"));
+        clock::run_in(&compiled.schedule, &compiled.topology, Order::Arrival).expect("a time");
+    }
+}
