@@ -1,7 +1,7 @@
 //! Files in, text out.
 
 use super::render::{self, RenderOptions};
-use super::{Failure, Format};
+use super::{Failure, Format, terminal};
 use crate::amount;
 use crate::compiler::{self, Options, Spelling};
 use crate::diag::{Diagnostics, Severity};
@@ -10,7 +10,8 @@ use crate::picture::terminal::Paint;
 use crate::program::Program;
 use crate::report::document;
 use crate::topology;
-use std::io::{IsTerminal, Read, Write};
+use anstream::AutoStream;
+use std::io::{Read, Write};
 use std::path::Path;
 
 /// The most bytes of a source that are read; the parser refuses less than that with a better message.
@@ -197,8 +198,7 @@ pub(super) fn judged(source: &Source, breaches: &Diagnostics, format: Format) ->
 
 /// Whether standard output is a terminal that may be coloured.
 pub(super) fn paint() -> Paint {
-    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if color { Paint::Color } else { Paint::Plain }
+    if terminal::has_colors(&std::io::stdout()) { Paint::Color } else { Paint::Plain }
 }
 
 /// `2 errors, 1 warning`
@@ -219,11 +219,11 @@ pub(super) fn say(text: &str) {
 
 /// Diagnostics to standard error, drawn for this terminal.
 pub(super) fn tell(diagnostics: &Diagnostics, source: &Source) {
-    let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let color = terminal::has_colors(&std::io::stderr());
     let options = RenderOptions { color, ..RenderOptions::default() };
     let text = render::render(diagnostics, &source.name, &source.text, options);
     match color {
-        true => drop(anstream::stderr().write_all(escape::painted(&text).as_bytes())),
+        true => drop(AutoStream::always(std::io::stderr()).write_all(escape::painted(&text).as_bytes())),
         false => say(&text),
     }
 }
@@ -236,7 +236,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 /// The same of words with colours, if this terminal takes them.
 pub(super) fn print_painted(text: &str) -> Result<(), Failure> {
     match paint() {
-        Paint::Color => written(anstream::stdout().lock(), &escape::painted(text)),
+        Paint::Color => written(AutoStream::always(std::io::stdout().lock()), &escape::painted(text)),
         Paint::Plain => print(text),
     }
 }

@@ -33,6 +33,7 @@ mod schedule;
 mod show;
 mod snapshot;
 mod sweep;
+mod terminal;
 
 use crate::compiler::{Options, Overlapping, Resharding};
 use crate::costs::CostModel;
@@ -50,6 +51,8 @@ use std::process::ExitCode;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    terminal: terminal::Terminal,
 }
 
 #[derive(Debug, Subcommand)]
@@ -279,6 +282,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(told) => return misused(&told),
     };
+    cli.terminal.set();
     let done = match &cli.command {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),

@@ -1,7 +1,6 @@
 //! How far a command is: on a terminal, and only if it takes long.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::Duration;
 
 /// What takes less is not told of.
@@ -32,7 +31,7 @@ impl Progress {
 
     fn drawn(bar: ProgressBar, parts: usize) -> Progress {
         bar.set_length(parts as u64);
-        if std::io::stderr().is_terminal() {
+        if super::terminal::shows_progress() {
             let later = bar.clone();
             let draw = move || {
                 std::thread::sleep(PATIENCE);
