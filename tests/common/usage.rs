@@ -166,7 +166,7 @@ type Passed = [u128; 2];
 pub fn other_links(compiled: &Compiled) -> Option<String> {
     let Compiled { plan, topology, schedule, .. } = compiled;
     let mesh = &schedule.mesh;
-    let is_kept = |id: OpId| matches!(schedule.operation(id).kind, OpKind::AllGather { .. });
+    let is_kept = |id: OpId| matches!(schedule.operation(id).kind, OpKind::AllGather { .. } | OpKind::SwitchSum { .. });
     if mesh.views().next().is_some() || topology.is_degraded() || schedule.ids().any(is_kept) {
         return None;
     }
@@ -417,6 +417,13 @@ pub fn count(json: &str) -> Counted {
                     step[place][0] += size(at) / n * (n - 1);
                     step[place][1] += size(at) / n * (n - 1);
                     step[place][2] += n - 1;
+                }
+                all.then_some(at)
+            } else if op.get("switch_sum").is_some() {
+                if all && size(at) > 0 {
+                    step[place][0] += size(at);
+                    step[place][1] += size(at);
+                    step[place][2] += 1;
                 }
                 all.then_some(at)
             } else if op.get("add").is_some() || op.get("assemble").is_some() {
