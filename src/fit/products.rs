@@ -79,19 +79,25 @@ fn constants(rows: &[&Product], peaks: Peaks) -> Option<Products> {
     let scale = TimeScale::for_rates([]).expect("picoseconds");
     let shortest = few.iter().map(|row| row.microseconds).min_by(f64::total_cmp)?;
     let loss = |at: &[f64]| {
-        let products = products(at, peaks, |rate| Rate::new(rate as u64).unwrap_or_else(|| nearest_rate(0.0)));
+        let products = products(at, peaks, whole_rate);
         loss_of(few.iter().map(|row| microseconds(&products, scale, row) / row.microseconds))
     };
     let (flops, memory) = (peaks.flops.per_second() as f64 / 1e6, peaks.memory.per_second() as f64 / 1e6);
     let unit = flops / f64::from(peaks.units.max(1));
     let starts = [0.5, 0.9].into_iter().cartesian_product([0.05, 0.3]).cartesian_product([0.9, 0.75]);
     let starts = starts.map(|((share, wave), narrower)| {
-        let tiles = (0..TILES.len()).map(|place| unit * 0.9 * f64::powi(narrower, place as i32));
+        let tiles = (0..).zip(TILES).map(|(place, _)| unit * 0.9 * f64::powi(narrower, place));
         let rest = [shortest * share, shortest * wave, 2.0, memory, shortest, memory * 0.6, memory * 0.9];
         rest.into_iter().chain(tiles).collect::<Vec<f64>>()
     });
     let found = starts.map(|start| descend(&start, loss)).min_by(|one, other| one.0.total_cmp(&other.0));
-    Some(products(&found?.1, peaks, |rate| nearest_rate(rate)))
+    Some(products(&found?.1, peaks, nearest_rate))
+}
+
+/// The same rate, for as long as it is searched for.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats keep to the range")]
+fn whole_rate(per_second: f64) -> Rate {
+    Rate::new(per_second as u64).unwrap_or_else(|| nearest_rate(0.0))
 }
 
 /// The constants as they stand in a profile.

@@ -73,6 +73,9 @@ pub enum TableError {
 /// Only lines that have these values in these columns.
 pub type Only = [(String, String)];
 
+/// Lines with their numbers, counted from 1.
+type Records = Vec<(u64, StringRecord)>;
+
 /// The names that a column may have.
 const KIND: [&str; 2] = ["collective", "kind"];
 const DEVICES: [&str; 3] = ["devices", "ranks", "gpus"];
@@ -162,7 +165,7 @@ fn element_of(dtype: &str) -> Option<u64> {
 }
 
 /// The names of the columns, and each line that is asked for with its number.
-pub(super) fn records(text: &str, only: &Only) -> Result<(Vec<String>, Vec<(u64, StringRecord)>), TableError> {
+fn records(text: &str, only: &Only) -> Result<(Vec<String>, Records), TableError> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
     let wrong = |error: csv::Error| TableError::Csv(error.to_string());
     let columns: Vec<String> = reader.headers().map_err(wrong)?.iter().map(str::to_lowercase).collect();
@@ -187,7 +190,7 @@ pub(super) fn records(text: &str, only: &Only) -> Result<(Vec<String>, Vec<(u64,
 }
 
 /// The place of a column that has one of these names.
-pub(super) fn column(columns: &[String], names: &[&str]) -> Result<usize, TableError> {
+fn column(columns: &[String], names: &[&str]) -> Result<usize, TableError> {
     let place = columns.iter().position(|column| names.contains(&column.as_str()));
     place.ok_or_else(|| TableError::NoColumn { wanted: names.join("` or `"), known: columns.join(", ") })
 }
