@@ -54,6 +54,14 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
             }
             Some(block.into_iter().map(|cell| cell.expect("each cell is filled")).collect())
         }
+        OpKind::SwitchSum { axes, operator } => {
+            let group = (0..mesh.group_size(axes.iter().copied()))
+                .map(|rank| mesh.with_rank(device, axes.iter().copied(), rank).index());
+            let blocks: Vec<&Vec<i64>> = group.map(|member| operands[0][member].as_ref()).collect::<Option<_>>()?;
+            blocks.into_iter().cloned().reduce(|left, right| {
+                left.iter().zip(&right).map(|(left, right)| combine(*operator, *left, *right)).collect()
+            })
+        }
         OpKind::AllGather { axes, dim } => {
             let group = (0..mesh.group_size(axes.iter().copied()))
                 .map(|rank| mesh.with_rank(device, axes.iter().copied(), rank).index());
@@ -75,7 +83,6 @@ fn step(schedule: &Schedule, id: OpId, kind: &OpKind, operands: &[&Vec<Block>], 
         }
         OpKind::Input { .. }
         | OpKind::MatMul { .. }
-        | OpKind::SwitchSum { .. }
         | OpKind::Reduce { .. }
         | OpKind::Fill { .. }
         | OpKind::Mask { .. } => {
