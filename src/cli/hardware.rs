@@ -42,17 +42,22 @@ impl Hardware {
 fn list() -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(["name", "bf16 operations/s", "memory", "memory/s", "link/s one way", "rings"]);
+    table.set_header(["name", "bf16 operations/s", "memory", "memory/s", "link/s one way", "figures", "rings"]);
     for hardware in topology::Hardware::names().filter_map(topology::Hardware::named) {
         let [memory, link] =
             [hardware.hbm_bandwidth, hardware.network.one_way].map(|rate| Bytes(rate.per_second()).to_string());
+        let figures = |hardware: &topology::Hardware| match hardware.network.measured.is_empty() {
+            true => "by data sheet",
+            false => "measured",
+        };
         let flops = format!("{:.3e}", hardware.bf16_flops.per_second() as f64);
         table.add_row([
-            hardware.name,
+            hardware.name.clone(),
             flops,
             hardware.hbm_bytes.to_string(),
             memory,
             link,
+            figures(&hardware).to_owned(),
             rings(hardware.network.wiring),
         ]);
     }

@@ -215,3 +215,64 @@ fn numbers(messages: &Messages) -> Vec<f64> {
     let rates = messages.protocols.iter().map(|protocol| protocol.one_way.per_second() as f64 / 1e6);
     std::iter::once(messages.start as f64 / 1e6).chain(latencies).chain(rates).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times that the model makes, of constants drawn at random.
+    fn made(random: &mut fastrand::Rng) -> (Measured, Vec<Collective>) {
+        let mut messages = || {
+            let (latency, fastest) = (random.u64(40..200) * 10_000, 10f64.powf(9.0 + 2.5 * random.f64()));
+            let protocol = |latency, rate: f64| Protocol { latency, one_way: nearest_rate(rate) };
+            let protocols = vec![protocol(latency, fastest * 0.1), protocol(latency * 6, fastest)];
+            Messages { start: random.u64(200..900) * 10_000, protocols }
+        };
+        let measured = Measured { devices: 4, collectives: messages(), exchanges: messages(), sums: None };
+        let kinds = [CollectiveKind::AllGather, CollectiveKind::AllReduce, CollectiveKind::AllToAll];
+        let row = |(kind, power): (CollectiveKind, u32)| {
+            let row = Collective { kind, devices: 4, is_float: false, bytes: 1 << power, microseconds: 1.0 };
+            Collective { microseconds: microseconds(&measured, &row), ..row }
+        };
+        let rows = kinds.into_iter().cartesian_product((9..30).step_by(2)).map(row).collect();
+        (measured, rows)
+    }
+
+    #[test]
+    fn what_the_model_makes_is_fitted() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for case in 0..6 {
+            let (measured, rows) = made(&mut random);
+            let fit = fit(&rows);
+            let errors = Errors::of_all(fit.errors.values());
+            assert_eq!(fit.measured.len(), 1);
+            assert!(
+                errors.percentile(50) < 0.03 && errors.worst() < 0.2,
+                "case {case}: {errors:?}\n{measured:?}\n{fit:?}"
+            );
+        }
+    }
+
+    /// One kind of collective is enough for a profile.
+    #[test]
+    fn what_was_not_measured_is_taken_to_be_alike() {
+        let (_, rows) = made(&mut fastrand::Rng::with_seed(5));
+        let gathers: Vec<Collective> =
+            rows.iter().filter(|row| row.kind == CollectiveKind::AllGather).cloned().collect();
+        let measured = &fit(&gathers).measured[0];
+        assert_eq!(measured.collectives, measured.exchanges);
+        assert!(fit(&[]).measured.is_empty());
+    }
+
+    /// Where floats take much less time than integers the switch adds them.
+    #[test]
+    fn sums_in_the_switch_are_seen() {
+        let (_, rows) = made(&mut fastrand::Rng::with_seed(7));
+        let sums = rows.iter().filter(|row| row.kind == CollectiveKind::AllReduce);
+        let faster =
+            |row: &Collective| Collective { is_float: true, microseconds: row.microseconds * 0.5, ..row.clone() };
+        let both: Vec<Collective> = sums.map(faster).chain(rows.iter().cloned()).collect();
+        assert!(fit(&both).measured[0].sums.is_some());
+        assert!(fit(&rows).measured[0].sums.is_none());
+    }
+}

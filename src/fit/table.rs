@@ -223,3 +223,67 @@ fn nccl_tests(text: &str) -> Result<Vec<Collective>, TableError> {
     }
     if rows.is_empty() { Err(TableError::Nothing("any figures".to_owned())) } else { Ok(rows) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "System, Collective, dtype, GPUs, bytes, us\n# a comment\na, all_gather, f16, 8, 1024, 9.5\n\
+        b, AllToAll, i8, 4, 4096, 12\n";
+
+    #[test]
+    fn columns_have_any_order_and_spelling() {
+        let rows = collectives(TABLE, &[]).expect("a table");
+        let first =
+            Collective { kind: CollectiveKind::AllGather, devices: 8, is_float: true, bytes: 1024, microseconds: 9.5 };
+        assert_eq!((rows.len(), &rows[0]), (2, &first));
+        let only = [("system".to_owned(), "b".to_owned())];
+        assert_eq!(collectives(TABLE, &only).expect("a line").len(), 1);
+        let rows = products("m,n,k,dtype,us\n1,2,3,fp8,4.5\n", &[]).expect("a table");
+        assert_eq!(rows, [Product { m: 1, n: 2, k: 3, element: 1, result: 2, microseconds: 4.5 }]);
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_line() {
+        let told = |text: &str| collectives(text, &[]).expect_err("no table").to_string();
+        assert!(told("collective,devices,us\n").contains("no column `bytes` or `array_bytes`"), "{}", told("a\n"));
+        assert_eq!(
+            told("collective,devices,bytes,us\nallgather,8,1,1\nscan,8,1,1\n"),
+            "line 3: `scan` is not AllGather, ReduceScatter, AllReduce or AllToAll"
+        );
+        for (line, wanted) in [
+            ("allgather,1,8,1", "a number of devices, two at least"),
+            ("allgather,2,many,1", "a number of bytes"),
+            ("allgather,2,8,nan", "a time above 0 in microseconds"),
+            ("allgather,2,8,-1", "a time above 0 in microseconds"),
+            ("allgather,2,8,0", "a time above 0 in microseconds"),
+        ] {
+            let told = told(&format!("collective,devices,bytes,us\n{line}\n"));
+            assert!(told.starts_with("line 2: ") && told.ends_with(wanted), "{told}");
+        }
+        assert_eq!(told("collective,devices,bytes,us\n"), "no line has any figures");
+        let only = [("system".to_owned(), "c".to_owned())];
+        assert_eq!(collectives(TABLE, &only).expect_err("no line").to_string(), "no line has system=c");
+        assert!(products("m,n,k,dtype,us\n0,1,1,bf16,1\n", &[]).is_err());
+        assert!(products("m,n,k,dtype,us\n1,1,1,half,1\n", &[]).is_err());
+    }
+
+    #[test]
+    fn what_nccl_tests_print_is_read() {
+        let text = "# Collective test starting: alltoall_perf\n# nThread 1 nGpus 2 minBytes 8 maxBytes 16\n\
+            # Using devices\n#  Rank  0 Group  0 Pid 1 on a device  0 [0x0f] NVIDIA H100\n\
+            #  Rank  1 Group  0 Pid 1 on a device  1 [0x2d] NVIDIA H100\n\
+            #       size         count      type   redop    root     time   algbw   busbw #wrong     time\n\
+            #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)\n\
+            \x20          0             0     float    none      -1     5.00    0.00    0.00      0     5.01\n\
+            \x20       1024           256     float    none      -1    11.25    0.09    0.09      0    11.10\n\
+            # Out of bounds values : 0 OK\n# Avg bus bandwidth    : 0.1\n";
+        let rows = collectives(text, &[]).expect("a table");
+        let of =
+            Collective { kind: CollectiveKind::AllToAll, devices: 2, is_float: true, bytes: 2048, microseconds: 11.25 };
+        assert_eq!(rows, [of]);
+        let nobody: String =
+            text.lines().filter(|line| !line.contains("Rank")).map(|line| format!("{line}\n")).collect();
+        assert!(collectives(&nobody, &[]).expect_err("no devices").to_string().contains("on which devices"));
+    }
+}

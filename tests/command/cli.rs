@@ -329,6 +329,53 @@ fn limits_on_time_and_memory_are_told() {
     assert_eq!(out(&much), out(&plain));
 }
 
+/// A table of measurements becomes a profile that plans are made with.
+#[test]
+fn tables_become_profiles() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("own.toml");
+    let path = path.to_str().expect("a name");
+    let lines = (10..24).flat_map(|power| {
+        let bytes = 1u64 << power;
+        [format!("AllGather,4,{bytes},{}", 20 + bytes / 10_000), format!("AllToAll,4,{bytes},{}", 30 + bytes / 40_000)]
+    });
+    let table = format!("collective,devices,bytes,us\n{}\n", lines.collect::<Vec<_>>().join("\n"));
+    let fit = ["calibrate", "--table", "-", "--fit", "collectives", "--hardware", "h100_book", "-o", path];
+    let made = shardc(&fit, table.as_bytes());
+    assert!(made.status.success(), "{}", err(&made));
+    let profile = std::fs::read_to_string(path).expect("a profile");
+    assert!(profile.starts_with("# AllGather on 4 devices: 14 times, half within "), "{profile}");
+    let program = b"mesh {X: 4} on h100\ndims {I: 524288}\nA: bf16[I_X]\nB[I] = A\noutput B\n";
+    let document = out(&shardc(&["plan", "-", "--hardware", path, "--format", "json"], program));
+    let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+    let time = document["steps"][0]["time_s"].as_f64().expect("a time") * 1e6;
+    assert!((100.0..150.0).contains(&time), "{time}");
+    for (wrong, told) in [
+        (&["calibrate"][..], "required"),
+        (&["calibrate", "--table", "-"], "--fit"),
+        (&["calibrate", "--table", "-", "--fit", "products"], "there is no column `m`"),
+        (&["calibrate", "--table", "-", "--fit", "collectives", "--network", "dcn"], "has no network `dcn`"),
+        (&["calibrate", "--table", "-", "--fit", "collectives", "--only", "devices=3"], "no line has devices=3"),
+    ] {
+        let refused = shardc(wrong, table.as_bytes());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert!(err(&refused).contains(told), "{wrong:?}: {}", err(&refused));
+    }
+}
+
+/// Colours are where they are asked for.
+#[test]
+fn colours_can_be_asked_for() {
+    let program = b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X]\nB[I] = Q\n";
+    let told = |color: &[&str]| err(&shardc(&[color, &["check", "-"]].concat(), program));
+    assert!(told(&["--color", "always"]).contains('\u{1b}'));
+    for plain in [&[][..], &["--color", "auto"], &["--color", "never", "--no-progress"]] {
+        assert!(!told(plain).contains('\u{1b}'), "{plain:?}");
+    }
+    let plan = b"mesh {X: 2}\ndims {I: 4}\nA: bf16[I_X]\nB[I] = A\noutput B\n";
+    assert!(out(&shardc(&["plan", "-", "--blocks", "--color", "always"], plan)).contains('\u{1b}'));
+}
+
 /// Another latency is that of a profile in which it stands.
 #[test]
 fn latency_may_be_left_out() {
