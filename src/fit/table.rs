@@ -93,6 +93,7 @@ pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableErro
     let (columns, records) = records(text, only)?;
     let [kind, devices, bytes, time] = [&KIND[..], &DEVICES, &BYTES, &TIME].map(|names| column(&columns, names));
     let (kind, devices, bytes, time) = (kind?, devices?, bytes?, time?);
+    some(&records, only)?;
     let dtype = column(&columns, &["dtype", "type"]).ok();
     let row = |(line, record): &(u64, StringRecord)| {
         let field = |place: usize| record.get(place).unwrap_or("").trim();
@@ -144,6 +145,7 @@ pub fn products(text: &str, only: &Only) -> Result<Vec<Product>, TableError> {
     let (columns, records) = records(text, only)?;
     let [m, n, k, dtype, time] = [&["m"][..], &["n"], &["k"], &["dtype"], &TIME].map(|names| column(&columns, names));
     let (m, n, k, dtype, time) = (m?, n?, k?, dtype?, time?);
+    some(&records, only)?;
     let row = |(line, record): &(u64, StringRecord)| {
         let field = |place: usize| record.get(place).unwrap_or("").trim();
         let wrong = |place: usize, wanted| TableError::Field { line: *line, found: field(place).to_owned(), wanted };
@@ -181,12 +183,16 @@ fn records(text: &str, only: &Only) -> Result<(Vec<String>, Records), TableError
             records.push((line, record));
         }
     }
-    if records.is_empty() {
-        let wanted: Vec<String> = only.iter().map(|(place, value)| format!("{}={value}", columns[*place])).collect();
-        let wanted = if wanted.is_empty() { "any figures".to_owned() } else { wanted.join(" and ") };
-        return Err(TableError::Nothing(wanted));
-    }
     Ok((columns, records))
+}
+
+/// There is a line to read.
+fn some(records: &Records, only: &Only) -> Result<(), TableError> {
+    if !records.is_empty() {
+        return Ok(());
+    }
+    let wanted: Vec<String> = only.iter().map(|(column, value)| format!("{column}={value}")).collect();
+    Err(TableError::Nothing(if wanted.is_empty() { "any figures".to_owned() } else { wanted.join(" and ") }))
 }
 
 /// The place of a column that has one of these names.
