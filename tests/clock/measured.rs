@@ -126,6 +126,9 @@ fn plans_of_collectives_take_what_was_measured() {
     let all = Errors::new(all);
     table += &format!("\nOf all {}: {}.\n", all.count(), shown(&all));
     holds("collectives", &table);
+    let readme = include_str!("../../README.md").split_whitespace().join(" ");
+    let told = format!("within {} and nine of ten within {}", percent(all.percentile(50)), percent(all.percentile(90)));
+    assert!(readme.contains(&told), "the README does not say `{told}`");
     assert!(all.percentile(50) <= 0.05 && all.percentile(90) <= 0.15, "{}", shown(&all));
 }
 
