@@ -2,7 +2,7 @@
 
 use super::progress::during;
 use super::{Common, Failure, Format, files, input};
-use crate::compiler;
+use crate::compiler::{self, Options};
 use crate::diag::Diagnostics;
 use crate::report::html::{self, Source};
 use crate::sim::clock;
@@ -26,7 +26,7 @@ impl Report {
         if self.common.output.format == Format::Json {
             return Err(Failure::Call("a report is a page; `shardc time --format json` has its figures".to_owned()));
         }
-        let options = self.common.options()?;
+        let options = Options { alternatives: true, ..self.common.options()? };
         let source = self.common.read(input::source(&self.file)?);
         let refused = |found: Diagnostics| self.refused(&source, &found);
         let (program, diagnostics) = source.check()?;

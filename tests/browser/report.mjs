@@ -40,6 +40,27 @@ const play = async (page) => {
   return collectives;
 };
 
+// The first collective with its messages in motion, clicked faster than they fly.
+const hurry = async (path, errors) => {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, reducedMotion: "no-preference" });
+  page.on("pageerror", (error) => errors.push(error.message));
+  await page.goto(`file://${path}`);
+  await page.waitForSelector("section:last-of-type");
+  const status = () => page.textContent("#player .status");
+  const ends = (text) => text.includes("This is the end.");
+  let clicks = 0;
+  for (; !ends(await status()) && clicks < 200; clicks += 1) {
+    await press(page, "one event on");
+    await page.waitForTimeout(clicks % 3 === 0 ? 0 : 25);
+    // The last ones have to land.
+    if (clicks % 20 === 19) await page.waitForTimeout(900);
+  }
+  await page.waitForTimeout(900);
+  const end = ends(await status());
+  await page.close();
+  return { clicks, end };
+};
+
 // The view of the timeline after buttons, keys and wheel.
 const zoom = async (page) => {
   const canvas = page.locator("#timeline canvas");
@@ -127,6 +148,7 @@ for (const path of pages) {
       one.unfolded = await page.locator("#plan details.step[open]").count();
       one.ways = await page.$$eval("#plan details.step", (all) => all.map((step) => step.querySelectorAll("tbody tr").length));
       one.collectives = await play(page);
+      if (SHOWN.includes(name) && one.collectives.length > 0) one.hurried = await hurry(path, one.errors);
       one.timeline = await zoom(page);
       one.keyboard = await byKeyboard(page);
       // Everything that is folded is drawn without a fault.

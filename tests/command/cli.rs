@@ -119,6 +119,17 @@ fn alternatives_are_told_when_asked_for() {
     assert!(!out(&shardc(&["plan", "-"], program)).contains("--alternatives"), "there is no product");
 }
 
+/// A page has what was not chosen.
+#[test]
+fn pages_have_alternatives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page.html");
+    let made = shardc(&["report", "examples/megatron_mlp.shard", "-o", path.to_str().expect("a name")], b"");
+    assert!(made.status.success(), "{}", err(&made));
+    let page = std::fs::read_to_string(path).expect("a page");
+    assert!(page.contains("AllGather_Y(relu(T)[B, F_Y]), AllGather_Y(Wout[F_Y, D])"));
+}
+
 /// What `hardware NAME` prints is a profile that can be given back.
 #[test]
 fn a_profile_can_be_written_and_used() {

@@ -72,7 +72,7 @@ AllReduce_XYZ(A[I, J]{U_XYZ}) -> A[I, J]
 fn page(name: &str, source: &str) -> (String, Compiled) {
     let (program, diagnostics) = compiler::check(source);
     // By closed forms large programs are planned at once; which plan it is plays no role here.
-    let options = Options { costs: CostModel::Book, ..Options::default() };
+    let options = Options { costs: CostModel::Book, alternatives: true, ..Options::default() };
     let compiled = compiler::compile(&program.unwrap_or_else(|| panic!("{name}: {diagnostics:?}")), &options);
     let compiled = compiled.unwrap_or_else(|found| panic!("{name}: {found:?}"));
     let (timing, record) = clock::run_recorded(&compiled.schedule, &compiled.topology).expect("a time");
@@ -207,15 +207,23 @@ fn looked_at(seen: &Value, source: &str, compiled: Option<&Compiled>) {
     let plan = &compiled.plan;
     let done = plan.ids().filter(|id| plan.is_done(*id)).count();
     assert_eq!((&seen["steps"], &seen["unfolded"]), (&done.into(), &done.into()), "{name}");
-    if let Some(place) = plan.ids().filter(|id| plan.is_done(*id)).position(|id| {
+    let place = plan.ids().filter(|id| plan.is_done(*id)).position(|id| {
         plan.case(id).is_some() && plan.choice(plan.step(id).value).is_some_and(|choice| choice.alternatives.len() > 1)
-    }) {
+    });
+    assert!(place.is_some() || name != "megatron_mlp", "what was not chosen is there");
+    if let Some(place) = place {
         assert!(seen["ways"][place].as_u64() > Some(1), "{name}: {}", seen["ways"]);
     }
     zoomed(name, &seen["timeline"]);
     let moved: Vec<StepId> = plan.ids().filter(|id| plan.communicates(*id)).collect();
     let collectives = seen["collectives"].as_array().expect("a list");
     assert!(!collectives.is_empty() || moved.is_empty() || name == "large", "{name}: nothing to play");
+    // No click is lost while messages fly: as many as there are events, and some that wait for the last to land.
+    if let Some(hurried) = seen.get("hurried") {
+        let events = collectives[0]["events"].as_u64().expect("a number");
+        let clicks = hurried["clicks"].as_u64().expect("a number");
+        assert!(hurried["end"] == true && clicks <= events + 20, "{name}: {hurried}, {events} events");
+    }
     let names = shardc::picture::timeline::step_names(plan);
     let mut unseen = moved.iter();
     for played in collectives {

@@ -141,9 +141,20 @@ const showPlayer = () => {
     slider.setAttribute("aria-valuetext", status.textContent);
   };
 
+  // What happens when the messages that fly are there; nothing if none do.
+  let landing = null;
+  const land = () => {
+    if (landing === null) return;
+    const done = landing;
+    landing = null;
+    flying += 1;
+    done();
+  };
+
   // The messages of an event fly, then what they bring is there.
   const fly = (messages, done) => {
     const { grid, scene } = render(messages);
+    landing = done;
     const mine = (flying += 1);
     const flights = messages.slice(0, 400).map((message) => {
       const paths = legs(message).map(([from, to]) => draw("path", { d: way(grid, from, to) }));
@@ -155,7 +166,8 @@ const showPlayer = () => {
     const begin = performance.now();
     const step = (now) => {
       if (mine !== flying) return;
-      const part = Math.min((now - begin) / 700, 1);
+      // The time of a frame may lie before that of the click.
+      const part = Math.min(Math.max((now - begin) / 700, 0), 1);
       flights.forEach(({ paths, block }) => {
         if (paths.length === 0) return;
         const place = Math.min(Math.floor(part * paths.length), paths.length - 1);
@@ -164,13 +176,14 @@ const showPlayer = () => {
         block.setAttribute("transform", `translate(${point.x - 8},${point.y - 6})`);
       });
       if (part < 1) requestAnimationFrame(step);
-      else done();
+      else land();
     };
     requestAnimationFrame(step);
   };
 
   const go = (to, animate) => {
     flying += 1;
+    landing = null;
     const target = Math.min(Math.max(to, 0), player.frames.length - 1);
     const arrive = () => {
       frame = target;
@@ -199,7 +212,8 @@ const showPlayer = () => {
     timer = setInterval(next, 1100);
     next();
   };
-  const by = (to, animate) => () => { stop(); go(to(), animate); };
+  // Who clicks while messages fly wants what comes after them.
+  const by = (to, animate) => () => { stop(); land(); go(to(), animate); };
   const choose = el("select", { id: "collective", change: () => { stop(); load(players[Number(choose.value)]); } },
     players.map((player, place) => el("option", { value: place }, `${player.name}`)));
   const load = (chosen) => {
