@@ -147,7 +147,7 @@ impl Calibrate {
                 };
                 network.measured = fit.measured;
                 let key = |(kind, devices): (CollectiveKind, u32)| format!("{} on {devices} devices", kind.name());
-                errors(&fit.errors, &fit.left_out, key)
+                errors(&fit.errors, &fit.left_out, "where their size is left out of the fit", key)
             }
             Fitted::Products => {
                 let rows = fit::table::products(&text, &self.only).map_err(unread)?;
@@ -165,7 +165,8 @@ impl Calibrate {
                 let fit = fit.ok_or_else(|| Failure::Call("the table has no products".to_owned()))?;
                 let products = &mut hardware.products;
                 *(if is_wide { &mut products.bf16 } else { &mut products.int8 }) = Some(fit.products);
-                errors(&fit.errors, &fit.left_out, |rows: u32| format!("{} rows and more", 1u64 << rows))
+                let key = |rows: u32| format!("{} rows and more", 1u64 << rows);
+                errors(&fit.errors, &fit.left_out, "of every fifth, left out of the fit", key)
             }
         };
         let text = format!("{told}{}", hardware.to_toml());
@@ -235,10 +236,13 @@ impl Calibrate {
     }
 }
 
-/// How far the constants are off, as comments of a profile.
+/// Errors of the fitted constants, as comments of a profile.
+///
+/// - `how`: which measurements were left out of the fit.
 fn errors<K: Copy + Ord>(
     all: &BTreeMap<K, Errors>,
     left_out: &BTreeMap<K, Errors>,
+    how: &str,
     name: impl Fn(K) -> String,
 ) -> String {
     let none = Errors::default();
@@ -246,7 +250,7 @@ fn errors<K: Copy + Ord>(
     let line = |(key, errors): (&K, &Errors)| {
         let left_out = left_out.get(key).unwrap_or(&none);
         format!(
-            "# {}: {} times, half within {}, nine of ten within {}, the worst {} off; {} where their size is left out\n",
+            "# {}: {} times, half within {}, nine of ten within {}, the worst {} off; half within {} {how}\n",
             name(*key),
             errors.count(),
             percent(errors.percentile(50)),

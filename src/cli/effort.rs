@@ -82,7 +82,8 @@ struct Watched {
     begin: Instant,
 }
 
-/// The command while its result is not written yet. Who ends the process holds the lock, so that nobody writes then.
+/// The limits of the command, until its result is written. The thread that ends the process holds the lock, so nothing is
+/// written meanwhile.
 static WATCHED: Mutex<Option<Watched>> = Mutex::new(None);
 
 fn watched() -> MutexGuard<'static, Option<Watched>> {

@@ -30,7 +30,7 @@ pub(super) struct Terminal {
 static ASKED: OnceLock<Terminal> = OnceLock::new();
 
 impl Terminal {
-    /// From now on.
+    /// Sets the options for the rest of the process.
     pub(super) fn set(self) {
         ASKED.set(self).ok();
     }

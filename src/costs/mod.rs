@@ -54,7 +54,7 @@ impl CostModel {
 fn roofline(work: &LocalWork, topology: &Topology) -> Cost {
     let LocalWork { dtype, flops, traffic, shape, starts } = *work;
     let traffic = u128::from(traffic.0);
-    let took = topology.product_time(ProductWork { is_float: dtype.is_float(), flops, shape, traffic, starts });
+    let took = topology.product_time(ProductWork { dtype, flops, shape, traffic, starts });
     limited(took.time(), if took.computing >= took.traffic { Limit::Compute } else { Limit::Memory })
 }
 

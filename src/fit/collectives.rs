@@ -132,7 +132,7 @@ fn may_be_sum(row: &Collective) -> bool {
     row.kind == CollectiveKind::AllReduce && row.is_float
 }
 
-/// The constants of so many devices.
+/// Fits the constants for one number of devices.
 fn constants(devices: u32, rows: &[Collective]) -> Option<Measured> {
     let own = |wanted: Traffic| rows.iter().filter(move |row| traffic(row.kind) == wanted);
     let fitted = |rows: Vec<&Collective>| messages(&rows.into_iter().map(Term::of).collect_vec(), |_| f64::INFINITY);

@@ -4,7 +4,7 @@
 //! them (`search.rs`): of messages (`collectives.rs`), and of products (`products.rs`). Rates are whole numbers of few
 //! small factors, so that times stay exact in a common tick.
 //!
-//! How far the model is off is told by [`Errors`], for all measurements and with each left out of its own fit.
+//! [`Errors`] holds the relative errors of a fit: on all measurements, and on those that were left out of it.
 
 pub mod collectives;
 pub mod products;
@@ -52,7 +52,7 @@ impl Errors {
 
 /// The whole rate of at most three digits that is nearest of those without prime factors above five, and with few threes.
 ///
-/// Such rates have a common tick that is long enough to count with, and one lies within 4 % of any.
+/// Such rates have a common tick that is long enough to count with. One lies within 6 % of any rate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are between 1e3 and 1e18")]
 pub fn nearest_rate(per_second: f64) -> Rate {
     let per_second = per_second.clamp(1e5, 1e17);
@@ -85,9 +85,10 @@ mod tests {
         for (exact, near) in [(4.5e10, 45_000_000_000), (9.91e10, 100_000_000_000), (1.01e11, 100_000_000_000)] {
             assert_eq!(nearest_rate(exact).per_second(), near, "{exact}");
         }
-        for exact in [1.37e9, 7.77e12, 3.03e11] {
+        for digits in 1000..10_000 {
+            let exact = f64::from(digits) * 1e7;
             let near = nearest_rate(exact).per_second() as f64;
-            assert!((near / exact - 1.0).abs() < 0.045, "{exact} {near}");
+            assert!((near / exact - 1.0).abs() < 0.06, "{exact} {near}");
         }
     }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// What a collective took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Collective {
-    /// Which.
+    /// Kind of collective.
     pub kind: CollectiveKind,
     /// How many devices took part.
     pub devices: u32,
@@ -87,7 +87,10 @@ const TIME: [&str; 2] = ["us", "microseconds"];
 /// # Errors
 /// If it is not one, or no line is left.
 pub fn collectives(text: &str, only: &Only) -> Result<Vec<Collective>, TableError> {
-    if text.lines().any(|line| line.trim_start().starts_with("# nccl-tests") || line.contains("Collective test")) {
+    if text
+        .lines()
+        .any(|line| line.trim_start().starts_with("# nccl-tests") || line.trim_start().starts_with("# nThread"))
+    {
         return nccl_tests(text);
     }
     let (columns, records) = records(text, only)?;
@@ -288,8 +291,8 @@ mod tests {
         let of =
             Collective { kind: CollectiveKind::AllToAll, devices: 2, is_float: true, bytes: 2048, microseconds: 11.25 };
         assert_eq!(rows, [of]);
-        let nobody: String =
+        let without_ranks: String =
             text.lines().filter(|line| !line.contains("Rank")).map(|line| format!("{line}\n")).collect();
-        assert!(collectives(&nobody, &[]).expect_err("no devices").to_string().contains("on which devices"));
+        assert!(collectives(&without_ranks, &[]).expect_err("no devices").to_string().contains("on which devices"));
     }
 }

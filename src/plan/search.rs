@@ -604,7 +604,7 @@ impl<'a> Search<'a> {
         self.passing(operand, read.saturating_add(written), starts)
     }
 
-    /// What it takes to read or write so many bytes of a value, in a kernel that starts for it or is there.
+    /// Cost of reading or writing bytes of a value, with the start of a kernel if `starts`.
     fn passing(&self, id: ValueId, bytes: u64, starts: bool) -> Score {
         let dtype = self.program.value(id).dtype;
         let work = LocalWork { dtype, flops: 0, traffic: Bytes(bytes), shape: None, starts };

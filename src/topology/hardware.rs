@@ -157,6 +157,13 @@ pub struct MeasuredProducts {
     pub int8: Option<Products>,
 }
 
+impl MeasuredProducts {
+    /// Those on elements of this type, if they were measured.
+    pub fn of(&self, dtype: DType) -> Option<&Products> {
+        if dtype.is_float() { self.bf16.as_ref() } else { self.int8.as_ref() }
+    }
+}
+
 /// A machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -231,7 +238,7 @@ fn network_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D:
 /// By their names.
 fn dtypes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DType>, D::Error> {
     let names: Vec<String> = Vec::deserialize(deserializer)?;
-    let dtype = |name: String| name.parse().map_err(|_| D::Error::custom(format!("`{name}` is no type of elements")));
+    let dtype = |name: String| name.parse().map_err(|_| D::Error::custom(format!("unknown element type `{name}`")));
     names.into_iter().map(dtype).collect()
 }
 
@@ -239,7 +246,7 @@ fn dtypes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DType>, D::E
 fn methods<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Method>, D::Error> {
     let names: Vec<String> = Vec::deserialize(deserializer)?;
     let method =
-        |name: String| Method::from_name(&name).ok_or_else(|| D::Error::custom(format!("`{name}` is no method")));
+        |name: String| Method::from_name(&name).ok_or_else(|| D::Error::custom(format!("unknown method `{name}`")));
     names.into_iter().map(method).collect()
 }
 

@@ -7,6 +7,7 @@
 
 use super::measured::{Protocol, ProtocolDocument};
 use super::{Topology, quantity};
+use crate::dtype::DType;
 use crate::einsum::Einsum;
 use crate::units::{Rate, Time, TimeScale};
 use serde::{Deserialize, Serialize};
@@ -121,7 +122,7 @@ impl Products {
                 move |parts| {
                     let waves = tiles.saturating_mul(parts).div_ceil(units);
                     let inner = u128::from(shape.k.div_ceil(parts));
-                    let operations = inner.saturating_mul(u128::from(2 * rows * columns));
+                    let operations = inner.saturating_mul(2 * u128::from(rows) * u128::from(columns));
                     let computed = (wave + scale.at_rate(operations, flops)) * waves;
                     let added = elements.saturating_mul(u128::from(4 * parts));
                     if parts == 1 { computed } else { computed + cut + scale.at_rate(added, self.parts) }
@@ -177,8 +178,8 @@ impl From<&Products> for ProductsDocument {
 /// What one device has to do for a product.
 #[derive(Clone, Copy, Debug)]
 pub struct ProductWork {
-    /// Whether it is one of floats.
-    pub is_float: bool,
+    /// The dtype that picks the unit of arithmetic.
+    pub dtype: DType,
     /// Operations.
     pub flops: u128,
     /// Its extents; none where rows are only looked up.
@@ -211,7 +212,7 @@ impl Topology {
     /// How long a product takes: by what was measured, or else operations and bytes at their rates.
     pub fn product_time(&self, work: ProductWork) -> WorkTime {
         let (scale, hardware) = (self.scale, &self.hardware);
-        let measured = if work.is_float { &hardware.products.bf16 } else { &hardware.products.int8 };
+        let measured = hardware.products.of(work.dtype);
         match (measured, work.shape) {
             (Some(products), Some(shape)) => WorkTime {
                 computing: products.computing(scale, shape),
@@ -219,7 +220,7 @@ impl Topology {
                 start: scale.picoseconds(if work.starts { products.start } else { 0 }),
             },
             _ => {
-                let rate = if work.is_float { hardware.bf16_flops } else { hardware.int8_flops };
+                let rate = hardware.flops(work.dtype);
                 WorkTime { computing: scale.at_rate(work.flops, rate), ..self.memory_time(work.traffic, work.starts) }
             }
         }

@@ -32,8 +32,8 @@ pub(super) fn compute_time(
                 Some(lookup) => (lookup.flops(einsum, &extents), None),
                 None => (einsum.flops(&extents), Shape::of(einsum, &extents)),
             };
-            let (is_float, starts) = (operation.dtype.is_float(), access.starts);
-            topology.product_time(ProductWork { is_float, flops, shape, traffic, starts }).time()
+            let (dtype, starts) = (operation.dtype, access.starts);
+            topology.product_time(ProductWork { dtype, flops, shape, traffic, starts }).time()
         }
         // Of the operand only what is kept is read.
         OpKind::Slice { .. } => moved(written.saturating_mul(2)),

@@ -40,6 +40,14 @@ impl From<Flaw> for Stop {
     }
 }
 
+/// What an operation of a whole group starts from.
+enum Group {
+    /// Its result, if there is one: that of the first member, or nothing where no member has a block.
+    Made(Option<Rc<Block>>),
+    /// The blocks of all members, in the order of their ranks.
+    Blocks(Vec<Rc<Block>>),
+}
+
 /// A proof under way.
 pub(super) struct Run<'a> {
     pub(super) schedule: Verified<'a>,
@@ -183,7 +191,7 @@ impl Run<'_> {
                 // A group of which only some have a block is wrong, not absent.
                 OpKind::AllGather { axes, dim } => self.all_gather(id, device, axes, *dim, operands[0], &blocks)?,
                 OpKind::SwitchSum { axes, operator } => {
-                    self.switch_sum(id, device, axes, *operator, operands[0], &blocks)?
+                    self.switch_sum(id, device, (axes, *operator), operands[0], &blocks)?
                 }
                 _ if !presence.at(device, has) => None,
                 OpKind::Input { array, sharding } => Some(self.input(id, *array, sharding, device)),
@@ -323,36 +331,29 @@ impl Run<'_> {
         Err(Flaw::Unfilled { site: self.site(id, device), gap })
     }
 
-    /// `made` as of an AllGather.
+    /// The sum of a group's blocks in its switch, the same block for all members.
+    ///
+    /// - `made`: as for [`Run::of_group`].
     fn switch_sum(
         &mut self,
         id: OpId,
         device: DeviceId,
-        axes: &[AxisId],
-        operator: Operator,
+        (axes, operator): (&[AxisId], Operator),
         operand: &Value,
         made: &[Option<Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Stop> {
-        let mesh = &self.schedule.schedule().mesh;
-        let members: Vec<DeviceId> = mesh.group(device, axes).collect();
-        if members[0] < device {
-            return Ok(made[self.symmetry.orbits.class(members[0])].clone());
+        match self.of_group(id, device, axes, operand, made)? {
+            Group::Made(block) => Ok(block),
+            Group::Blocks(blocks) => {
+                let blocks: Vec<Option<&Rc<Block>>> = blocks.iter().map(Some).collect();
+                Ok(self.add(id, device, operator, &blocks)?)
+            }
         }
-        let blocks: Vec<Option<Rc<Block>>> =
-            members.iter().map(|member| self.image(operand, *member)).collect::<Result<_, Stop>>()?;
-        if blocks.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        if let Some(missing) =
-            members.into_iter().zip(&blocks).find_map(|(member, block)| block.is_none().then_some(member))
-        {
-            return Err(Flaw::ReadAbsent { site: self.site(id, device), missing }.into());
-        }
-        let blocks: Vec<Option<&Rc<Block>>> = blocks.iter().map(Option::as_ref).collect();
-        Ok(self.add(id, device, operator, &blocks)?)
     }
 
-    /// `made` has the results of the representatives before this one: a group shares the block of its first member.
+    /// The blocks of a group one behind the other, the same block for all members.
+    ///
+    /// - `made`: as for [`Run::of_group`].
     fn all_gather(
         &mut self,
         id: OpId,
@@ -362,29 +363,48 @@ impl Run<'_> {
         operand: &Value,
         made: &[Option<Rc<Block>>],
     ) -> Result<Option<Rc<Block>>, Stop> {
-        let mesh = &self.schedule.schedule().mesh;
-        let members: Vec<DeviceId> = mesh.group(device, axes).collect();
+        let blocks = match self.of_group(id, device, axes, operand, made)? {
+            Group::Made(block) => return Ok(block),
+            Group::Blocks(blocks) => blocks,
+        };
+        let mut view = self.schedule.operation(id).extents.clone();
+        view[dim] /= blocks.len() as u64;
+        view.insert(dim, blocks.len() as u64);
+        let part = |(rank, block)| {
+            let mut region = boxes::whole(&view);
+            region[dim] = Interval { start: rank, end: rank + 1 };
+            (block, region)
+        };
+        let parts: Vec<(&Rc<Block>, Cuboid)> = (0..).zip(&blocks).map(part).collect();
+        let extents = &self.schedule.operation(id).extents;
+        Ok(Some(Rc::new(cut::assemble(extents, &view, &parts).map_err(too_many)?)))
+    }
+
+    /// What an operation of a whole group starts from. A group of which only some members have a block is a flaw.
+    ///
+    /// - `made`: the results of the representatives before this one, as a group shares the block of its first member.
+    fn of_group(
+        &mut self,
+        id: OpId,
+        device: DeviceId,
+        axes: &[AxisId],
+        operand: &Value,
+        made: &[Option<Rc<Block>>],
+    ) -> Result<Group, Stop> {
+        let members: Vec<DeviceId> = self.schedule.schedule().mesh.group(device, axes).collect();
         // At 0 along all axes of the group, the first member is a representative if this device is.
         if members[0] < device {
-            return Ok(made[self.symmetry.orbits.class(members[0])].clone());
+            return Ok(Group::Made(made[self.symmetry.orbits.class(members[0])].clone()));
         }
         let blocks: Vec<Option<Rc<Block>>> =
             members.iter().map(|member| self.image(operand, *member)).collect::<Result<_, Stop>>()?;
         if blocks.iter().all(Option::is_none) {
-            return Ok(None);
+            return Ok(Group::Made(None));
         }
-        let mut view = self.schedule.operation(id).extents.clone();
-        view[dim] /= members.len() as u64;
-        view.insert(dim, members.len() as u64);
-        let mut parts = Vec::new();
-        for ((rank, block), missing) in (0..).zip(&blocks).zip(members) {
-            let block = block.as_ref().ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing })?;
-            let mut region = boxes::whole(&view);
-            region[dim] = Interval { start: rank, end: rank + 1 };
-            parts.push((block, region));
-        }
-        let extents = &self.schedule.operation(id).extents;
-        Ok(Some(Rc::new(cut::assemble(extents, &view, &parts).map_err(too_many)?)))
+        let there = |(block, missing): (Option<Rc<Block>>, DeviceId)| {
+            block.ok_or_else(|| Flaw::ReadAbsent { site: self.site(id, device), missing }.into())
+        };
+        Ok(Group::Blocks(blocks.into_iter().zip(members).map(there).collect::<Result<_, Stop>>()?))
     }
 
     /// Combines blocks piece by piece; what they hold in one place must be the same elements.

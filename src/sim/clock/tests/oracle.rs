@@ -329,7 +329,7 @@ fn has_come(schedule: &Schedule, id: OpId) -> bool {
     moved(schedule, id).iter().any(|operand| is_sent(operand) || has_come(schedule, *operand))
 }
 
-/// Whether a message brings a slice that is another one on each device, and nobody sends it on or adds it up.
+/// Whether a message carries a different slice for each device that is neither forwarded nor added in its step.
 fn is_exchange(schedule: &Schedule, id: OpId) -> bool {
     fn is_cut(schedule: &Schedule, id: OpId) -> bool {
         let is_slice = |operand: &OpId| matches!(schedule.operation(*operand).kind, OpKind::Slice { .. });
