@@ -52,7 +52,7 @@ impl Errors {
 
 /// The whole rate of at most three digits that is nearest of those without prime factors above five, and with few threes.
 ///
-/// Such rates have a common tick that is long enough to count with. One lies within 6 % of any rate.
+/// Such rates have a common tick that is long enough to count with. One lies within 7 % of any rate.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are between 1e3 and 1e18")]
 pub fn nearest_rate(per_second: f64) -> Rate {
     let per_second = per_second.clamp(1e5, 1e17);
@@ -88,7 +88,7 @@ mod tests {
         for digits in 1000..10_000 {
             let exact = f64::from(digits) * 1e7;
             let near = nearest_rate(exact).per_second() as f64;
-            assert!((near / exact - 1.0).abs() < 0.06, "{exact} {near}");
+            assert!((near / exact - 1.0).abs() < 0.07, "{exact} {near}");
         }
     }
 
